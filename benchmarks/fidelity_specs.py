@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kinspect.inspector.capture.trace import Specialization
 from kinspect.inspector.model import Variant
-from msgspec.structs import replace
 
 DEFAULT_STAGES = 2
 """`num_stages` of a launch that names none, for AMD (`HIPOptions` in triton/backends/amd)."""

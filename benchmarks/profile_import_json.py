@@ -14,10 +14,9 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
-
-from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent
 AIM_SECONDS = 120.0  # for a gigabyte, on one core
@@ -26,6 +25,7 @@ DISTINCT = 2000  # records written over and over
 
 READ = """
 import json, resource, sys, time
+from dataclasses import replace
 from pathlib import Path
 from kinspect.inspector.profile import reading
 began = time.process_time()

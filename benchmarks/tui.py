@@ -14,13 +14,13 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
+from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks.tui_terminal import Terminal
@@ -39,8 +39,7 @@ KEYS = (b"j", b"j", b"k", b"\x04", b"j", b"\x15", b"G", b"k", b"g", b"j")
 """Keys of the kernel's page: down, up, pages, ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
+class Aim(Struct, frozen=True):
     """A figure with what it must not exceed."""
 
     name: str

@@ -1,7 +1,9 @@
 """The vocabulary: every value that passes from one room to the next.
 
 Frozen structs, whose classes are made in a fiftieth of the time that dataclasses take, and nothing
-else. No behaviour beyond trivial derived properties, no imports from the rest of the project.
+else. No behaviour beyond trivial derived properties, no imports from the rest of the project. Where
+the JSON report calls a field something else, `field(name=…)` says so; `omit_defaults` leaves out of
+it what has its default.
 `None` always means *unknown*, never zero.
 
 Line numbers count from 1. Sizes are bytes, widths of memory accesses are bits per lane, register
@@ -30,7 +32,7 @@ LIBRARY_CODE = ("/triton/language/", "/triton/experimental/", "/include/hip/", "
 """Parts of paths that mark library code, which users read but do not write."""
 
 
-class SourceLoc(Struct, frozen=True):
+class SourceLoc(Struct, frozen=True, omit_defaults=True):
     """A position in the user's source; `inlined_at` is the call site it was inlined into."""
 
     file: str
@@ -75,12 +77,32 @@ class Assumption(Struct, frozen=True):
         assumed: the answer.
         source: where it asked.
         explored: whether this is the other answer than the likelier one, tried on request.
+        reason: why it is not known, where a kernel wrote what was asked for: `off` (kernels are not
+            executed on request), `unavailable` (the emulator does not know the target), `budget`
+            (its seconds are used up), `uncovered` (it lacks an instruction), `faulty` (the kernel
+            races, hangs or accesses what it must not), `inputs` (what it reads is not known),
+            `failed` (the compiler or the emulator broke off). None for anything else.
     """
 
     what: str
     assumed: str
     source: SourceLoc | None = None
     explored: bool = False
+    reason: str | None = None
+
+
+class EmulatedValue(Struct, frozen=True):
+    """What a script read of memory that kernels wrote, which were executed for it.
+
+    Args:
+        what: it asked, in words.
+        value: the answer.
+        source: where it asked.
+    """
+
+    what: str
+    value: str
+    source: SourceLoc
 
 
 class Variant(Struct, frozen=True):
@@ -93,7 +115,8 @@ class Variant(Struct, frozen=True):
     `grid` is that of the first launch, `call_site` where it was launched from, `launches` how often
     that happened, `tuning` the autotuner's configuration it belongs to, `notes` what happened on
     the way that a reader of the figures should know, `assumptions` what the script was told before
-    that nobody knows: on a GPU it may launch something else.
+    that nobody knows: on a GPU it may launch something else. `emulated` is what it was told before
+    that comes from executed kernels.
 
     `unspecialised` says of which arguments Triton does not note that they are 1 or divisible by 16,
     and what keeps it from that: `annotation` (of 1 only), `do_not_specialize` or
@@ -121,6 +144,7 @@ class Variant(Struct, frozen=True):
     launches: int | None = None
     notes: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    emulated: tuple[EmulatedValue, ...] = ()
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
     generator: str | None = None
@@ -454,12 +478,12 @@ class MetricSpec(Struct, frozen=True):
     description: str
 
 
-class MemoryOp(Struct, frozen=True):
+class MemoryOp(Struct, frozen=True, omit_defaults=True):
     """One memory access of the kernel: `bits` per lane, None where it has no fixed width."""
 
     line: int
     mnemonic: str
-    cls: str
+    cls: str = field(name="class")
     bits: int | None
     loop: str | None
     depth: int
@@ -497,7 +521,7 @@ class Access(Struct, frozen=True):
 
     op: str
     line: int
-    cls: str
+    cls: str = field(name="class")
     source: SourceLoc | None
     dtype: str
     shape: tuple[int, ...]
@@ -537,7 +561,7 @@ class LdsBuffer(Struct, frozen=True):
     dtype: str
     shape: tuple[int, ...]
     copies: int
-    size: int | None
+    size: int | None = field(name="bytes")
     line: int
     source: SourceLoc | None
     in_loop: bool
@@ -557,7 +581,7 @@ class SpillSlot(Struct, frozen=True):
     """
 
     offset: int | None
-    size: int
+    size: int = field(name="bytes")
     stores: tuple[int, ...]
     reloads: tuple[int, ...]
     loops: tuple[str, ...]
@@ -674,7 +698,7 @@ class Finding(Struct, frozen=True):
     locations: tuple[Location, ...]
     fix: str
     fingerprint: str
-    tried: Trials | None = None
+    tried: Trials | None = field(name="fix_tried", default=None)
 
     @property
     def advice(self) -> str:

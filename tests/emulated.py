@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import Limits, Scheduler
 from kinspect.inspector.emulator.machine import Machine
-from kinspect.inspector.emulator.memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
+from kinspect.inspector.emulator.memory import (
+    Buffer,
+    GlobalMemory,
+    LocalMemory,
+    PrivateMemory,
+    buffer_of,
+)
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.program import Code, prepare
 from kinspect.inspector.emulator.registry import Target
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.machines.loader import load
 
 Array = np.ndarray[Any, Any]
 
@@ -126,3 +135,46 @@ def mask_of(state: Waves, row: int = VCC) -> int:
     """A lane mask of the first wave as a number."""
     word = int(state.scalar[row, 0])
     return word | int(state.scalar[row + 1, 0]) << 32 if state.lanes == 64 else word
+
+
+# ---------------------------------------------------------------------- kernels of a few lines
+
+OUT = 0x7F00_0000_0000
+
+KERNEL = """
+.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
+.text
+.globl k
+.type k,@function
+k:
+{code}
+  s_endpgm
+.Lend:
+  .size k, .Lend-k
+.rodata
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 32
+  .amdhsa_next_free_sgpr 32
+  .amdhsa_accum_offset 32
+  .amdhsa_user_sgpr_count 2
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_system_vgpr_workitem_id 0
+.end_amdhsa_kernel
+"""
+
+
+def emulator(code: str, arch: str = "gfx942") -> Emulator:
+    machine = load(arch)
+    text = KERNEL.format(arch=arch, code=code)
+    kernel = parse_text(text, "k.s").kernels[0]
+    return Emulator(
+        kernel, arch, machine.counters, machine.waitcnt_fields, mfma_cycles=machine.mfma_cycles
+    )
+
+
+def troubles(code: str, lds: int = 4096, groups: int = 1, arch: str = "gfx942") -> set[str]:
+    """Kinds of what two waves of each workgroup do wrong."""
+    out = buffer_of(np.zeros(4096, np.uint32), OUT, "out")
+    launch = Launch((groups, 1, 1), (128, 1, 1), lds, struct.pack("<Q", OUT))
+    outcome = emulator(code, arch).run(launch, [out])
+    return {trouble.kind for trouble in outcome.troubles}

@@ -177,6 +177,40 @@ def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
     assert "3 workgroups of 100 (a sample: results are not real)" in done.stdout
 
 
+SPIN = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def wait_for_flag(flag_ptr, out_ptr):
+    while tl.atomic_cas(flag_ptr, 1, 1) != 1:
+        pass
+    tl.store(out_ptr, 1)
+
+
+flag, out = torch.zeros(2, device="cuda", dtype=torch.int32), torch.zeros(1, device="cuda")
+wait_for_flag[(2,)](flag, out)
+"""
+
+
+def test_a_hang_is_a_finding_with_its_place(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "spin.py").write_text(SPIN)
+    done = tool("emulate", "spin.py", "--time-limit", "0.5", "--format", "json", "-o", "p.json")
+    assert done.returncode == 1
+    assert "it took longer than 0.5 s: waves" in done.stderr
+    assert "spin on flag_ptr + 0 bytes, at global_atomic_cmpswap" in done.stderr
+    profile = json.loads((tmp_path / "p.json").read_text())
+    (kernel,) = profile["kernels"]
+    assert (kernel["launches"], kernel["given_up"], kernel["workgroups"]) == (1, 1, 0)
+    finding = next(f for f in kernel["findings"] if "spin on flag_ptr + 0 bytes" in f["detail"])
+    assert finding["kind"] == "hang"
+    assert finding["source_line"] == 1 + SPIN.splitlines().index(
+        "    while tl.atomic_cas(flag_ptr, 1, 1) != 1:"
+    )
+
+
 def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     """Assembly whose every value is known: v3 = argument's element + 5, for 100 of 128 lanes."""
     (tmp_path / "add.s").write_text(CODE)

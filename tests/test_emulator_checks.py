@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated import OUT, emulator, troubles
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.memory import Buffer, buffer_of
@@ -14,43 +15,6 @@ from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
 
 DATA = Path(__file__).parent / "data" / "emulator"
-OUT = 0x7F00_0000_0000
-
-KERNEL = """
-.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
-.text
-.globl k
-.type k,@function
-k:
-{code}
-  s_endpgm
-.Lend:
-  .size k, .Lend-k
-.rodata
-.amdhsa_kernel k
-  .amdhsa_next_free_vgpr 32
-  .amdhsa_next_free_sgpr 32
-  .amdhsa_accum_offset 32
-  .amdhsa_user_sgpr_count 2
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_system_vgpr_workitem_id 0
-.end_amdhsa_kernel
-"""
-
-
-def emulator(code: str, arch: str = "gfx942") -> Emulator:
-    machine = load(arch)
-    text = KERNEL.format(arch=arch, code=code)
-    kernel = parse_text(text, "k.s").kernels[0]
-    return Emulator(kernel, arch, machine.counters, machine.waitcnt_fields)
-
-
-def troubles(code: str, lds: int = 4096, groups: int = 1, arch: str = "gfx942") -> set[str]:
-    """Kinds of what two waves of each workgroup do wrong."""
-    out = buffer_of(np.zeros(4096, np.uint32), OUT, "out")
-    launch = Launch((groups, 1, 1), (128, 1, 1), lds, struct.pack("<Q", OUT))
-    outcome = emulator(code, arch).run(launch, [out])
-    return {trouble.kind for trouble in outcome.troubles}
 
 
 # v1: a place of its own for each of 128 lanes; v2: that of the other wave's lane.
@@ -135,7 +99,7 @@ s_barrier_signal -1
 .LBB0_2:
 s_barrier_wait -1
 """
-    place = "of workgroup 0 at s_barrier_wait -1 .line 13."
+    place = "of workgroup 0 wait at s_barrier_wait -1 .line 13."
     with pytest.raises(EmulationLimitError, match="not all waves of a workgroup.*" + place):
         troubles(code, arch="gfx1201")
 
@@ -191,3 +155,22 @@ def test_the_race_of_triton_3_8() -> None:
     findings, error = ieee_dot("3.9")
     assert findings == set()
     assert error < 1e-4
+
+
+def test_the_wait_that_llvm_took_away() -> None:
+    """llvm-project #220357: the stores at a loop's end are not waited for at its first barrier."""
+    text = (DATA / "gemm.triton-3.9.gfx1100.s").read_text()
+    assert "\ts_waitcnt vmcnt(0)\n\ts_barrier\n\ts_waitcnt lgkmcnt(0)\n" in text
+    mended = text.replace("\ts_waitcnt vmcnt(0)\n\ts_barrier", "\ts_waitcnt 0\n\ts_barrier")
+    machine = load("gfx1100")
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype(np.float16) for shape in ((128, 256), (256, 64))]
+    arguments = struct.pack("<QQQiQQ", OUT, OUT + (1 << 30), OUT + (2 << 30), 256, 0, 0)
+    for code, kinds in ((text, ["lds_race"]), (mended, [])):
+        arrays = [*inputs, np.zeros((128, 64), np.float32)]
+        buffers = [buffer_of(array, OUT + (at << 30)) for at, array in enumerate(arrays)]
+        kernel = parse_text(code, "gemm.s").kernels[0]
+        emulated = Emulator(kernel, "gfx1100", machine.counters, machine.waitcnt_fields)
+        outcome = emulated.run(Launch((1, 1, 1), (256, 1, 1), 65536, arguments), buffers)
+        assert sorted({trouble.kind for trouble in outcome.troubles}) == kinds
+        assert all("had not waited" in trouble.detail for trouble in outcome.troubles)

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 from kinspect.inspector.emulator.banks import conflict_cycles, phases_of
-from kinspect.inspector.emulator.counts import lines_touched
+from kinspect.inspector.emulator.counts import lines_of_rows, lines_touched
+from kinspect.inspector.emulator.footprint import Touched, spans_of, spans_of_rows
 
 ALL = np.ones(64, bool)
 LANES = np.arange(64)
@@ -66,6 +67,41 @@ def test_cache_lines_by_brute_force() -> None:
         for spread in (64, 400, 5000):
             addresses = rng.integers(0, spread, 64) * size + rng.integers(0, 3) * 64
             touched = {(int(a) + byte) for a in addresses for byte in range(size)}
-            lines, least = lines_touched(addresses, size, 128)
+            lines, least = lines_touched(spans_of(addresses, size), 128)
             assert lines == len({byte // 128 for byte in touched})
             assert least == -(-len(touched) // 128)
+
+
+def test_waves_at_once_are_as_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    for size in (1, 4, 16):
+        addresses = rng.integers(0, 90, (20, 64)) * size
+        active = rng.random((20, 64)) < 0.5
+        active[3] = False
+        each = [spans_of(row[lanes], size) for row, lanes in zip(addresses, active, strict=True)]
+        spans, row_of = spans_of_rows(addresses, active, size)
+        for row, expected in enumerate(each):
+            for got, wanted in zip(spans, expected, strict=True):
+                assert np.array_equal(got[row_of == row], wanted)
+        lines = [lines_touched(spans_of_one, 64) for spans_of_one in each]
+        summed = tuple(map(sum, zip(*lines, strict=True)))
+        assert lines_of_rows(spans, row_of, 20, 64) == summed
+
+
+def test_distinct_bytes_by_brute_force() -> None:
+    """Waves that overlap, several sizes and instructions, patterns at many places."""
+    rng = np.random.default_rng(3)
+    touched, read, written = Touched(), set[int](), set[int]()
+    for number in range(60):
+        site, size = number % 3, int(rng.choice([1, 2, 4, 16]))
+        lanes = rng.integers(0, 300, 8) * size
+        places = rng.integers(0, 9, 5) * 700
+        touched.add(site, number, spans_of(lanes, size), places)
+        covered = {int(p + a) + b for p in places for a in lanes for b in range(size)}
+        read |= covered if site != 1 else set()
+        written |= covered if site != 0 else set()
+        if number == 30:
+            touched._fold()
+    footprint = touched.take(lambda site: site != 1, lambda site: site != 0)
+    assert (footprint.read, footprint.written) == (len(read), len(written))
+    assert touched.take(bool, bool).read == 0

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.lint.results import Suppression
 from kinspect.inspector.lint.suppress import (
-    NOTHING,
-    Looked,
+    NO_MARKS,
+    Coverage,
     Marks,
     in_assembly,
     in_python,
@@ -106,7 +106,7 @@ def test_faulty_comments_leave_nothing_out_and_are_told(text: str, note: str) ->
      "# kinspect ignore[A1]"],
 )  # fmt: skip
 def test_other_comments_are_none(text: str) -> None:
-    assert in_text(f"x = 1  {text}\n", "k.py") is NOTHING
+    assert in_text(f"x = 1  {text}\n", "k.py") is NO_MARKS
 
 
 @pytest.mark.parametrize("word", ["ingore", "IGNORE", "ignore-files", "Ignore-file"])
@@ -239,9 +239,9 @@ def unknown(word: str) -> str | None:
 Used = dict[str, set[tuple[int, str]]]
 
 
-def left(used: Used, looked: Looked, *, narrowed: bool = False, code: str = CODE) -> list[str]:
+def left(used: Used, coverage: Coverage, *, narrowed: bool = False, code: str = CODE) -> list[str]:
     marks = in_python(code, "k.py")
-    found = unused(marks, used.get("k.py", set()), looked, RULES, unknown, narrowed=narrowed)
+    found = unused(marks, used.get("k.py", set()), coverage, RULES, unknown, narrowed=narrowed)
     return [f"{s.line} {','.join(s.rules)} {s.note}".strip() for s in found]
 
 
@@ -256,30 +256,30 @@ def test_a_finding_is_left_out_by_id_or_name_at_one_of_its_places() -> None:
     assert match(("KI8", "any"), [("k.py", 4)], marks, used) is not None
     assert match(("KI3", "third"), [("k.py", 1)], marks, used) is not None
     assert match(("KI1", "first"), [("other.py", 3)], marks, used) is None
-    assert left(used, Looked(True, frozenset({3, 10}))) == ["10 KI1"]
+    assert left(used, Coverage(True, frozenset({3, 10}))) == ["10 KI1"]
 
 
-def test_unused_ones_are_told_rule_by_rule_where_the_run_has_looked() -> None:
+def test_unused_ones_are_told_rule_by_rule_where_the_run_has_coverage() -> None:
     used: Used = {}
     match(("KI1", "first"), [("k.py", 3)], {"k.py": in_python(CODE, "k.py")}, used)
-    everything = Looked(True, frozenset({3, 10}))
+    everything = Coverage(True, frozenset({3, 10}))
     assert left(used, everything) == ["3 second", "4", "10 KI1", "11 KI3"]
     # A comment for all rules may be about one of those that this run leaves out.
     assert left(used, everything, narrowed=True) == ["3 second", "10 KI1", "11 KI3"]
-    # Kernel `two` has not been compiled, and so not all of the file looked at.
-    assert left(used, Looked(False, frozenset({3}))) == ["3 second", "4"]
-    assert left(used, Looked(True, frozenset({3}))) == ["3 second", "4", "11 KI3"]
-    assert left(used, Looked(False, frozenset())) == []
+    # Kernel `two` has not been compiled, and so not all of the file coverage at.
+    assert left(used, Coverage(False, frozenset({3}))) == ["3 second", "4"]
+    assert left(used, Coverage(True, frozenset({3}))) == ["3 second", "4", "11 KI3"]
+    assert left(used, Coverage(False, frozenset())) == []
 
 
 def test_a_comment_for_the_file_is_judged_by_the_whole_file_wherever_it_stands() -> None:
     code = "def one(p):\n    # kinspect: ignore-file[KI3]\n    return p\n"
     seen = frozenset({3})
-    assert left({}, Looked(False, seen), code=code) == []
-    assert left({}, Looked(True, frozenset()), code=code) == ["2 KI3"]
+    assert left({}, Coverage(False, seen), code=code) == []
+    assert left({}, Coverage(True, frozenset()), code=code) == ["2 KI3"]
 
 
 def test_names_of_no_rule_are_told_and_inactive_rules_are_not() -> None:
     code = "x = 1  # kinspect: ignore[KI9, KI77]\ny = 1  # kinspect: ignore[\n"
-    told = left({}, Looked(True, frozenset()), code=code)
+    told = left({}, Coverage(True, frozenset()), code=code)
     assert told == ["2  its bracket is not closed", "1 KI77 no rule KI77"]

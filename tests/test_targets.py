@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.capture.entries import stated_beside
+from kinspect.inspector.capture.entries import entries_of, stated_beside
 from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
@@ -280,6 +280,10 @@ def test_cut_metadata_do_not_hide_the_code(made: Path, tmp_path: Path) -> None:
     path.write_text(path.read_text()[:40])
     (target,) = resolve(str(folder))
     assert (target.kind, target.fault) == ("asm", None)
+
+
+def test_metadata_that_are_gone_before_they_are_read_are_no_kernel(tmp_path: Path) -> None:
+    assert list(entries_of([tmp_path / "gone.json"], ())) == []
 
 
 # --------------------------------------------------------------------------- Inductor's folders

@@ -182,8 +182,11 @@ def _of_triton(path: Path) -> bool:
         return "num_warps" in metadata
     try:
         text = path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    try:
         json.loads(text)
-    except (OSError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return '"num_warps"' in text or '"target"' in text
     return False
 

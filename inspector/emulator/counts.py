@@ -11,11 +11,16 @@ import numpy as np
 from msgspec import Struct
 
 from .banks import conflict_cycles, phases_of
+from .footprint import Spans, Touched, spans_of, spans_of_rows
 from .waves import Waves
 
 Array = np.ndarray[Any, Any]
 MOST_PATTERNS = 4096
 """Patterns that are remembered; scattered accesses hardly ever repeat one."""
+FEW_ROWS = 8
+"""Waves that differ, up to which each one's pattern is looked up; more are worked out at once."""
+_IDLE = -(1 << 62)
+"""Stands for the address of a lane that takes no part."""
 
 
 class AccessCount(Struct):
@@ -45,6 +50,22 @@ class AccessCount(Struct):
         return self.lanes * self.size
 
 
+class _Pattern(Struct, frozen=True):
+    """What one wave's addresses come to.
+
+    Args:
+        number: of the pattern.
+        extra: cache lines touched, or cycles of bank conflicts.
+        least: cache lines that would do.
+        spans: bytes from the start of the first lane's line; None for LDS.
+    """
+
+    number: int
+    extra: int
+    least: int
+    spans: Spans | None
+
+
 class Counts:
     """The accesses of a launch.
 
@@ -57,7 +78,9 @@ class Counts:
         self._arch = arch
         self._line = line
         self.accesses: dict[tuple[int, str], AccessCount] = {}
-        self._patterns: dict[tuple[int, str, bytes], tuple[int, int]] = {}
+        self.touched = Touched()
+        self._patterns: dict[tuple[int, str, bytes], _Pattern] = {}
+        self._numbers = 0
 
     def access(
         self,
@@ -91,30 +114,45 @@ class Counts:
         if space == "global":
             moved += first % self._line
         if active is not None:
-            moved = np.where(active, moved, -1)
+            moved = np.where(active, moved, _IDLE)
         rows = _repeating(moved, waves)
         repeated = len(moved) // len(rows)
-        for row in rows:
-            extra, least = self._pattern(site, space, row, size, writes=writes)
-            if space == "global":
-                count.lines += extra * repeated
-                count.least_lines += least * repeated
-            else:
-                count.conflicts += extra * repeated
+        places = (first - first % self._line).reshape(repeated, len(rows))
+        if space == "global" and repeated == 1 and len(rows) > FEW_ROWS:
+            spans, row_of = spans_of_rows(rows, rows != _IDLE, size)
+            lines, least = lines_of_rows(spans, row_of, len(rows), self._line)
+            count.lines += lines
+            count.least_lines += least
+            self.touched.add_spans(
+                site, (spans[0] + places[0, row_of], spans[1] + places[0, row_of])
+            )
+            return
+        for number, row in enumerate(rows):
+            pattern = self._pattern(space, row, size, writes=writes)
+            if pattern.spans is None:
+                count.conflicts += pattern.extra * repeated
+                continue
+            count.lines += pattern.extra * repeated
+            count.least_lines += pattern.least * repeated
+            self.touched.add(site, pattern.number, pattern.spans, places[:, number])
 
-    def _pattern(
-        self, site: int, space: str, row: Array, size: int, *, writes: bool
-    ) -> tuple[int, int]:
+    def _pattern(self, space: str, row: Array, size: int, *, writes: bool) -> _Pattern:
         key = (size * 2 + writes, space, row.tobytes())
         known = self._patterns.get(key)
         if known is None:
+            self._numbers += 1
+            active = row != _IDLE
             if space == "global":
-                known = lines_touched(row[row != -1], size, self._line)
+                spans = spans_of(row[active], size)
+                extra, least = lines_touched(spans, self._line)
+                known = _Pattern(self._numbers, extra, least, spans)
             else:
                 phases = phases_of(self._arch, size, len(row), writes=writes)
                 # A lane's offset from the first may be negative: whole rows of banks are added.
-                addresses = row - min(int(row.min()), 0) // 256 * 256
-                known = (conflict_cycles(phases, addresses, row != -1, size), 0)
+                lowest = int(row[active].min()) if active.any() else 0
+                addresses = row - min(lowest, 0) // 256 * 256
+                conflicts = conflict_cycles(phases, addresses, active, size)
+                known = _Pattern(self._numbers, conflicts, 0, None)
             if len(self._patterns) < MOST_PATTERNS:
                 self._patterns[key] = known
         return known
@@ -130,18 +168,34 @@ def _repeating(moved: Array, waves: Waves) -> Array:
     return moved
 
 
-def lines_touched(addresses: Array, size: int, line: int) -> tuple[int, int]:
-    """Cache lines that lanes touch, and the least that their distinct bytes need.
+def lines_of_rows(spans: Spans, row_of: Array, rows: int, line: int) -> tuple[int, int]:
+    """`lines_touched`, summed over waves.
 
     Args:
-        addresses: of the active lanes, in bytes.
-        size: bytes of each.
+        spans: of all waves, those of each in ascending order.
+        row_of: the wave of each span.
+        rows: how many waves.
         line: bytes of a line.
     """
-    if not len(addresses):
+    starts, ends = spans
+    first, last = starts // line, (ends - 1) // line
+    same = row_of[1:] == row_of[:-1]
+    shared = int(np.count_nonzero(same & (first[1:] == last[:-1])))
+    covered = np.bincount(row_of, ends - starts, rows).astype(np.int64)
+    return int((last - first).sum()) + len(starts) - shared, int((-(-covered // line)).sum())
+
+
+def lines_touched(spans: Spans, line: int) -> tuple[int, int]:
+    """Cache lines that lanes touch, and the least that as many bytes need.
+
+    Args:
+        spans: bytes that active lanes touch, disjoint and ascending.
+        line: bytes of a line.
+    """
+    starts, ends = spans
+    if not len(starts):
         return 0, 0
-    distinct = np.unique(addresses)
-    lines = np.unique(np.concatenate([distinct // line, (distinct + size - 1) // line]))
-    gaps = np.minimum(np.diff(distinct), size)
-    covered = int(gaps.sum()) + size
-    return len(lines), -(-covered // line)
+    first, last = starts // line, (ends - 1) // line
+    lines = int((last - first).sum()) + len(starts)
+    shared = int(np.count_nonzero(first[1:] == last[:-1]))
+    return lines - shared, -(-int((ends - starts).sum()) // line)

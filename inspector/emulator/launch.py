@@ -12,17 +12,39 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Function, WaveStart
+from .access import NotCoveredError
 from .counts import Counts
-from .lockstep import Limits, Scheduler
+from .footprint import Footprint
+from .global_races import GlobalShadow
+from .lockstep import EmulationLimitError, Limits, Scheduler
 from .machine import Machine, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .operands import EXEC, TTMP
+from .outstanding import SCALAR_BIT
 from .program import Code, prepare
 from .registry import Target
+from .undefined import (
+    BLOCKS,
+    MOST_BYTES,
+    SECONDS,
+    WORKGROUPS,
+    Access,
+    Fill,
+    Recorder,
+    copies_of,
+    first_read,
+    live_at_entry,
+    name_of,
+    set_up,
+    undefined_uses,
+)
 from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
+STORES = frozenset({"global_store", "lds_direct_store"})
+WRITES = STORES | {"atomic"}
+"""Classes of instructions that write global memory; an atomic reads it as well."""
 CONSTANTS_ADDRESS = 0x7E03_0000_0000
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
@@ -53,11 +75,22 @@ class Launch(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What a launch did."""
+    """What a launch did.
+
+    Args:
+        workgroups: executed ones.
+        waves: theirs.
+        troubles: what the code did and must not do.
+        footprint: distinct bytes of global memory that vector instructions touched; None where
+            accesses were not counted.
+        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
+    """
 
     workgroups: int
     waves: int
     troubles: tuple[Trouble, ...]
+    footprint: Footprint | None
+    executed: Array
 
 
 _OVERFLOW_MODE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?MODE, 23, 1\), (?:0x)?1")
@@ -81,6 +114,7 @@ class Emulator:
         maxima: Mapping[str, int],
         fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
         line_bytes: int | None = None,
+        mfma_cycles: Mapping[str, int] | None = None,
         constants: tuple[bytes, Mapping[str, int]] = (b"", {}),
     ) -> None:
         """Makes a kernel ready.
@@ -91,6 +125,7 @@ class Emulator:
             maxima: the wait counters -> largest value.
             fields: bit fields of a bare `s_waitcnt` number.
             line_bytes: of a cache line; None: accesses are not counted.
+            mfma_cycles: of matrix instructions; None: their hazards are not looked for.
             constants: of the program: bytes, and symbols -> offset.
 
         Raises:
@@ -122,7 +157,9 @@ class Emulator:
         )
         self._constants, symbols = constants
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
-        self.code: Code = prepare(function, self.target, maxima, fields, addresses)
+        self.code: Code = prepare(function, self.target, maxima, fields, mfma_cycles, addresses)
+        # Looked for at the first launch that is checked; 0 from then on.
+        self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)
 
     def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
@@ -132,7 +169,55 @@ class Emulator:
             NotCoveredError: an instruction that the emulator does not carry out was reached.
             EmulationLimitError: it hangs, or takes too long.
         """
-        memory = GlobalMemory(buffers)
+        numbers = (
+            np.arange(math.prod(launch.grid))
+            if launch.workgroups is None
+            else np.array(launch.workgroups, np.int64)
+        )
+        machine = machine or Machine(
+            GlobalMemory(buffers),
+            self.code.lds_granule if launch.checks else None,
+            self.counts,
+            GlobalShadow(math.prod(launch.grid), self.code.global_granule)
+            if launch.checks
+            else None,
+        )
+        if launch.checks:
+            self._look_for_undefined(launch, buffers, numbers, machine)
+        machine.memory = GlobalMemory(buffers)
+        try:
+            limits = Limits(launch.seconds, launch.blocks)
+            executed = self._execute(launch, numbers, machine, limits, {})
+        except EmulationLimitError as error:
+            error.troubles = tuple(machine.troubles.values())
+            raise
+        if launch.checks:
+            self._note_hazards(machine)
+        waves_each = -(-math.prod(launch.threads) // self.target.lanes)
+        return Outcome(
+            len(numbers),
+            len(numbers) * waves_each,
+            tuple(machine.troubles.values()),
+            self._footprint(),
+            executed,
+        )
+
+    def _execute(
+        self, launch: Launch, numbers: Array, machine: Machine, limits: Limits, fill: Fill
+    ) -> Array:
+        """Runs workgroups on the machine's memory, some at a time.
+
+        Args:
+            launch: what is launched.
+            numbers: of the workgroups.
+            machine: takes what they do.
+            limits: what all of them may take.
+            fill: what registers that nothing sets up hold.
+
+        Returns:
+            Instructions that the waves of each workgroup executed, int64 [workgroup].
+        """
+        memory = machine.memory
         padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
         if self._constants:
@@ -140,19 +225,10 @@ class Emulator:
             memory.add(buffer_of(raw, CONSTANTS_ADDRESS, "the program's constants"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
-        machine = machine or Machine(
-            memory, self.code.lds_granule if launch.checks else None, self.counts
-        )
-        machine.memory = memory
-        limits = Limits(launch.seconds, launch.blocks)
-        grid_x, grid_y, grid_z = launch.grid
-        numbers = (
-            np.arange(grid_x * grid_y * grid_z)
-            if launch.workgroups is None
-            else np.array(launch.workgroups, np.int64)
-        )
+        machine.work_items = math.prod(launch.threads)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
         per_slice = max(1, SLICE_WAVES // waves_each)
+        executed = []
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
                 ids = numbers[start : start + per_slice]
@@ -163,9 +239,72 @@ class Emulator:
                 scheduler = Scheduler(self.code, machine, limits, len(ids))
                 machine.move_in(local, private, len(ids), scheduler.generations)
                 waves = self._begin(launch, ids, waves_each, machine)
+                for row, value in fill.items():
+                    if row < SCALAR_BIT:
+                        waves.u32[row] = value
+                    else:
+                        waves.scalar[row - SCALAR_BIT] = value
                 scheduler.run(waves)
-        troubles = tuple(machine.troubles.values())
-        return Outcome(len(numbers), len(numbers) * waves_each, troubles)
+                executed.append(scheduler.executed)
+        return np.concatenate(executed) if executed else np.zeros(0, np.int64)
+
+    def _look_for_undefined(
+        self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: Machine
+    ) -> None:
+        """Tells of registers that were never written and on which accesses depend, once."""
+        registers, self._undefined = self._undefined, 0
+        if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
+            return
+        chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, WORKGROUPS).astype(int))]
+        runs = [(block.runs, block.taken, block.divided) for block in self.code.blocks]
+
+        def run(fill: Fill) -> list[Access] | None:
+            recorder = Recorder(copies_of(buffers))
+            try:
+                self._execute(launch, chosen, recorder, Limits(SECONDS, BLOCKS), fill)
+            except (EmulationLimitError, NotCoveredError):
+                return None
+            return recorder.accesses
+
+        uses = undefined_uses(registers, run)
+        for block, before in zip(self.code.blocks, runs, strict=True):
+            block.runs, block.taken, block.divided = before
+        function = self.code.function
+        for row, shown in uses:
+            name = name_of(row, self.target.accum_offset)
+            where = function.instructions[shown]
+            machine.note(
+                "uninitialised",
+                first_read(function, self.code.effects, row),
+                f"{name} is read and nothing has written it; the access of line {where.line} "
+                f"({self.code.decoded[shown].text}) depends on it",
+            )
+
+    def _note_hazards(self, machine: Machine) -> None:
+        """Tells of matrix instructions without their wait states, where both were executed."""
+        if not self.code.hazards:
+            return
+        executed = {
+            site for block in self.code.blocks if block.runs
+            for site in range(block.first, block.stop)
+        }  # fmt: skip
+        for hazard in self.code.hazards:
+            if hazard.first in executed and hazard.second in executed:
+                earlier = self.code.function.instructions[hazard.first].line
+                machine.note(
+                    "mfma_hazard",
+                    hazard.second,
+                    f"{hazard.why}: {hazard.between} wait states behind line {earlier} "
+                    f"({self.code.decoded[hazard.first].text}), {hazard.needed} are needed",
+                )
+
+    def _footprint(self) -> Footprint | None:
+        if self.counts is None:
+            return None
+        classes = [instruction.cls for instruction in self.code.function.instructions]
+        return self.counts.touched.take(
+            lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
+        )
 
     def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: Machine) -> Waves:
         start, target = self.start, self.target

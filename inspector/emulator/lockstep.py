@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import KinspectError
+from ..model import Block, Instruction
 from .access import NotCoveredError
+from .machine import first_active
 from .program import Code, Kind
 from .waves import Array, Waves
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from .machine import Machine, Trouble
 
 _TURNS = 64
 """Backward jumps that one group may take while others wait."""
+MOST_PLACES = 4
+"""Groups of waves that a message names."""
 
 
 class Limits:
@@ -42,7 +46,17 @@ class Limits:
 
 
 class EmulationLimitError(KinspectError):
-    """A launch took too long, or nothing moved any more."""
+    """A launch took too long, or nothing moved any more.
+
+    Attributes:
+        troubles: what was noticed until then, where the waves stand among it.
+    """
+
+    troubles: tuple[Trouble, ...] = ()
+
+
+class HangError(EmulationLimitError):
+    """Nothing moves any more: waves wait at a barrier that others never reach."""
 
 
 class Barriers:
@@ -86,10 +100,14 @@ class Scheduler:
         self._code = code
         self._machine = machine
         self._limits = limits
+        self.slots = slots
         self._ready: dict[int, list[Waves]] = {}
         self._waiting: list[_Waiting] = []
         self._barriers = Barriers(slots)
         self._blocks = 0
+        self._running: tuple[int, Waves] | None = None
+        self.executed = np.zeros(slots, np.int64)
+        """Instructions that the waves of each workgroup executed."""
         # Split barriers (gfx12): the generation that a wave's signal belongs to.
         self._signalled: dict[tuple[int, int], int] = {}
 
@@ -106,9 +124,19 @@ class Scheduler:
             if self._waiting:
                 self._let_through()
             if not self._ready:
-                raise EmulationLimitError(self._stuck())
+                self._running = None
+                raise HangError(
+                    f"not all waves of a workgroup reach the barrier: {self._standing()}"
+                )
             block = min(self._ready, key=self._turn)
-            self._advance(block, Waves.join(self._ready.pop(block)))
+            group = Waves.join(self._ready.pop(block))
+            begun = self._machine.ticks
+            try:
+                self._advance(block, group)
+            except EmulationLimitError as error:
+                raise EmulationLimitError(f"{error.message}: {self._standing()}") from None
+            executed = self._machine.ticks - begun
+            self.executed += executed * np.bincount(group.workgroup, minlength=self.slots)
 
     def _turn(self, block: int) -> tuple[int, int]:
         return min(group.turns for group in self._ready[block]) // _TURNS, block
@@ -120,6 +148,7 @@ class Scheduler:
             if number >= len(blocks):
                 raise NotCoveredError("control runs past the last instruction")
             block = blocks[number]
+            self._running = number, waves
             block.runs += waves.count
             self._blocks += 1
             self._machine.ticks += block.stop - block.first
@@ -138,11 +167,14 @@ class Scheduler:
                 number = leave.following
                 continue
             if leave.kind is Kind.SIGNAL:
+                self._machine.at_barrier(leave.site, waves)
                 self._signal(waves)
                 following = leave.following
             elif leave.kind is Kind.BRANCH:
                 assert leave.taken is not None
                 taken = leave.taken(waves)
+                if leave.mask is not None:
+                    block.divided += waves.divided(leave.mask)
                 if taken.all():
                     block.taken += waves.count
                     following = leave.target
@@ -198,6 +230,7 @@ class Scheduler:
                 ]
             )
         else:
+            self._machine.at_barrier(site, waves)
             since = self._barriers.generation[slots]
             self._barriers.arrive(slots)
         if (self._barriers.generation[slots] > since).all():
@@ -219,14 +252,68 @@ class Scheduler:
                 still.append(_Waiting(waiting.block, rest, waiting.since[~free], waiting.site))
         self._waiting = still
 
-    def _stuck(self) -> str:
-        places = ", ".join(
-            f"waves {_numbers(waiting.waves.wave)} of workgroup "
-            f"{int(waiting.waves.group_id[0])} at {self._code.decoded[waiting.site].text} (line "
-            f"{self._code.function.instructions[waiting.site].line})"
-            for waiting in self._waiting[:4]
+    # ------------------------------------------------------------------ where waves stand
+
+    def _standing(self) -> str:
+        """Where every group of waves stands; each is told as a finding as well."""
+        waiting = [
+            (f"wait at {self._line(group.site)}", group.site, group.waves)
+            for group in self._waiting
+        ]
+        running = [] if self._running is None else [self._running]
+        running += [(block, waves) for block, groups in self._ready.items() for waves in groups]
+        moving = [(*self._activity(block, waves), waves) for block, waves in running]
+        places = []
+        for activity, site, waves in waiting + moving:
+            groups = "workgroups" if (waves.group_id != waves.group_id[0]).any() else "workgroup"
+            who = f"waves {_numbers(waves.wave)} of {groups} {_numbers(waves.group_id)}"
+            self._machine.note("hang", site, f"{who} {activity}")
+            places.append(f"{who} {activity}")
+        more = f", and {len(places) - MOST_PLACES} more groups" if len(places) > MOST_PLACES else ""
+        return "; ".join(places[:MOST_PLACES]) + more
+
+    def _activity(self, number: int, waves: Waves) -> tuple[str, int]:
+        """What waves at a block do, and the instruction to name for it."""
+        code, block = self._code, self._code.blocks[number]
+        loop = min(
+            (
+                loop
+                for loop in code.function.loops
+                if any(_holds(code.function.blocks[b], block.first) for b in loop.blocks)
+            ),
+            key=lambda loop: len(loop.blocks),
+            default=None,
         )
-        return f"not all waves of a workgroup reach the barrier: {places}"
+        if loop is None:
+            return f"run {self._line(block.first)}", block.first
+        sites = [
+            site
+            for b in loop.blocks
+            for site in range(code.function.blocks[b].start, code.function.blocks[b].stop)
+        ]
+        for site in sites:
+            instruction = code.function.instructions[site]
+            access = self._machine.last_access.get(site)
+            if access is None or not _may_spin(instruction):
+                continue
+            address = first_active(*access[:2])
+            if address is not None:
+                where = self._machine.place_of(address)
+                return f"spin on {where}, at {self._line(site)}", site
+        return f"run the loop at {self._line(min(sites))}", min(sites)
+
+    def _line(self, site: int) -> str:
+        line = self._code.function.instructions[site].line
+        return f"{self._code.decoded[site].text} (line {line})"
+
+
+def _holds(block: Block, site: int) -> bool:
+    return block.start <= site < block.stop
+
+
+def _may_spin(instruction: Instruction) -> bool:
+    """Whether a loop may wait for what it brings."""
+    return instruction.cls in ("atomic", "global_load")
 
 
 def _numbers(waves: Array) -> str:

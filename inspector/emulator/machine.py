@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
 
 from .counts import Counts
-from .memory import GlobalMemory, LocalMemory, PrivateMemory
+from .global_races import GlobalShadow
+from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
 from .races import LocalShadow
+from .registry import Context
 from .waves import Waves
 
 Array = np.ndarray[Any, Any]
@@ -20,12 +22,28 @@ WATCHED_WORKGROUPS = 4
 """Of those that run together, how many are watched for races."""
 
 
+KINDS: Final[Mapping[str, str]] = {
+    "outside": "an access of global memory outside of every buffer",
+    "outside_lds": "an access past the workgroup's LDS",
+    "outside_scratch": "an access past the lanes' private memory",
+    "misaligned": "an atomic or a scalar access whose address the hardware does not take as it is",
+    "unwaited": "a result that is used before the wait that covers it",
+    "uninitialised": "a register that nothing has written, and on which an access depends",
+    "lds_uninitialised": "a read of LDS that nobody has written",
+    "lds_race": "waves of a workgroup that meet in LDS with no barrier between",
+    "global_race": "workgroups that meet in global memory with no atomic between",
+    "mfma_hazard": "a matrix instruction without the wait states that the ISA asks for",
+    "divergent_barrier": "a barrier to which some lanes of a wave come and others do not",
+    "hang": "waves that wait or spin when the launch is given up",
+}
+"""Everything that is noticed."""
+
+
 class Trouble(Struct, frozen=True):
     """Something that the code did and must not do, at one instruction.
 
     Args:
-        kind: `outside` (of every buffer), `outside_lds`, `outside_scratch`, `unwaited` (a result
-            used before its wait), `lds_race`, `lds_uninitialised`.
+        kind: one of `KINDS`.
         site: index of the instruction.
         detail: what exactly, for people.
     """
@@ -42,16 +60,27 @@ class Machine:
         memory: the buffers.
         granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
         counts: takes every access; None: they are not counted.
+        shadow: takes every access of global memory; None: they are not watched for races.
     """
 
     def __init__(
-        self, memory: GlobalMemory, granule: int | None = None, counts: Counts | None = None
+        self,
+        memory: GlobalMemory,
+        granule: int | None = None,
+        counts: Counts | None = None,
+        shadow: GlobalShadow | None = None,
     ) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
+        self.work_items: int | None = None
+        """Of a workgroup; None: every lane of its waves has one."""
         self._counts = counts
+        self._global_shadow = shadow
+        self._slices = 0
+        self.last_access: dict[int, tuple[Array, Array | None, Array]] = {}
+        """Of each access of global memory the last addresses, active lanes, workgroups."""
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._granule = granule
         self._shadow: LocalShadow | None = None
@@ -73,6 +102,7 @@ class Machine:
         """
         self.local = local
         self.private = private
+        self._slices += 1
         self._reads = {}
         watched = self._granule is not None and local.size > 0
         self._shadow = LocalShadow(local, slots, self._granule or 4, barriers) if watched else None
@@ -99,6 +129,17 @@ class Machine:
             )
 
         return tell
+
+    def misaligned(self, site: int, address: int, size: int, what: str) -> None:
+        """An address that the hardware does not take as it is; `what` it does then."""
+        self.note("misaligned", site, f"{size} bytes at {address:#x}: {what}")
+
+    def place_of(self, address: int) -> str:
+        """An address in words: `locks + 16 bytes`."""
+        buffer = self.memory.buffer_at(address)
+        if buffer is None:
+            return f"{address:#x}{self._nearest(address)}"
+        return f"{buffer.name or 'a buffer'} + {address - buffer.address} bytes"
 
     def _nearest(self, address: int) -> str:
         below = [buffer for buffer in self.memory.buffers if buffer.end <= address]
@@ -130,6 +171,30 @@ class Machine:
         number = (registers & -registers).bit_length() - 1
         name = f"v{number}" if number < 1024 else f"s{number - 1024}"
         self.note("unwaited", site, f"{name} is used before the wait that covers its load")
+
+    # ------------------------------------------------------------------ barriers
+
+    def at_barrier(self, site: int, waves: Waves) -> None:
+        """Waves come to a barrier, which counts waves: it does not know of single lanes.
+
+        A wave some lanes of which go round it arrives all the same, and a second time if these
+        lanes come to a barrier of their own.
+        """
+        if waves.full:
+            return
+        present = waves.active.sum(1)
+        lanes = np.full(waves.count, waves.lanes)
+        if self.work_items is not None:
+            lanes = np.clip(self.work_items - waves.wave * waves.lanes, 0, waves.lanes)
+        parted = (present > 0) & (present < lanes)
+        if parted.any():
+            first = int(parted.argmax())
+            self.note(
+                "divergent_barrier",
+                site,
+                f"{int(present[first])} of {int(lanes[first])} lanes of wave "
+                f"{int(waves.wave[first])} of workgroup {int(waves.group_id[first])} come to it",
+            )
 
     # ------------------------------------------------------------------ accesses of LDS
 
@@ -250,14 +315,105 @@ class Machine:
             why = "and had not waited for when it came to the barrier between"
         self.note("lds_race", site, f"{mine} {why}")
 
-    # ------------------------------------------------------------------ for counts
+    # ------------------------------------------------------------------ accesses of global memory
 
-    def touched(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
-    ) -> None:
-        """A vector access of global memory: addresses [wave, lane]."""
+    def before_global(
+        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
+        values: Array | None = None, *, atomic: bool = False,
+    ) -> None:  # fmt: skip
+        """A vector access of global memory is about to happen.
+
+        Args:
+            context: the instruction's.
+            waves: who accesses.
+            where: addresses [wave, lane].
+            usable: which lanes do, bool [wave, lane]; None for all.
+            size: bytes of each lane.
+            values: what a write writes, as `Words.scatter` takes it; None for a read.
+            atomic: whether it is an atomic operation.
+        """
+        site, shadow = context.index, self._global_shadow
         if self._counts is not None:
             self._counts.access(site, "global", waves, where, usable, size, writes=False)
+        self.last_access[site] = (where, usable, waves.group_id)
+        if shadow is None:
+            return
+        orders = atomic or context.coherent
+        lanes = self._lanes_of_buffer(
+            waves, where, usable, size, everyone=orders or values is not None
+        )
+        if lanes is None:
+            return
+        if orders:
+            racing = shadow.atomic(*lanes, size)
+        elif values is None:
+            racing = shadow.read(*lanes, size)
+        else:
+            racing = shadow.write(*lanes, size, values)
+        if racing:
+            self._note_global_race(site, lanes[0], writes=values is not None)
+
+    def after_global(self, context: Context) -> None:
+        """A write of global memory that `before_global` announced has happened."""
+        if self._global_shadow is not None and self._global_shadow.written():
+            address = first_active(*self.last_access[context.index][:2])
+            buffer = self.memory.buffer_at(address or 0)
+            assert buffer is not None
+            self._note_global_race(context.index, buffer, writes=True)
+
+    def _lanes_of_buffer(
+        self, waves: Waves, where: Array, usable: Array | None, size: int, *, everyone: bool
+    ) -> tuple[Buffer, Array, Array] | None:
+        """Buffer, offsets in it and workgroups of the lanes that are watched, [lane].
+
+        Reads of buffers that nobody has written yet are those of a few of the first workgroups;
+        None for lanes that lie in several buffers, or that nothing is to be said of.
+        """
+        if usable is not None and usable.all():
+            usable = None
+        first = 0 if usable is None else int(usable.argmax())
+        if usable is not None and not usable.reshape(-1)[first]:
+            return None
+        buffer = self.memory.buffer_at(int(where.reshape(-1)[first]))
+        if buffer is None or buffer.words is None:
+            return None
+        groups = waves.group_id
+        if not (everyone or buffer.words.written):
+            if self._slices > 1:
+                return None
+            index = self._watched_waves(waves)[0]
+            if not len(index):
+                return None
+            where, groups = where[index], groups[index]
+            usable = None if usable is None else usable[index]
+        offsets = (where - buffer.address).reshape(-1)
+        owners = np.repeat(groups, waves.lanes)
+        if usable is not None:
+            lanes = np.flatnonzero(usable)
+            if not len(lanes):
+                return None
+            offsets, owners = offsets.take(lanes), owners.take(lanes)
+        if int(offsets.view(np.uint64).max()) + size > buffer.size:
+            return None
+        return buffer, offsets, owners
+
+    def _note_global_race(self, site: int, buffer: Buffer, *, writes: bool) -> None:
+        verb = (
+            "writes what another workgroup reads or writes"
+            if writes
+            else "reads what another workgroup writes"
+        )
+        self.note(
+            "global_race",
+            site,
+            f"{verb} in {buffer.name or 'a buffer'}, and no atomic of both stands between",
+        )
+
+
+def first_active(where: Array, usable: Array | None) -> int | None:
+    """The first lane's address; None where no lane is active."""
+    active = where.reshape(-1) if usable is None else where[usable]
+    return int(active[0]) if active.size else None
 
 
 def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Array:

@@ -203,6 +203,21 @@ def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: in
     return Decoded(name, encoding, tuple(operands), modifiers, f"{mnemonic} {text}")
 
 
+SUFFIXES: Final = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
+"""Encoding suffixes of mnemonics."""
+
+
+def halves_of(parts: Decoded, accum_offset: int) -> tuple[Decoded, Decoded]:
+    """The two operations of a VOPD instruction (`v_dual_mov_b32 … :: v_dual_add_f32 …`)."""
+    first, second = (
+        decode(mnemonic.replace("v_dual_", "v_"), operands, SUFFIXES, accum_offset)
+        for mnemonic, _, operands in (
+            text.partition(" ") for text in parts.text.split(" :: ", maxsplit=1)
+        )
+    )
+    return first, second
+
+
 def constant_bits(operand: Operand, kind: str) -> int:
     """The bits that a constant has as an operand of a type.
 

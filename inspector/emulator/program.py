@@ -19,7 +19,9 @@ from ..model import Function, Instruction
 from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError
 from .crosslane import DPP_CONTROLS
-from .operands import Decoded, Operand, decode
+from .effects import Effect, effects_of
+from .hazards import Hazard, hazards_of
+from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import scalar_bits, vector_bits
 from .products import link
 from .registry import Context, Step, Target, builder_of
@@ -27,7 +29,6 @@ from .relocations import resolved
 from .waves import Array, Waves
 
 assert _instructions
-_SUFFIXES: Final = ("_e64_dpp", "_e32", "_e64", "_dpp", "_sdwa")
 
 
 class Kind(Enum):
@@ -50,6 +51,7 @@ class Transfer(Struct):
         target: block that a jump or branch that is taken leads to.
         following: block behind this one.
         taken: for a branch: bool [wave].
+        mask: the register of the lane mask that a branch goes by; None for SCC.
         site: index of the instruction that ends the block.
     """
 
@@ -58,6 +60,7 @@ class Transfer(Struct):
     following: int = -1
     taken: Callable[[Waves], Array] | None = None
     site: int = -1
+    mask: int | None = None
 
 
 class CodeBlock(Struct):
@@ -69,6 +72,7 @@ class CodeBlock(Struct):
         leave: how it is left.
         runs: how many waves went through it, in all.
         taken: how many of them took the branch at its end.
+        divided: of how many some of the lanes, and not all, were for taking it.
     """
 
     first: int
@@ -77,6 +81,7 @@ class CodeBlock(Struct):
     leave: Transfer
     runs: int = 0
     taken: int = 0
+    divided: int = 0
 
 
 class Code(Struct):
@@ -87,9 +92,14 @@ class Code(Struct):
     blocks: list[CodeBlock]
     vector_registers: int
     lds_granule: int
+    global_granule: int
     decoded: list[Decoded] = field(default_factory=list)
     results: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Of a load whose result comes back in order: its counter, the registers that it writes."""
+    effects: list[Effect] = field(default_factory=list)
+    """The registers of each instruction."""
+    hazards: list[Hazard] = field(default_factory=list)
+    """Matrix instructions that others stand too close to."""
 
 
 _CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
@@ -110,6 +120,7 @@ def prepare(
     target: Target,
     maxima: Mapping[str, int],
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+    mfma_cycles: Mapping[str, int] | None = None,
     symbols: Mapping[str, int] | None = None,
 ) -> Code:
     """Builds every step of a function.
@@ -122,11 +133,12 @@ def prepare(
         target: the GPU.
         maxima: the wait counters -> largest value.
         fields: bit fields of a bare `s_waitcnt` number.
+        mfma_cycles: of matrix instructions; None: their hazards are not looked for.
         symbols: constants that the code may read -> address.
     """
     counters = Counters.of(maxima)
     decoded = [
-        decode(inst.mnemonic, inst.operands, _SUFFIXES, target.accum_offset)
+        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
         for inst in function.instructions
     ]
     decoded = resolved(decoded, symbols or {})
@@ -155,6 +167,7 @@ def prepare(
                 all(event.order for event in events),
                 tuple(maxima.get(counter, 1 << 30) for counter in raised),
                 inst.cls in ("scratch_load", "scratch_store"),
+                _is_coherent(parts),
                 _wait_of(inst, fields, maxima),
                 labels,
             )
@@ -163,15 +176,41 @@ def prepare(
             steps.append((_registers(parts), _step(parts, context), at))
         blocks.append(CodeBlock(start, stop, link(steps), leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
-    return Code(function, target, blocks, max([4, *rows]), _lds_granule(function), decoded, results)
+    effects = effects_of(function.instructions, decoded, target)
+    return Code(
+        function,
+        target,
+        blocks,
+        max([4, *rows]),
+        _granule(function, _LDS_ACCESSES),
+        _granule(function, _GLOBAL_STORES),
+        decoded,
+        results,
+        effects,
+        hazards_of(function, decoded, effects, target.arch, mfma_cycles or {}),
+    )
 
 
-def _lds_granule(function: Function) -> int:
-    """Bytes of the narrowest access of LDS, at most 16; 4 where there is none."""
+def _is_coherent(parts: Decoded) -> bool:
+    """Whether an access is coherent in the whole device (LLVM's AMDGPUUsage, "Memory Model").
+
+    That is sc1 from gfx940 on, glc before, dlc with gfx10 and gfx11, a scope with gfx12.
+    """
+    flags = parts.modifiers
+    wide = flags.get("scope", "") in ("SCOPE_DEV", "SCOPE_SYS")
+    return wide or "sc1" in flags or "glc" in flags or "dlc" in flags
+
+
+_LDS_ACCESSES: Final = ("lds_read", "lds_write", "lds_direct", "lds_atomic")
+_GLOBAL_STORES: Final = ("global_store", "lds_direct_store")
+
+
+def _granule(function: Function, classes: tuple[str, ...]) -> int:
+    """Bytes of the narrowest access of some classes, at most 16; 4 where there is none."""
     widths = [
         inst.op.bits // 8 // (2 if "pair" in inst.op.traits else 1)
         for inst in function.instructions
-        if inst.cls in ("lds_read", "lds_write", "lds_direct", "lds_atomic") and inst.op.bits
+        if inst.cls in classes and inst.op.bits
     ]
     narrowest = min(widths, default=4)
     return next(size for size in (16, 8, 4, 2, 1) if narrowest % size == 0)
@@ -219,7 +258,8 @@ def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> 
     if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
         return Transfer(Kind.JUMP, aims[at], site=at)
     if parts.name in _CONDITIONS and at in aims:
-        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at)
+        mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
+        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at, mask)
     if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in _CONDITIONS:
         return Transfer(Kind.INDIRECT, site=at)
     return None
@@ -308,16 +348,12 @@ def _refusal(message: str) -> Step:
 
 def _dual(parts: Decoded, context: Context) -> Step:
     """VOPD: two operations that both read before either writes."""
-    halves = []
-    for text in parts.text.split(" :: "):
-        mnemonic, _, operands = text.partition(" ")
-        name = mnemonic.replace("v_dual_", "v_")
-        half = decode(name, operands, _SUFFIXES, context.target.accum_offset)
-        try:
-            halves.append(_built(half, context))
-        except NotCoveredError as error:
-            return _refusal(str(error))
-    first, second = halves
+    try:
+        first, second = (
+            _built(half, context) for half in halves_of(parts, context.target.accum_offset)
+        )
+    except NotCoveredError as error:
+        return _refusal(str(error))
     if not (isinstance(first, Assignment) and isinstance(second, Assignment)):
         return _refusal(parts.text)
 
@@ -334,10 +370,8 @@ def _dual(parts: Decoded, context: Context) -> Step:
 def _operands_of(parts: Decoded) -> list[Operand]:
     if " :: " not in parts.text:
         return list(parts.operands)
-    operands: list[Operand] = []
-    for text in parts.text.split(" :: "):
-        operands += decode("", text.partition(" ")[2], (), 0).operands
-    return operands
+    first, second = halves_of(parts, 0)
+    return [*first.operands, *second.operands]
 
 
 def _vector_rows(parts: Decoded) -> list[range]:

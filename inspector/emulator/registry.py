@@ -66,6 +66,7 @@ class Context(Struct, frozen=True):
         counters: the wait counters that it raises.
         in_order: whether its results come back in the order of issue.
         most: how many may be outstanding for each of these counters; issue stalls there.
+        coherent: whether it goes past the caches to the device, as volatile accesses do.
         private: whether it accesses the lanes' private memory (a buffer access of the stack).
         wait: for a wait: counter -> how many may stay outstanding.
         labels: label -> index of the instruction that follows it.
@@ -77,6 +78,7 @@ class Context(Struct, frozen=True):
     in_order: bool = True
     most: tuple[int, ...] = ()
     private: bool = False
+    coherent: bool = False
     wait: Mapping[str, int] = {}
     labels: Mapping[str, int] = {}
 

@@ -142,6 +142,22 @@ class Waves:
             nonzero |= self.scalar[row + 1] != 0
         return nonzero
 
+    def divided(self, row: int) -> int:
+        """How many waves have some of their active lanes in a mask, and not all.
+
+        Of EXEC: that have some of all lanes active.
+        """
+        if row == EXEC and self.full:
+            return 0
+        words = range(self.lanes // 32)
+        everyone = [self.scalar[EXEC + word] if row != EXEC else U32(ALL) for word in words]
+        inside = [self.scalar[row + word] & everyone[word] for word in words]
+        some, every = inside[0] != 0, inside[0] == everyone[0]
+        for word in words[1:]:
+            some |= inside[word] != 0
+            every &= inside[word] == everyone[word]
+        return int(np.count_nonzero(some & ~every))
+
     @property
     def vccz(self) -> Array:
         return ~self.mask_nonzero(VCC)

@@ -75,7 +75,8 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
 def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
     part = ""
     if kernel.workgroups < kernel.grid_workgroups:
-        part = f" of {kernel.grid_workgroups:,} (a sample: results are not real)"
+        why = f"{kernel.given_up} launches given up" if kernel.given_up else "a sample"
+        part = f" of {kernel.grid_workgroups:,} ({why}: results are not real)"
     stream.write(
         f"{kernel.name} on {kernel.arch}   {kernel.launches} launches, "
         f"{kernel.workgroups:,} workgroups{part}, {kernel.waves:,} waves\n"
@@ -94,7 +95,7 @@ def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
         Column("source", lambda c: _source(c)),
     ]
     stream.writelines(f"  {line}\n" for line in rows_of(columns, lines))
-    for text in (*_memory(kernel), *_trips(kernel)):
+    for text in (*_memory(kernel), *_work(kernel), *_trips(kernel), *_flow(kernel)):
         stream.write(f"  {text}\n")
     for finding in kernel.findings:
         stream.write(f"  {_finding(finding)}\n")
@@ -131,6 +132,44 @@ def _memory(kernel: KernelProfile) -> Iterator[str]:
         )
 
 
+def _work(kernel: KernelProfile) -> Iterator[str]:
+    """Distinct bytes and operations of a launch, and what they come to."""
+    traffic = kernel.traffic
+    if traffic is None:
+        return
+    each = "" if kernel.launches == 1 else " of each launch, in the mean"
+    yield (
+        f"distinct bytes{each}: {_bytes(traffic.unique_read)} read, "
+        f"{_bytes(traffic.unique_written)} written"
+    )
+    flops = traffic.matrix_flops + traffic.vector_flops
+    if flops and kernel.flops_per_byte is not None:
+        yield (
+            f"{_scaled(flops, 'flop')}, {kernel.flops_per_byte:.3g} for each distinct byte (all "
+            "lanes taken as active)"
+        )
+
+
+def _flow(kernel: KernelProfile) -> Iterator[str]:
+    """Branches that divide waves' lanes, and how unlike the workgroups are."""
+    divided = [branch for branch in kernel.branches if branch.divided]
+    if divided:
+        worst = max(divided, key=lambda branch: branch.divided or 0)
+        times = sum(branch.divided or 0 for branch in divided)
+        total = sum(branch.waves for branch in kernel.branches)
+        place = f"line {worst.source_line}: " if worst.source_line else ""
+        yield (
+            f"branches with the lanes of a wave divided: {times:,} of {total:,}, most at "
+            f"{place}{worst.instruction} ({worst.divided:,} of {worst.waves:,})"
+        )
+    spread = kernel.per_workgroup
+    if spread is not None and spread.least != spread.most:
+        yield (
+            f"instructions of a workgroup: {spread.least:,} to {spread.most:,}, median "
+            f"{spread.median:,}"
+        )
+
+
 def _wasted_lines(access: AccessProfile) -> int:
     return (access.cache_lines or 0) - (access.least_cache_lines or 0)
 
@@ -141,10 +180,14 @@ def _where(access: AccessProfile) -> str:
 
 
 def _bytes(number: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    return _scaled(number, "B")
+
+
+def _scaled(number: int, unit: str) -> str:
+    for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number} B"
+            return f"{number / size:.1f} {letter}{unit}"
+    return f"{number} {unit}"
 
 
 def _trips(kernel: KernelProfile) -> Iterator[str]:

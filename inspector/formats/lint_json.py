@@ -8,12 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from msgspec import to_builtins
-
 from ..lint.results import SEVERITIES, CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.rule import Rule
-from ..model import Finding
-from ..report.json_write import error_fields
+from ..report.json_write import error_fields, finding_fields, plain
 
 SCHEMA_VERSION = 1
 
@@ -70,7 +67,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "message": text.message,
         "explain": text.explain,
         "fix": text.fix,
-        "fix_tried": None if text.tried is None else to_builtins(text.tried),
+        "fix_tried": plain(text.tried),
         "superseded_by": list(text.superseded_by),
         "prevents_launch": text.prevents_launch,
         "tags": list(text.tags),
@@ -91,24 +88,6 @@ def _kernel(kernel: CheckedKernel) -> dict[str, Any]:
         "findings": [finding_fields(f) for f in kernel.findings],
         "known": [finding_fields(f) for f in kernel.known],
         "suppressed": [_suppressed(s) for s in kernel.suppressed],
-    }
-
-
-def finding_fields(finding: Finding) -> dict[str, Any]:
-    """A finding as in the report of `analyze`."""
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "confidence": finding.confidence,
-        "message": finding.message,
-        "evidence": dict(finding.evidence),
-        "locations": [
-            {"kind": at.kind, "file": at.file, "line": at.line, "text": at.text}
-            for at in finding.locations
-        ],
-        "fix": finding.fix,
-        "fix_tried": None if finding.tried is None else to_builtins(finding.tried),
-        "fingerprint": finding.fingerprint,
     }
 
 

@@ -88,7 +88,7 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
         "duration": _duration(kernel),
         "counters": {name: _spread(spread) for name, spread in kernel.counters.items()},
         "metrics": json_v1.metrics_dict(kernel.metrics),
-        "lines": [json_v1.measured_line(line) for line in kernel.lines],
+        "lines": json_v1.plain(kernel.lines),
         "match": {
             "verdict": kernel.match.verdict,
             "kernels": list(kernel.match.kernels),

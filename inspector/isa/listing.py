@@ -261,9 +261,9 @@ def _finish(
     kernel: bool | None = None,
 ) -> Function:
     raw.is_kernel = _looks_like_kernel(raw, contents) if kernel is None else kernel
-    row_at = {row[ADDRESS]: i for i, row in enumerate(raw.rows) if row[ADDRESS] is not None}
+    row_at = {at: i for i, row in enumerate(raw.rows) if (at := row[ADDRESS]) is not None}
     raw.real_entry = _behind_preload_header(raw, row_at)
-    branches = resolve_addresses(raw, {a: i for a, i in row_at.items() if a is not None})
+    branches = resolve_addresses(raw, row_at)
     _add_target_labels(raw, branches.targets.values())
     trimmed, _ = raw.without_padding((raw.real_entry, *branches.targets.values()))
     raw.code_bytes = _code_bytes(trimmed, contents)
@@ -273,9 +273,10 @@ def _finish(
 def _behind_preload_header(raw: RawFunction, row_at: Mapping[int, int]) -> int:
     """The row behind LLVM's header for kernel argument preloading, 0 where there is none."""
     first = raw.rows[0]
-    if first[MNEMONIC] != "s_trap" or first[ADDRESS] is None:
+    start = first[ADDRESS]
+    if first[MNEMONIC] != "s_trap" or start is None:
         return 0
-    entry = row_at.get(first[ADDRESS] + PRELOAD_HEADER_BYTES, 0)
+    entry = row_at.get(start + PRELOAD_HEADER_BYTES, 0)
     filled = all(row[MNEMONIC] in FILLER for row in raw.rows[1:entry])
     return entry if entry and filled else 0
 

@@ -14,6 +14,7 @@ from ..capture.targets import CODE_OBJECT
 from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
+from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
 from ..errors import KinspectError
@@ -99,7 +100,12 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     program, function = _kernel_of(wanted)
     machine = load_machine(wanted.arch or program.arch or "")
     emulator = Emulator(
-        function, machine.arch, machine.counters, machine.waitcnt_fields, machine.cache_line_bytes
+        function,
+        machine.arch,
+        machine.counters,
+        machine.waitcnt_fields,
+        machine.cache_line_bytes,
+        machine.mfma_cycles,
     )
     block = wanted.block or _block_of(function)
     buffers, scalars, arrays = _arguments(wanted.arguments)
@@ -115,16 +121,18 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         wanted.grid, block, lds, bytes(packed), workgroups=numbers, seconds=wanted.seconds
     )
     calls = HostCalls()
+    tally = Tally(machine.arch, emulator)
     started = time.perf_counter()
     try:
         outcome = emulator.run(launch, [*buffers, calls.buffer])
+        tally.add(outcome, total, time.perf_counter() - started)
+    except EmulationLimitError as error:
+        tally.give_up(error.troubles, total, time.perf_counter() - started)
     except NotCoveredError as error:
         raise KinspectError(
             f"{function.name}: the emulator does not carry out this yet: {error}",
             "analyze reads the kernel all the same",
         ) from None
-    tally = Tally(machine.arch, emulator)
-    tally.add(outcome, total, time.perf_counter() - started)
     states = tuple(
         _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
     )

@@ -7,7 +7,8 @@ memory with it through the file FD. When its input ends, what was counted goes t
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
                                                             "printed": [[is_error, text], ...]}
 
-Each may be answered by {"error": text} as well.
+Each may be answered by {"error": text, "kind": kind} as well; the kinds are those of the guest's
+`EmulationError`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from msgspec import to_builtins
 from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
-from ..emulator.lockstep import EmulationLimitError
+from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
 from ..isa.asm.data import read_constants
@@ -120,7 +121,8 @@ def _scalar(kind: str, value: float | str) -> bytes:
     """As Triton's launcher does it: bf16 is cut off, what is too large for float32 is infinite."""
     if kind == "bf16" or _FORMATS[kind] == "f":
         with np.errstate(over="ignore"):
-            return np.float32(value).tobytes()[2 if kind == "bf16" else 0 :]
+            raw: bytes = np.float32(value).tobytes()
+        return raw[2 if kind == "bf16" else 0 :]
     form = _FORMATS[kind]
     if form in "ed":
         return struct.pack("<" + form, float(value))
@@ -145,13 +147,21 @@ class Service:
             if "load" in message:
                 return self._load(message["load"], message["text"], message["arch"])
             reply = self._launch(message)
+        except HangError as error:
+            reply = {"error": error.message, "kind": "hang"}
+        except EmulationLimitError as error:
+            reply = {"error": error.message, "kind": "limit"}
         except KinspectError as error:
-            reply = {"error": error.message}
+            reply = {"error": error.message, "kind": "failed"}
         except NotCoveredError as error:
-            reply = {"error": f"the emulator does not carry out this yet: {error}"}
-        if self._calls is not None and self._calls.printed.parts:
-            reply["printed"] = self._calls.printed.parts
-        return reply
+            text = f"the emulator does not carry out this yet: {error}"
+            reply = {"error": text, "kind": "uncovered"}
+        return {**reply, **self._printed()}
+
+    def _printed(self) -> dict[str, Any]:
+        if self._calls is None or not self._calls.printed.parts:
+            return {}
+        return {"printed": self._calls.printed.parts}
 
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         started = time.perf_counter()
@@ -164,6 +174,7 @@ class Service:
             machine.counters,
             machine.waitcnt_fields,
             machine.cache_line_bytes,
+            machine.mfma_cycles,
             (constants.data, constants.symbols),
         )
         self._emulators[key] = emulator
@@ -200,9 +211,14 @@ class Service:
         )
         self._calls = calls
         started = time.perf_counter()
-        outcome = emulator.run(launch, list(buffers))
+        tally = self._tallies[wanted["kernel"]]
+        try:
+            outcome = emulator.run(launch, list(buffers))
+        except EmulationLimitError as error:
+            tally.give_up(error.troubles, total, time.perf_counter() - started)
+            raise
         seconds = time.perf_counter() - started
-        self._tallies[wanted["kernel"]].add(outcome, total, seconds)
+        tally.add(outcome, total, seconds)
         return {
             "written": [
                 index

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
 from msgspec import Struct
 
 from ..emulator.launch import Emulator, Outcome
 from ..emulator.machine import Trouble
+from ..emulator.operations import operations
 from ..emulator.program import Code, CodeBlock, Kind
 from ..model import Function, Instruction
+from ..profile.figures.executed import counted
 
 CLASSES: Final[Mapping[str, str]] = {
     "valu": "valu", "acc_move": "valu", "cross_lane": "cross_lane", "salu": "salu",
@@ -28,7 +31,7 @@ class Finding(Struct, frozen=True):
     """Something that the code did and must not do, where it did it first.
 
     Args:
-        kind: `outside`, `outside_lds`, `unwaited`, `race`, ….
+        kind: one of `emulator.machine.KINDS`.
         detail: what exactly.
         line: of the assembly.
         instruction: its text.
@@ -87,6 +90,59 @@ class AccessProfile(Struct, frozen=True):
     conflict_cycles: int | None
 
 
+class BranchProfile(Struct, frozen=True):
+    """A conditional branch.
+
+    Args:
+        line: of the assembly.
+        instruction: its text.
+        file: of the source; None where the assembly has no locations.
+        source_line: in that file.
+        waves: executions.
+        taken: executions that took it.
+        divided: executions by waves of which some lanes, and not all, were active (EXEC) or for
+            taking it (VCC); None for a branch on the scalar condition code, which lanes share.
+    """
+
+    line: int
+    instruction: str
+    file: str | None
+    source_line: int | None
+    waves: int
+    taken: int
+    divided: int | None
+
+
+class Spread(Struct, frozen=True):
+    """Instructions that the waves of each executed workgroup executed: extremes and median."""
+
+    least: int
+    median: int
+    most: int
+
+
+class Traffic(Struct, frozen=True):
+    """What a launch moved and computed, in the mean over launches.
+
+    Args:
+        unique_read: distinct bytes of global memory that vector instructions read.
+        unique_written: distinct bytes that they wrote.
+        matrix_flops: floating-point operations of matrix instructions.
+        vector_flops: of vector instructions, all lanes taken as active.
+    """
+
+    unique_read: int
+    unique_written: int
+    matrix_flops: int
+    vector_flops: int
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations per byte, if each distinct byte moved once; None where nothing moved."""
+        moved = self.unique_read + self.unique_written
+        return (self.matrix_flops + self.vector_flops) / moved if moved else None
+
+
 class KernelProfile(Struct, frozen=True):
     """One kernel, over all launches of one specialisation.
 
@@ -104,6 +160,13 @@ class KernelProfile(Struct, frozen=True):
         trips: loop -> how often its body ran for each wave that entered it, in the mean.
         prepare_seconds: that reading the code and making it ready took on this machine.
         execute_seconds: that executing all launches took on this machine; it says nothing of a GPU.
+        branches: conditional branches that were executed.
+        per_workgroup: how far the workgroups differ.
+        traffic: bytes and operations; None where accesses were not counted.
+        flops_per_byte: `Traffic.intensity`.
+        counters: hardware counters, as a profiler writes them, of all executed workgroups.
+        given_up: of the launches so many hung or took too long; their workgroups are in no count
+            but the grids'.
     """
 
     name: str
@@ -119,6 +182,12 @@ class KernelProfile(Struct, frozen=True):
     trips: Mapping[str, float] = {}
     prepare_seconds: float = 0.0
     execute_seconds: float = 0.0
+    branches: tuple[BranchProfile, ...] = ()
+    per_workgroup: Spread | None = None
+    traffic: Traffic | None = None
+    flops_per_byte: float | None = None
+    counters: Mapping[str, int] = {}
+    given_up: int = 0
 
 
 class Tally:
@@ -134,7 +203,10 @@ class Tally:
         self._grid_workgroups = 0
         self._waves = 0
         self._troubles: dict[tuple[str, int], Trouble] = {}
+        self._read = self._written = 0
+        self._per_workgroup: Counter[int] = Counter()
         self.launches = 0
+        self._given_up = 0
 
     def add(self, outcome: Outcome, grid_workgroups: int, seconds: float) -> None:
         """One more launch, of a grid of so many workgroups, that took so long here."""
@@ -143,7 +215,23 @@ class Tally:
         self._workgroups += outcome.workgroups
         self._grid_workgroups += grid_workgroups
         self._waves += outcome.waves
-        for trouble in outcome.troubles:
+        if outcome.footprint is not None:
+            self._read += outcome.footprint.read
+            self._written += outcome.footprint.written
+        values, counts = np.unique(outcome.executed, return_counts=True)
+        self._per_workgroup.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        self._keep(outcome.troubles)
+
+    def give_up(self, troubles: Sequence[Trouble], grid_workgroups: int, seconds: float) -> None:
+        """A launch that hung or took too long: what was noticed until then."""
+        self.launches += 1
+        self._given_up += 1
+        self._execute_seconds += seconds
+        self._grid_workgroups += grid_workgroups
+        self._keep(troubles)
+
+    def _keep(self, troubles: Sequence[Trouble]) -> None:
+        for trouble in troubles:
             self._troubles.setdefault((trouble.kind, trouble.site), trouble)
 
     def profile(self) -> KernelProfile:
@@ -164,6 +252,8 @@ class Tally:
             LineCount(file, line, counts.total(), dict(counts.most_common()))
             for (file, line), counts in by_line.items()
         ]
+        traffic = self._traffic()
+        intensity = traffic.intensity if traffic is not None else None
         return KernelProfile(
             function.name,
             self._arch,
@@ -178,7 +268,59 @@ class Tally:
             trip_counts(self._code),
             round(self._prepare_seconds, 4),
             round(self._execute_seconds, 4),
+            tuple(self._branches()),
+            _spread(self._per_workgroup),
+            traffic,
+            round(intensity, 3) if intensity is not None else None,
+            self._counters(),
+            self._given_up,
         )
+
+    def _runs(self) -> Iterator[tuple[Instruction, int]]:
+        """Every instruction with how many waves executed it."""
+        for block in self._code.blocks:
+            for instruction in self._code.function.instructions[block.first : block.stop]:
+                yield instruction, block.runs
+
+    def _branches(self) -> Iterator[BranchProfile]:
+        for block in self._code.blocks:
+            leave = block.leave
+            if leave.kind is not Kind.BRANCH or not block.runs:
+                continue
+            instruction = self._code.function.instructions[leave.site]
+            loc = instruction.loc
+            yield BranchProfile(
+                instruction.line,
+                _text(instruction),
+                loc.file if loc is not None else None,
+                loc.line if loc is not None else None,
+                block.runs,
+                block.taken,
+                block.divided if leave.mask is not None else None,
+            )
+
+    def _traffic(self) -> Traffic | None:
+        if self._emulator.counts is None or not self.launches:
+            return None
+        flops = Counter[str]()
+        for instruction, runs in self._runs():
+            for part in operations(instruction, self._emulator.target.lanes) if runs else ():
+                if not part.element.startswith("i"):
+                    flops[part.pipe] += runs * part.count
+        return Traffic(
+            round(self._read / self.launches),
+            round(self._written / self.launches),
+            round(flops["matrix"] / self.launches),
+            round(flops["vector"] / self.launches),
+        )
+
+    def _counters(self) -> dict[str, int]:
+        counts = self._emulator.counts
+        conflicts = None
+        if counts is not None:
+            conflicts = sum(count.conflicts for count in counts.accesses.values())
+        lanes = self._emulator.target.lanes
+        return counted(self._runs(), self._arch, lanes, self._waves, conflicts)
 
     def _accesses(self) -> tuple[AccessProfile, ...]:
         counts = self._emulator.counts
@@ -195,7 +337,7 @@ class Tally:
                     space,
                     _operation(instruction, space),
                     instruction.line,
-                    f"{instruction.mnemonic} {instruction.operands}".strip(),
+                    _text(instruction),
                     loc.file if loc is not None else None,
                     loc.line if loc is not None else None,
                     count.size,
@@ -208,6 +350,24 @@ class Tally:
                 )
             )
         return tuple(profiles)
+
+
+def _text(instruction: Instruction) -> str:
+    return f"{instruction.mnemonic} {instruction.operands}".strip()
+
+
+def _spread(counts: Mapping[int, int]) -> Spread | None:
+    """Extremes and lower median of values, each with how often it occurs."""
+    total = sum(counts.values())
+    if not total:
+        return None
+    values = sorted(counts)
+    passed = 0
+    for median in values:
+        passed += counts[median]
+        if 2 * passed >= total:
+            break
+    return Spread(values[0], median, values[-1])
 
 
 def _operation(instruction: Instruction, space: str) -> str:
@@ -250,7 +410,7 @@ def finding_of(trouble: Trouble, function: Function) -> Finding:
         trouble.kind,
         trouble.detail,
         instruction.line,
-        f"{instruction.mnemonic} {instruction.operands}".strip(),
+        _text(instruction),
         loc.file if loc is not None else None,
         loc.line if loc is not None else None,
     )

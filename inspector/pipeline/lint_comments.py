@@ -70,7 +70,7 @@ class Comments:
         """The suppressions that left nothing out, by file and line."""
         if not self._marks:
             return
-        from ..lint.suppress import Looked, unused
+        from ..lint.suppress import Coverage, unused
 
         rule_names = {n for r in self._plan.rules.values() for n in (r.text.id, r.text.name)}
         whole = _whole(request, errors)
@@ -78,7 +78,7 @@ class Comments:
             yield from unused(
                 marks,
                 self._used.get(name, set()),
-                Looked(_below(name, whole), frozenset(self._lines.get(name, ()))),
+                Coverage(_below(name, whole), frozenset(self._lines.get(name, ()))),
                 rule_names,
                 self._plan.words.unnamed,
                 narrowed=self._plan.narrowed,
@@ -143,10 +143,10 @@ def _marks(name: str) -> Marks | None:
         return None  # not readable: it asks for nothing
     if _MARK not in text:
         return None
-    from ..lint.suppress import NOTHING, in_text
+    from ..lint.suppress import NO_MARKS, in_text
 
     marks = in_text(text, name)
-    return None if marks == NOTHING else marks
+    return None if marks == NO_MARKS else marks
 
 
 def _whole(request: Request, errors: Sequence[ErrorRecord]) -> list[Path]:

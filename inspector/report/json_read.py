@@ -10,20 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from ..documents import json_value
 from ..errors import KinspectError
 from ..model import (
     Access,
     Artifact,
-    Assumption,
     Demand,
     ErrorRecord,
     Finding,
     KernelReport,
     LdsBuffer,
-    Location,
     LoopReport,
     MeasuredLine,
     MemoryOp,
@@ -31,7 +29,6 @@ from ..model import (
     Report,
     SourceLoc,
     SpillSlot,
-    Trials,
     Unread,
     Variant,
     WaitOp,
@@ -96,11 +93,11 @@ class SavedReport(Struct, frozen=True):
                 "make it again with `kinspect analyze --format json`",
             )
         try:
-            entries = tuple(_typed(data.pop("kernels"), list[Any]))  # each is read when asked for
+            entries = tuple(convert(data.pop("kernels"), list[Any]))  # each is read when asked for
             data = _clean(data)
-            errors = tuple(_read_error(e) for e in _typed(data["errors"], list[Failure]))
-            notes = tuple(_typed(data.get("notes", []), list[str]))
-            target, tool = _typed(data["target"], str), _typed(data["tool"], Tool)
+            errors = tuple(_read_error(e) for e in convert(data["errors"], list[Failure]))
+            notes = tuple(convert(data.get("notes", []), list[str]))
+            target, tool = convert(data["target"], str), convert(data["tool"], Tool)
             return cls(name, target, tool, errors, notes, folder, entries, kinds)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise _damaged(name, error) from None
@@ -156,17 +153,11 @@ def _kernel(entry: Any) -> Any:
     from msgspec import Raw, json
 
     if not isinstance(entry, Raw):
-        return _clean(_typed(entry, Kernel))
+        return _clean(convert(entry, Kernel))
     data = bytes(entry)
     value = json.decode(data, type=Kernel)
     # Only what is spelled out or is not ASCII can steer: most texts need no second look.
     return value if data.isascii() and b"\\" not in data and b"\x7f" not in data else _clean(value)
-
-
-def _typed(value: Any, kind: Any) -> Any:
-    from msgspec import convert
-
-    return convert(value, kind)
 
 
 def _clean(value: Any) -> Any:
@@ -205,7 +196,7 @@ def _damaged(name: str, error: Exception) -> KinspectError:
     )
 
 
-def _read_error(e: dict[str, Any]) -> ErrorRecord:
+def _read_error(e: Failure) -> ErrorRecord:
     return ErrorRecord(
         e["file"], e["kernel"], e["stage"], e["message"], e["hint"], e.get("output", "")
     )
@@ -216,124 +207,22 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
         id=k["id"],
         name=k["name"],
         arch=k["arch"],
-        source=_read_place(k["source"]),
+        source=convert(k["source"], SourceLoc | None),
         variant=_read_variant(k["variant"], k["name"], k["arch"]),
         artifacts=artifacts,
         metrics=_read_metrics(k["metrics"]),
         loops=tuple(_read_loop(loop) for loop in k["loops"]),
         main_loop=k["main_loop"],
-        memory_ops=tuple(
-            MemoryOp(
-                m["line"],
-                m["mnemonic"],
-                m["class"],
-                m["bits"],
-                m["loop"],
-                m["depth"],
-                _read_place(m["source"]),
-                m.get("note", ""),
-            )
-            for m in k["memory_ops"]
-        ),
-        waits=tuple(
-            WaitOp(
-                w["line"],
-                w["counter"],
-                w["n"],
-                w["loop"],
-                _read_place(w["source"]),
-                w["verdict"],
-                w["could_be"],
-                tuple(w["waits_for"]) if w["waits_for"] is not None else None,
-                w.get("slack"),
-                w.get("slack_cycles"),
-            )
-            for w in k["waits"]
-        ),
-        findings=tuple(
-            Finding(
-                f["rule"],
-                f["severity"],
-                f["confidence"],
-                f["message"],
-                f["evidence"],
-                tuple(Location(x["kind"], x["line"], x["file"], x["text"]) for x in f["locations"]),
-                f["fix"],
-                f["fingerprint"],
-                _read_trials(f.get("fix_tried")),
-            )
-            for f in k["findings"]
-        ),
+        memory_ops=convert(k["memory_ops"], tuple[MemoryOp, ...]),
+        waits=convert(k["waits"], tuple[WaitOp, ...]),
+        findings=convert(k["findings"], tuple[Finding, ...]),
         notes=tuple(k["notes"]),
-        accesses=tuple(_read_access(a) for a in k.get("accesses", ())),
-        spills=tuple(
-            SpillSlot(
-                s["offset"],
-                s["bytes"],
-                tuple(s["stores"]),
-                tuple(s["reloads"]),
-                tuple(s["loops"]),
-                tuple(at for place in s["source"] if (at := _read_place(place)) is not None),
-            )
-            for s in k.get("spills", ())
-        ),
-        lds_buffers=tuple(
-            LdsBuffer(
-                b["name"],
-                b["kind"],
-                b["dtype"],
-                tuple(b["shape"]),
-                b["copies"],
-                b["bytes"],
-                b["line"],
-                _read_place(b["source"]),
-                b["in_loop"],
-                b["at_peak"],
-            )
-            for b in k.get("lds_buffers", ())
-        ),
-        measured_lines=tuple(
-            MeasuredLine(
-                line=m["line"],
-                address=m["address"],
-                mnemonic=m["mnemonic"],
-                loop=m["loop"],
-                source=_read_place(m["source"]),
-                hits=m["hits"],
-                latency_cycles=m["latency_cycles"],
-                stall_cycles=m["stall_cycles"],
-                idle_cycles=m["idle_cycles"],
-                samples=m["samples"],
-                issued=m["issued"],
-                reasons=m["reasons"],
-            )
-            for m in k.get("measured_lines", ())
-        ),
-        unread=tuple(Unread(u["kind"], u["count"], tuple(u["lines"])) for u in k.get("unread", ())),
-        demand=None if k.get("demand") is None else Demand(**k["demand"]),
-    )
-
-
-def _read_access(a: dict[str, Any]) -> Access:
-    return Access(
-        op=a["op"],
-        line=a["line"],
-        cls=a["class"],
-        source=_read_place(a["source"]),
-        dtype=a["dtype"],
-        shape=tuple(a["shape"]),
-        layout=a["layout"],
-        lines=tuple(a["lines"]),
-        loop=a["loop"],
-        bits=a["bits"],
-        widest=a["widest"],
-        per_thread=a["per_thread"],
-        contiguity=a["contiguity"],
-        divisibility=a["divisibility"],
-        mask=a["mask"],
-        limited_by=a["limited_by"],
-        reason=a["reason"],
-        fix=a["fix"],
+        accesses=convert(k.get("accesses", ()), tuple[Access, ...]),
+        spills=convert(k.get("spills", ()), tuple[SpillSlot, ...]),
+        lds_buffers=convert(k.get("lds_buffers", ()), tuple[LdsBuffer, ...]),
+        measured_lines=convert(k.get("measured_lines", ()), tuple[MeasuredLine, ...]),
+        unread=convert(k.get("unread", ()), tuple[Unread, ...]),
+        demand=convert(k.get("demand"), Demand | None),
     )
 
 
@@ -352,7 +241,7 @@ def _read_loop(loop: dict[str, Any]) -> LoopReport:
         header_line=loop["header"]["line"],
         header_label=loop["header"]["label"],
         lines=tuple((first, last) for first, last in loop["lines"]),
-        source=tuple(SourceLoc(s["file"], s["line"]) for s in loop["source"]),
+        source=convert(loop["source"], tuple[SourceLoc, ...]),
         hot=loop["hot"],
         unroll=loop["unroll"],
         metrics=_read_metrics(loop["metrics"]),
@@ -360,47 +249,8 @@ def _read_loop(loop: dict[str, Any]) -> LoopReport:
     )
 
 
-def _read_place(place: dict[str, Any] | None) -> SourceLoc | None:
-    if place is None:
-        return None
-    inlined = _read_place(place.get("inlined_at"))
-    return SourceLoc(place["file"], place["line"], place.get("column"), inlined)
-
-
 def _read_variant(v: dict[str, Any] | None, kernel: str, arch: str | None) -> Variant | None:
     if v is None:
         return None
-    return Variant(
-        kernel=kernel,
-        arch=arch or "",
-        wave_size=v["wave_size"],
-        ttir="",  # an artifact of its own, not part of the report
-        options=v["options"],
-        signature=v["signature"],
-        constexprs=v["constexprs"],
-        attrs=v["attrs"],
-        qualname=v["qualname"],
-        case=v["case"],
-        grid=tuple(v["grid"]) if v["grid"] is not None else None,
-        call_site=_read_place(v["call_site"]),
-        triton_version=v["triton_version"],
-        tuning=v.get("tuning"),
-        launches=v.get("launches"),
-        notes=tuple(v.get("notes", ())),
-        assumptions=tuple(
-            Assumption(
-                its["what"],
-                its["assumed"],
-                _read_place(its["source"]),
-                its.get("explored", False),
-            )
-            for its in v.get("assumptions", ())
-        ),
-        unspecialised=v.get("unspecialised"),
-        values=v.get("values"),
-        generator=v.get("generator"),
-    )
-
-
-def _read_trials(t: dict[str, int] | None) -> Trials | None:
-    return Trials(t["helped"], t["nothing"], t["worse"]) if t is not None else None
+    # The TTIR is an artifact of its own, not part of the report.
+    return convert({**v, "kernel": kernel, "arch": arch or "", "ttir": ""}, Variant)

@@ -67,8 +67,9 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
         else:
             statements.parse_op(None, 0)
         between.add(cursor.i)
-    twice = not cursor.locations.keys().isdisjoint(loc_aliases)
-    if statements.wholes != len(cursor.whole) or twice or not between.issuperset(cursor.between):
+    defined_twice = not cursor.locations.keys().isdisjoint(loc_aliases)
+    skipped = statements.line_statement_count != len(cursor.line_statements)
+    if skipped or defined_twice or not between.issuperset(cursor.between):
         cursor.fail("a line is not a statement of its own")
     drafts, module_attributes = _without_modules(statements.drafts)
     for key, value in module_attributes.items():

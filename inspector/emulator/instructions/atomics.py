@@ -251,7 +251,8 @@ def in_memory(
     """Works on addresses; returns what the lanes met."""
     machine = waves.machine
     size = np.dtype(operation.dtype).itemsize
-    machine.touched(context.index, waves, where, usable, size)
+    machine.before_global(context, waves, where, usable, size, atomic=True)
+    check_alignment(waves, context, where, usable, size)
     outside = machine.outside(context.index)
     return apply(
         lambda at: values_of(machine.memory.read(at, size, outside)),
@@ -270,6 +271,7 @@ def in_lds(
     machine = waves.machine
     size = np.dtype(operation.dtype).itemsize
     words = machine.local.words
+    check_alignment(waves, context, where, usable, size)
     return apply(
         lambda at: values_of(words.gather(at, size)),
         lambda at, new: words.scatter(at, words_of(new), size),
@@ -277,6 +279,22 @@ def in_lds(
         operands,
         operation,
     )
+
+
+def check_alignment(
+    waves: Waves, context: Context, where: Array, usable: Array | None, size: int
+) -> None:
+    """Atomics want addresses that are multiples of their size, whatever the alignment mode.
+
+    CDNA3 ISA, 9.1.7 and 11.3 ("atomics must be naturally aligned"); LLVM's AtomicExpand never
+    makes others. A workgroup's LDS begins at a multiple of 16.
+    """
+    odd = where & (size - 1)
+    if odd.any() and (usable is None or (odd[usable] != 0).any()):
+        wrong = odd != 0 if usable is None else (odd != 0) & usable
+        waves.machine.misaligned(
+            context.index, int(where[wrong][0]), size, "an atomic needs a multiple of its size"
+        )
 
 
 def spread(waves: Waves, met: Array, lanes: Array | None) -> Array:

@@ -20,6 +20,7 @@ from .spaces import (
     lanes_of,
     lds_places,
     picked,
+    put_global,
     put_lds,
     read_global,
     read_lds,
@@ -139,17 +140,11 @@ def store_async(decoded: Decoded, context: Context) -> Step:
         usable = usable_lanes(waves, None)
         inner = waves.u32[source.first] + offset
         values = read_lds(waves, context, inner, usable, form.size)
-        machine = waves.machine
-        machine.touched(context.index, waves, where, usable, form.size)
         lanes = lanes_of(usable)
         rows = values if form.size >= 4 else values[None]
         chosen = np.stack([picked(row, lanes) for row in rows])
-        machine.memory.write(
-            picked(where, lanes),
-            chosen if form.size >= 4 else chosen[0],
-            form.size,
-            machine.outside(context.index),
-        )
+        chosen = chosen if form.size >= 4 else chosen[0]
+        put_global(waves, context, where, usable, form.size, chosen, lanes)
         issue(waves, context)
 
     return step

@@ -21,6 +21,8 @@ _LOAD: Final = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d+))?|([ui])(8|16)|b(
 _STORE: Final = re.compile(r"s_(buffer_)?store_dword(?:x(\d+))?")
 _ATOMIC: Final = re.compile(r"s_(buffer_)?atomic_(\w+?)(_x2)?")
 
+ADDRESS_BITS: Final = (1 << 48) - 1
+
 Places = Callable[[Waves], tuple[Array, Array]]
 """Addresses, int64 [wave], and which are in range: bool [dword, wave] (one row below 4 bytes)."""
 
@@ -46,6 +48,7 @@ def scalar_places(
         raise NotCoveredError(decoded.text)
     scale = size if decoded.flag("scale_offset") else 1
     aligned = I64(-1 if size < 4 else -4)
+    odd = ~aligned
     count = max(size // 4, 1)
     each = min(size, 4)
 
@@ -53,6 +56,15 @@ def scalar_places(
         place = np.full(waves.count, fixed, I64)
         for read in registers:
             place += np.asarray(read(waves)).astype(I64).reshape(-1) * scale
+        start = waves.scalar[base.first]
+        if ((place | start) & odd).any():
+            first = int(((place | start) & odd).argmax())
+            waves.machine.misaligned(
+                context.index,
+                (int(waves.pair(base.first)[first]) & ADDRESS_BITS) + int(place[first]),
+                size,
+                "a scalar access drops the two low bits",
+            )
         place &= aligned
         inside = np.ones((count, waves.count), bool)
         if not through_buffer:

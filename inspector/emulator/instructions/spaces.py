@@ -110,7 +110,7 @@ def read_global(
 ) -> Array:
     """From addresses."""
     machine = waves.machine
-    machine.touched(context.index, waves, where, usable, size)
+    machine.before_global(context, waves, where, usable, size)
     values: Array = machine.memory.read(where, size, machine.outside(context.index), usable)
     return values
 
@@ -159,11 +159,24 @@ def write_global(
     half: int,
 ) -> None:  # fmt: skip
     """Stores registers to addresses."""
-    machine = waves.machine
-    machine.touched(context.index, waves, where, usable, size)
     lanes = lanes_of(usable)
-    values = stored(waves, first, size, half, lanes)
+    put_global(waves, context, where, usable, size, stored(waves, first, size, half, lanes), lanes)
+
+
+def put_global(
+    waves: Waves,
+    context: Context,
+    where: Array,
+    usable: Array | None,
+    size: int,
+    values: Array,
+    lanes: Array | None,
+) -> None:
+    """Writes values of some lanes to addresses."""
+    machine = waves.machine
+    machine.before_global(context, waves, where, usable, size, values)
     machine.memory.write(picked(where, lanes), values, size, machine.outside(context.index))
+    machine.after_global(context)
 
 
 def write_lds(

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import world as worlds
 from ..records import Emit, error, note
-from ..world.assumptions import LOG
+from ..world.assumptions import LOG, Question
 from ..world.device import Device
+from ..world.refused import RefusedError
 from . import processes
+from .clock import MARGIN_SECONDS, Clock
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
-from .layers import EnoughError, Layers
+from .kernel_filter import KernelFilter
+from .layers import LaunchLimitError, Layers
 from .project import Project
+from .readback import Readback
 from .recorder import Recorder
 from .running import Script
 from .tuning import Tuning
-
-TICK_SECONDS = 0.5
-IDLE_SECONDS = 60.0
-"""A script that worked this long (CPU time) and launched nothing new has most likely shown all."""
-REPEATING_SECONDS = 15.0
-MANY_LAUNCHES = 500
-"""One that launched the same over and over meanwhile, a training loop, has after a shorter time."""
-MARGIN_SECONDS = 5.0
-"""How long before the end of its time a script is stopped, to write out what it left."""
-
 
 OTHER_TYPE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
@@ -39,131 +31,269 @@ OTHER_TYPE = (
 )
 
 
+@dataclass(frozen=True)
+class Emulation:
+    """How values that kernels wrote are had where the script reads them.
+
+    Args:
+        command: starts the emulator; None where kernels are not executed.
+        reason: why not, as `RefusedError` takes it.
+        detail: more of it.
+        seconds: for all launches of the run.
+    """
+
+    command: Sequence[str] | None = None
+    reason: str = "off"
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the host asks for; a JSON object with these keys (`inspector/capture/script.py`).
+
+    Args:
+        path: the script's.
+        arch: gfx name of the target.
+        device: what the script is told of the GPU; see `Device.of`.
+        folder: scratch, for this run alone.
+        generated: folder where code is kept that torch.compile makes.
+        cwd: the folder that the script runs in.
+        scratch: whether that is an empty one, made for this run.
+        home: the folder where the user stands.
+        argv: arguments of the script.
+        calls: expressions to evaluate in the script's module, instead of running it.
+        wanted: patterns that select kernels; none: all.
+        stubs: modules that are stood in for.
+        first: launches after which the script is ended; None for no limit.
+        max_configs: configurations of each autotuner to look at; None for all.
+        most_sets: parameter sets of each test to run; None for all.
+        all_configs: whether a sweep covers every configuration of autotuned kernels.
+        axes: of a sweep: name of an argument -> values.
+        deadline: when the parent ends this process, by `time.monotonic`.
+        time_limit: seconds that led to the deadline, for messages.
+        finished: keys of specialisations that earlier runs wrote out or died at.
+        reversed: questions whose answer nobody knows and that get the other one in this run; then
+            only what is new is written.
+        emulation: whether launches are executed for what the script reads back.
+    """
+
+    path: str
+    arch: str
+    device: Mapping[str, Any]
+    folder: str
+    generated: str
+    cwd: str
+    scratch: bool
+    home: str
+    argv: Sequence[str]
+    calls: Sequence[str]
+    wanted: Sequence[str]
+    stubs: Sequence[str]
+    first: int | None
+    max_configs: int | None
+    most_sets: int | None
+    all_configs: bool
+    axes: Mapping[str, Sequence[Any]]
+    deadline: float
+    time_limit: float
+    finished: Sequence[str]
+    reversed: Sequence[Question]
+    emulation: Emulation
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Request:
+        """A request as it was read from JSON, with other modes' keys left out."""
+        return cls(
+            path=os.path.abspath(fields["path"]),
+            arch=fields["arch"],
+            device=fields["device"],
+            folder=fields["folder"],
+            generated=fields["generated"],
+            cwd=fields["cwd"],
+            scratch=bool(fields.get("scratch")),
+            home=fields.get("home") or os.getcwd(),
+            argv=fields.get("argv") or (),
+            calls=fields.get("calls") or (),
+            wanted=fields.get("wanted") or (),
+            stubs=list(fields.get("stubs") or ()),
+            first=fields.get("first"),
+            max_configs=fields.get("max_configs"),
+            most_sets=fields.get("most_sets"),
+            all_configs=bool(fields.get("all_configs")),
+            axes=fields.get("axes") or {},
+            deadline=float(fields["deadline"]),
+            time_limit=float(fields["time_limit"]),
+            finished=fields.get("finished") or (),
+            reversed=[tuple(question) for question in fields.get("reversed") or ()],
+            emulation=Emulation(**fields.get("emulate") or {}),
+        )
+
+
 def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and emits its specialisations.
 
     Args:
-        request: `path`, `arch`, `device`, `folder` (scratch), `generated` (where code is kept that
-            torch.compile makes), `cwd`, `argv`, `calls`, `wanted`, `stubs`, `first`, `max_configs`,
-            `most_sets`, `all_configs`, `axes`, `deadline` (by `time.monotonic`), `finished`
-            (keys that earlier runs wrote out or died at) and `reversed` (questions, for the other
-            answer to what nobody knows: then only what is new is written).
+        request: see `Request`.
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
-    path = os.path.abspath(request["path"])
-    errors = 0
+    run = _Run(Request.of(request), write)
+    failure = run.script_failure()
+    run.write_pending()
+    run.explain_ending(failure)
 
-    def emit(record: dict[str, Any]) -> None:
-        nonlocal errors
-        errors += "error" in record
-        write(record)
 
-    project = Project(path)
-    project.install()
-    _keep_caches_apart(request["folder"])
-    stubs: list[str] = list(request.get("stubs") or ())
-    most_sets = request.get("most_sets")
-    world = worlds.install(
-        Device.of(request["device"]),
-        request["folder"],
-        stubs=stubs,
-        most_sets=most_sets,
-    )
-    LOG.watch(project.owns_code)
-    LOG.reverse(tuple(question) for question in request.get("reversed") or ())
-    processes.watch(project, world.note)
-    names = Names(request.get("wanted") or ())
-    tuning = Tuning(emit, request.get("max_configs"))
-    tuning.install()
-    layers = Layers(
-        tuning,
-        emit,
-        request.get("first"),
-        request.get("axes") or {},
-        bool(request.get("all_configs")),
-        names.selects,
-    )
-    layers.install()
-    recorder = Recorder(
-        request["arch"],
-        emit,
-        world.suspended,
-        layers.origin,
-        names.selects,
-        request.get("finished") or (),
-        world.overwritten,
-        (request["generated"],),
-        only_new=bool(request.get("reversed")),
-    )
-    recorder.install()
-    graphs = Graphs(request["generated"], emit, names.selects, recorder.expect)
-    world.generate(graphs.take, request.get("max_configs"), graphs.keep)
-    calls = request.get("calls") or ()
-    home = request.get("home") or os.getcwd()
-    argv = request.get("argv") or ()
-    script = Script(project, argv, calls, world, emit, names, most_sets, home)
-    started = script.needs_context()
+class _Run:
+    """One run of a script in the stand-in world, which this installs in the whole process.
 
-    def finish() -> None:
-        recorder.finish()
-        graphs.finish()
-        emit({"asked": LOG.two_sided()})
-        for text in dict.fromkeys(world.notes):
-            emit(note(text))
+    Args:
+        request: what to run.
+        write: takes the records.
+    """
 
-    _finish_before_exit(finish, emit, path)
-    clock = Clock(float(request["deadline"]), recorder)
-    failure: BaseException | None = None
-    try:
-        clock.start()
-        with world.running():
-            started()
-            if not recorder.captured and not errors:
-                script.try_harder()
-    except EnoughError:
-        pass
-    except IdleError as idle:
-        emit(note(f"{path} was stopped: {idle}"))
-    except OutOfTimeError:
-        message = f"still running after {float(request['time_limit']):g} s"
-        if recorder.captured:
-            message += f"; the {recorder.captured} specialisations until then are reported"
-        hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
-        emit({**error("capture", message, hint, place=path), "late": True})
-    except BaseException as stopped:
-        # A script's own `except` may fail while it looks at our word to stop.
-        failure = None if _is_enough(stopped) else stopped
-    finally:
-        clock.stop()
-    finish()
-    if recorder.failed and any("T(" in call and "dtype" not in call for call in calls):
-        emit(note(OTHER_TYPE))
-    if failure is not None:
-        retry = _worthwhile(retry_after(failure, project, stubs), request)
-        if retry is not None:
-            emit({"retry": retry})
+    def __init__(self, request: Request, write: Emit) -> None:
+        self._request = request
+        self._write = write
+        self._error_count = 0
+        self._project = project = Project(request.path)
+        project.install()
+        _keep_caches_apart(request.folder)
+        self._stubs = list(request.stubs)
+        self._world = world = worlds.install(
+            Device.of(request.device),
+            request.folder,
+            stubs=self._stubs,
+            most_sets=request.most_sets,
+        )
+        LOG.watch(project.owns_code)
+        LOG.reverse(request.reversed)
+        processes.watch(project, world.note)
+        self._filter = KernelFilter(request.wanted)
+        self._recorder = self._follow_launches()
+        self._graphs = Graphs(
+            request.generated, self._emit, self._filter.selects, self._recorder.expect
+        )
+        world.generate(self._graphs.take, request.max_configs, self._graphs.keep)
+        self._script = Script(
+            project,
+            request.argv,
+            request.calls,
+            world,
+            self._emit,
+            self._filter,
+            request.most_sets,
+            request.home,
+        )
+
+    def _follow_launches(self) -> Recorder:
+        """Patches Triton's autotuners, then the launches around them, then the compiler."""
+        request, selects = self._request, self._filter.selects
+        tuning = Tuning(self._emit, request.max_configs)
+        tuning.install()
+        layers = Layers(
+            tuning, self._emit, request.first, request.axes, request.all_configs, selects
+        )
+        layers.install()
+        emulation = request.emulation
+        self._readback = Readback(
+            self._world,
+            request.arch,
+            emulation.command,
+            RefusedError(emulation.reason, emulation.detail),
+            emulation.seconds,
+            request.folder,
+            request.deadline - MARGIN_SECONDS,
+        )
+        self._readback.is_trial = layers.is_trial
+        recorder = Recorder(
+            request.arch,
+            self._emit,
+            self._world.suspended,
+            layers.origin,
+            selects,
+            request.finished,
+            self._readback.launched,
+            (request.generated,),
+            only_new=bool(request.reversed),
+        )
+        recorder.install()
+        return recorder
+
+    def _emit(self, record: dict[str, Any]) -> None:
+        self._error_count += "error" in record
+        self._write(record)
+
+    def script_failure(self) -> BaseException | None:
+        """Runs the script; returns what ended it, unless that was us or its own end."""
+        request, recorder = self._request, self._recorder
+        main = self._script.read()
+        _finish_before_exit(self.write_pending, self._emit, request.path)
+        clock = Clock(request.deadline, recorder, self._readback)
+        try:
+            clock.start()
+            with self._world.running():
+                main()
+                if not recorder.captured and not self._error_count:
+                    self._script.try_harder()
+        except LaunchLimitError:
+            pass
+        except IdleError as idle:
+            self._emit(note(f"{request.path} was stopped: {idle}"))
+        except OutOfTimeError:
+            message = f"still running after {request.time_limit:g} s"
+            if recorder.captured:
+                message += f"; the {recorder.captured} specialisations until then are reported"
+            hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
+            self._emit({**error("capture", message, hint, place=request.path), "late": True})
+        except BaseException as failure:
+            # A script's own `except` may fail while it handles our interrupt.
+            return None if _is_at_launch_limit(failure) else failure
+        finally:
+            clock.stop()
+        return None
+
+    def write_pending(self) -> None:
+        """Emits what is written once the script has ended: launches, questions and notes."""
+        self._recorder.finish()
+        self._graphs.finish()
+        self._emit({"asked": LOG.two_sided()})
+        for text in dict.fromkeys(self._world.notes):
+            self._emit(note(text))
+
+    def explain_ending(self, failure: BaseException | None) -> None:
+        """Emits why there is not more, or nothing; or asks for another run that comes further."""
+        request, recorder = self._request, self._recorder
+        if recorder.failed and any("T(" in call and "dtype" not in call for call in request.calls):
+            self._emit(note(OTHER_TYPE))
+        if failure is not None:
+            retry = _worthwhile(retry_after(failure, self._project, self._stubs), request)
+            if retry is not None:
+                self._emit({"retry": retry})
+                return
+            self._script.explain(failure)
+            record = ending(failure, request.path, self._project, self._stubs, recorder.captured)
+            if record is not None:
+                self._emit(record)
+                return
+        if recorder.captured or self._error_count:
             return
-        script.explain(failure)
-        record = ending(failure, path, project, stubs, recorder.captured)
-        if record is not None:
-            emit(record)
-            return
-    if recorder.captured or errors:
-        return
-    if recorder.refused:
-        message = f"all {recorder.refused} configurations are refused by the kernel's static_assert"
-        emit(error("capture", message, "see the notes", place=path))
-    else:
-        emit(script.nothing_launched(names.other_kernels, names.patterns))
+        if recorder.refused:
+            count = recorder.refused
+            message = f"all {count} configurations are refused by the kernel's static_assert"
+            self._emit(error("capture", message, "see the notes", place=request.path))
+        else:
+            kernels = self._filter
+            self._emit(self._script.nothing_launched(kernels.other_kernels, kernels.patterns))
 
 
-def _is_enough(failure: BaseException) -> bool:
+def _is_at_launch_limit(failure: BaseException) -> bool:
+    """Whether it came up while our own interrupt passed through the script."""
     chain: list[BaseException] = []
     cause: BaseException | None = failure
     while cause is not None and cause not in chain:
         chain.append(cause)
         cause = cause.__context__
-    return any(isinstance(link, EnoughError) for link in chain)
+    return any(isinstance(link, LaunchLimitError) for link in chain)
 
 
 def _keep_caches_apart(folder: str) -> None:
@@ -171,74 +301,6 @@ def _keep_caches_apart(folder: str) -> None:
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[name] = os.path.join(folder, name.lower())
     os.environ.pop("TRITON_CACHE_AUTOTUNING", None)
-
-
-class Names:
-    """Selects kernels by pattern, and remembers the others that were launched.
-
-    Args:
-        patterns: over the kernel's name or qualified name; what stands in brackets chooses among
-            its specialisations, which is the host's business.
-    """
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self.patterns = tuple(patterns)
-        self.other_kernels: dict[str, None] = {}
-        self.muted = False
-
-    def selects(self, name: str, qualname: str) -> bool:
-        """Whether every pattern matches the kernel; never while `muted`."""
-        if self.muted:
-            return False
-        for pattern in self.patterns:
-            bare = pattern.partition("[")[0]
-            ways = {pattern, bare} if bare else {pattern, "*"}
-            if not any(fnmatchcase(n, way) for n in (name, qualname) for way in ways):
-                self.other_kernels[name] = None
-                return False
-        return True
-
-
-class Clock:
-    """Interrupts a script that runs out of time, or that has nothing new to show.
-
-    Args:
-        deadline: when the parent kills this process, by `time.monotonic`.
-        recorder: what was captured; it is not interrupted at its own work.
-    """
-
-    def __init__(self, deadline: float, recorder: Recorder) -> None:
-        start = time.monotonic()
-        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
-        self._recorder = recorder
-        self._handled, self._since = 0, time.process_time()
-        self._launches = 0
-
-    def start(self) -> None:
-        """Sets off the timer; a script that uses SIGALRM itself is left to the parent's limit."""
-        signal.signal(signal.SIGALRM, self._tick)
-        signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
-
-    def stop(self) -> None:
-        """Ends it."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _tick(self, number: int, frame: object) -> None:
-        worked = time.process_time()
-        handled = self._recorder.captured + self._recorder.failed
-        if handled != self._handled:
-            self._handled, self._since = handled, worked
-            self._launches = self._recorder.launched
-        if self._recorder.busy:
-            return
-        if time.monotonic() > self._deadline:
-            raise OutOfTimeError
-        repeats = self._recorder.launched - self._launches >= MANY_LAUNCHES
-        idle = REPEATING_SECONDS if repeats else IDLE_SECONDS
-        if handled and worked - self._since > idle:
-            self._since = worked  # of several tests, only the one at work ends
-            self._launches = self._recorder.launched
-            raise IdleError(f"nothing new was launched for {idle:.0f} s")
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
@@ -259,16 +321,16 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
     os._exit = finish_and_exit  # type: ignore[assignment]
 
 
-def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, Any] | None:
+def _worthwhile(retry: Retry | None, request: Request) -> dict[str, Any] | None:
     """What the parent should do before the next run; None where it would not help."""
     if retry is None:
         return None
     if retry.stubs:
         return {"stubs": list(retry.stubs)}
     name = retry.copy or ""
-    if not request.get("scratch") or os.path.exists(os.path.join(request["cwd"], name)):
+    if not request.scratch or os.path.exists(os.path.join(request.cwd, name)):
         return None
-    for folder in (request["home"], os.path.dirname(os.path.abspath(request["path"]))):
+    for folder in (request.home, os.path.dirname(request.path)):
         source = os.path.normpath(os.path.join(folder, name))
         if os.path.exists(source):
             return {"copy": name, "from": source}

@@ -14,7 +14,7 @@ from ..missing import install_hint
 from ..records import Emit, error, note, one_line
 from ..sampling import ends_and_middle
 from .endings import OutOfTimeError
-from .layers import EnoughError
+from .layers import LaunchLimitError
 
 MOST_TEXT = 200
 USAGE_ERROR = 4
@@ -22,7 +22,7 @@ MISSING = re.compile(r"No module named '([\w.]+)'")
 NOT_RAISED = re.compile(r"DID NOT RAISE .*AssertionError")
 """Asserts are compiled away, so that a test which wants one to fail is not a failure."""
 UNKNOWN_FIXTURE = re.compile(r"fixture '(\w+)' not found")
-INTERRUPTS = (EnoughError, OutOfTimeError)
+INTERRUPTS = (LaunchLimitError, OutOfTimeError)
 
 
 def is_test_file(path: str, source: bytes) -> bool:

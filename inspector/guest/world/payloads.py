@@ -84,7 +84,7 @@ def filled(shape: torch.Tensor) -> torch.Tensor:
 
 def surely_small(plan: Plan, args: Sequence[Any]) -> bool:
     """Whether the result cannot be large; False says that its shape must be looked at."""
-    if plan.sized:
+    if plan.takes_sizes:
         return False
     if plan.pointwise:
         return _broadcast_size(args) <= device_tensors.FLOAT_LIMIT
@@ -136,6 +136,15 @@ def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The arguments that an operator writes to, as it returns them."""
     targets = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def written(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments that an operator writes to."""
+    places = ((kwargs.get(name), place) for place, name in plan.mutates)
+    return [
+        named if named is not None else args[place] if place < len(args) else None
+        for named, place in places
+    ]
 
 
 def truth_of(plan: Plan, operands: Sequence[DeviceTensor]) -> bool | None:

@@ -18,9 +18,11 @@ class Source(Protocol):
 
     def read1(self, size: int, /) -> bytes:
         """Some bytes, at most so many; none at the end."""
+        ...
 
     def seek(self, offset: int, /) -> int:
         """Goes to a byte."""
+        ...
 
 
 class _Counted:

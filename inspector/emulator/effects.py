@@ -1,0 +1,154 @@
+"""The registers that an instruction reads and writes, as sets of bits (`outstanding.vector_bits`).
+
+A read that is missing here would hide a finding, a read too many costs a second look: where an
+operand may be either, it counts as read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..model import Instruction
+from .crosslane import DPP_CONTROLS
+from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of
+from .outstanding import scalar_bits, vector_bits
+from .registry import Target
+
+_NO_RESULT: Final = re.compile(
+    r"(global|flat|buffer|scratch)_store_\w+|ds_(write|store)\w*|s_(buffer_)?store_\w+"
+    r"|s_(cmp|cmpk|bitcmp|cbranch|branch|wait|barrier|nop|sleep|setprio|setreg|sendmsg|trap)\w*"
+    r"|(global|buffer)_load_lds_\w+|(global|cluster)_(load|store)_async_\w+|tensor_\w+|v_nop"
+    r"|s_(endpgm|dcache|icache|delay|clause|prefetch|setpc|call)\w*|ds_nop|exp\w*"
+)
+_TWO_RESULTS: Final = re.compile(
+    r"v_(add|sub|subrev)(c|b|brev)?_co_(ci_)?u32|v_(addc|subb|subbrev)_co_u32|v_div_scale_f(32|64)"
+    r"|v_mad_co_[ui]64_[ui]32|v_mad_[ui]64_[ui]32|v_(add|sub)_u32_carry|v_swap\w+"
+    r"|v_permlane(16|32)_swap_b32"
+)
+_READS_RESULT: Final = re.compile(
+    r"v_(fmac|mac|pk_fmac|dot\d+c|swap|permlane\w*_swap)\w*|v_smfmac_\w+|v_swmmac_\w+"
+    r"|s_fmac_\w+|s_addk_\w+|s_mulk_\w+|s_cmovk?_\w+|v_writelane_b32"
+)
+_COMPARES_LANES: Final = re.compile(r"v_cmpx_\w+")
+
+
+class Effect(Struct, frozen=True):
+    """One instruction's registers.
+
+    Args:
+        reads: every register that it reads.
+        writes: every register that it writes, in part or whole.
+        low, high: those whose old bits 0 to 15, 16 to 31 are gone, in the lanes that are active.
+    """
+
+    reads: int = 0
+    writes: int = 0
+    low: int = 0
+    high: int = 0
+
+
+def bits_of(operand: Operand) -> int:
+    """The registers of an operand."""
+    if operand.kind == "vgpr":
+        return vector_bits(operand.first, operand.count)
+    if operand.kind == "sgpr" and operand.first != NULL:
+        return scalar_bits(operand.first, operand.count)
+    return 0
+
+
+def effects_of(
+    instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: Target
+) -> list[Effect]:
+    """What each instruction of a function does to registers."""
+    return [
+        effect_of(inst, parts, target) for inst, parts in zip(instructions, decoded, strict=True)
+    ]
+
+
+def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+    """What one instruction does to registers."""
+    if " :: " not in parts.text:
+        return _single(inst, parts, target)
+    first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))
+    return Effect(
+        first.reads | second.reads,
+        first.writes | second.writes,
+        first.low | second.low,
+        first.high | second.high,
+    )
+
+
+def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+    operands = parts.operands
+    results = _results(inst, parts)
+    written = operands[:results]
+    sources = operands[results:]
+    if results and _READS_RESULT.fullmatch(parts.name):
+        sources = (*sources, *written)
+    reads = writes = 0
+    for operand in sources:
+        reads |= bits_of(operand)
+    for operand in written:
+        writes |= bits_of(operand)
+    if parts.name.startswith(("s_cbranch_vcc", "v_div_fmas")):  # which do not name it
+        reads |= scalar_bits(VCC, target.lanes // 32)
+    low = 0 if _keeps_half(parts, written, 0, target) else writes
+    high = 0 if _keeps_half(parts, written, 1, target) else writes
+    if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
+        writes |= scalar_bits(EXEC, 2)
+    return Effect(reads, writes, low, high)
+
+
+def _results(inst: Instruction, parts: Decoded) -> int:
+    """How many of the first operands are results."""
+    name = parts.name
+    if not parts.operands or _NO_RESULT.fullmatch(name) or "lds" in parts.modifiers:
+        return 0
+    if "atomic" in inst.cls:
+        in_lds = name.startswith("ds_")
+        returns = "_rtn" in name if in_lds else _returns(parts)
+        return int(returns or name in ("ds_append", "ds_consume"))
+    if _COMPARES_LANES.fullmatch(name):
+        return int(len(parts.operands) > 2)
+    return 2 if _TWO_RESULTS.fullmatch(name) and len(parts.operands) > 2 else 1
+
+
+def _returns(parts: Decoded) -> bool:
+    flags = parts.modifiers
+    return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
+
+
+def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target: Target) -> bool:
+    """Whether bits or lanes of one half of the result may stay as they were."""
+    name = parts.name
+    if name == "v_writelane_b32" or _keeps_lanes(parts):
+        return True
+    named_half = next((operand.half for operand in written if operand.half is not None), None)
+    if named_half is not None:
+        return half != named_half
+    if "d16" in name and not target.d16_clears:
+        return half != int(name.endswith("_hi") or "_hi_" in name)
+    if "op_sel" in parts.modifiers and not name.startswith("v_pk_"):
+        return True
+    return parts.encoding == "sdwa" and parts.modifiers.get("dst_unused") == "UNUSED_PRESERVE"
+
+
+def _keeps_lanes(parts: Decoded) -> bool:
+    """Whether DPP leaves lanes unwritten."""
+    controls = parts.modifiers.keys() & DPP_CONTROLS
+    if not controls:
+        return False
+    masks = {parts.modifiers.get(mask, "0xf") for mask in ("row_mask", "bank_mask")}
+    reaches_past = not controls <= _ALWAYS_VALID and "bound_ctrl" not in parts.modifiers
+    return masks != {"0xf"} or reaches_past
+
+
+_ALWAYS_VALID: Final = frozenset(
+    {"quad_perm", "row_ror", "row_mirror", "row_half_mirror", "row_newbcast", "row_share",
+     "row_xmask", "dpp8", "wave_rol", "wave_ror"}
+)  # fmt: skip
+"""DPP controls that read an existing lane for every lane."""

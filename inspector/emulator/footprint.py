@@ -1,0 +1,138 @@
+"""Which bytes of global memory a launch touched, each counted once.
+
+A wave's accesses are kept as a pattern of spans and the places where it lay; most instructions
+repeat theirs, so that what is sorted at the end are places of waves and not addresses of lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+Array = np.ndarray[Any, Any]
+Spans = tuple[Array, Array]
+"""First bytes and ends (the byte behind the last one), int64 [span]."""
+_LAST = (1 << 62) - 1
+"""Stands behind all addresses."""
+MOST_PENDING = 1 << 15
+"""Accesses that are kept before they are put together."""
+MOST_LOOSE = 1 << 20
+"""Spans that are."""
+
+
+class Footprint(Struct, frozen=True):
+    """Distinct bytes that active lanes read and wrote."""
+
+    read: int
+    written: int
+
+
+class Touched:
+    """The bytes that each instruction touched since the last `take`."""
+
+    def __init__(self) -> None:
+        self._spans: dict[tuple[int, int], Spans] = {}
+        self._places: dict[tuple[int, int], list[Array]] = {}
+        self._pending = 0
+        self._loose = 0
+        self._folded: dict[int, list[Spans]] = {}
+
+    def add(self, site: int, pattern: int, spans: Spans, places: Array) -> None:
+        """Spans that lie at each of some places.
+
+        Args:
+            site: index of the instruction.
+            pattern: a number for the spans: the same one always has the same.
+            spans: in bytes from a place.
+            places: addresses, int64 [place].
+        """
+        key = site, pattern
+        self._spans[key] = spans
+        self._places.setdefault(key, []).append(places)
+        self._pending += 1
+        if self._pending > MOST_PENDING:
+            self._fold()
+
+    def add_spans(self, site: int, spans: Spans) -> None:
+        """Spans of addresses, which may overlap, in any order."""
+        self._folded.setdefault(site, []).append(spans)
+        self._loose += len(spans[0])
+        if self._loose > MOST_LOOSE:
+            self._fold()
+
+    def take(self, reads: Callable[[int], bool], writes: Callable[[int], bool]) -> Footprint:
+        """What was touched; nothing is afterwards.
+
+        Args:
+            reads: whether an instruction, by its index, reads memory.
+            writes: whether it writes.
+        """
+        self._fold()
+        read, written = (
+            united(part for site, parts in self._folded.items() if does(site) for part in parts)
+            for does in (reads, writes)
+        )
+        self._folded = {}
+        return Footprint(_size(read), _size(written))
+
+    def _fold(self) -> None:
+        """Puts the accesses of each instruction together."""
+        for (site, pattern), places in self._places.items():
+            starts, ends = self._spans[site, pattern]
+            where = np.unique(np.concatenate(places))
+            laid = (where + starts[:, None]).reshape(-1), (where + ends[:, None]).reshape(-1)
+            self._folded.setdefault(site, []).append(laid)
+        for site, parts in self._folded.items():
+            if len(parts) > 1:
+                self._folded[site] = [united(parts)]
+        self._spans, self._places, self._pending, self._loose = {}, {}, 0, 0
+
+
+def spans_of(addresses: Array, size: int) -> Spans:
+    """The bytes that lanes touch: `size` bytes at each of their addresses."""
+    distinct = np.unique(addresses)
+    if not len(distinct):
+        return distinct, distinct
+    gap = distinct[1:] - distinct[:-1] > size
+    first, last = np.concatenate([[True], gap]), np.concatenate([gap, [True]])
+    return distinct[first], distinct[last] + size
+
+
+def spans_of_rows(addresses: Array, active: Array, size: int) -> tuple[Spans, Array]:
+    """The spans of every wave, those of each in ascending order, and the wave of each span.
+
+    Args:
+        addresses: int64 [wave, lane].
+        active: which lanes take part, bool [wave, lane].
+        size: bytes of each lane.
+    """
+    order = np.sort(np.where(active, addresses, _LAST), 1)
+    inside = order != _LAST
+    begins = inside.copy()
+    begins[:, 1:] &= order[:, 1:] - order[:, :-1] > size
+    ends = inside.copy()
+    ends[:, :-1] &= begins[:, 1:] | ~inside[:, 1:]
+    return (order[begins], order[ends] + size), np.nonzero(begins)[0]
+
+
+def united(parts: Iterable[Spans]) -> Spans:
+    """Disjoint spans in ascending order that cover the same bytes."""
+    listed = list(parts)
+    if not listed:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    starts = np.concatenate([part[0] for part in listed])
+    ends = np.concatenate([part[1] for part in listed])
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    first = np.concatenate([[True], starts[1:] > ends[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return starts[first], ends[last]
+
+
+def _size(spans: Spans) -> int:
+    return int((spans[1] - spans[0]).sum())

@@ -1,0 +1,202 @@
+"""Which workgroup touched which byte of global memory last: races between workgroups.
+
+Workgroups of one launch run in any order. Two race where one writes what the other reads or
+writes and nothing orders them. What orders them is atomics: if both have carried one out since the
+earlier access (or a load or store that goes past the caches to the device, as volatile ones do),
+the later one may well have been told that the earlier one is done. Whether it was, by the right
+address and with the right fences, is not looked at: locks, counters and stream-K's flags are never
+told, and some races neither.
+
+Workgroups that write the same value to the same place do no harm. Atomics do not race with each
+other. What is not watched: scalar loads, accesses that reach into several buffers at once, and
+reads before the first write to a buffer, of which a few workgroups' are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from .memory import Buffer, Words
+
+Array = np.ndarray[Any, Any]
+I64 = np.int64
+
+_SHIFT: Final = I64(32)
+_GROUP: Final = I64((1 << 32) - 1)
+_SEVERAL: Final = _GROUP
+"""Stands for the workgroup where more than one has read; the time is that of the first."""
+
+
+class _Stamps:
+    """Of one buffer: last writer and readers of each granule, as time << 32 | workgroup + 1."""
+
+    def __init__(self, size: int, granule: int) -> None:
+        self.granule = granule
+        self.writers = np.zeros(size // granule + 2, I64)
+        self.readers: Array | None = None
+
+    def make_finer(self, granule: int) -> None:
+        """Smaller granules, when an access begins inside of one."""
+        times = self.granule // granule
+        self.writers = np.repeat(self.writers, times)
+        if self.readers is not None:
+            self.readers = np.repeat(self.readers, times)
+        self.granule = granule
+
+    def readers_made(self) -> Array:
+        if self.readers is None:
+            self.readers = np.zeros(len(self.writers), I64)
+        return self.readers
+
+
+class _Pending(Struct, frozen=True):
+    """A write between its announcement and its end."""
+
+    words: Words
+    stamps: _Stamps
+    offsets: Array
+    granules: Array
+    mine: Array
+    size: int
+    values: Array
+
+    def holds(self) -> Array:
+        """Whether memory holds each lane's value, bool [granule]."""
+        equal = self.words.gather(self.offsets, self.size) == self.values
+        equal = equal if equal.ndim == 1 else equal.all(0)
+        return np.repeat(equal, len(self.granules) // len(self.offsets))
+
+
+class GlobalShadow:
+    """The accesses of a launch.
+
+    Args:
+        workgroups: of the whole grid.
+        granule: bytes of the narrowest store: 1, 2, 4, 8 or 16.
+    """
+
+    def __init__(self, workgroups: int, granule: int) -> None:
+        self._granule = granule
+        self._stamps: dict[int, _Stamps] = {}
+        self._ordered = np.zeros(workgroups, I64)
+        self._time = I64(0)
+        self._pending: _Pending | None = None
+
+    def orders(self, groups: Array) -> None:
+        """Workgroups carry out what may order them with others."""
+        self._time += I64(1)
+        self._ordered[groups] = self._time
+
+    def read(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
+        """Notes a read, for later writes over it.
+
+        Args:
+            buffer: where.
+            offsets: in it [lane], in bytes.
+            groups: the lanes' workgroups, int64 [lane].
+            size: bytes of each lane.
+
+        Returns:
+            Lanes that read what another workgroup writes.
+        """
+        stamps = self._stamps_of(buffer, offsets)
+        granules, owners = _spread(stamps, offsets, groups, size)
+        racing = self._unordered(stamps.writers[granules], owners)
+        self._time += I64(1)
+        readers = stamps.readers_made()
+        before, mine = readers[granules], (self._time << _SHIFT) | (owners + 1)
+        others = (before != 0) & ((before & _GROUP) != owners + 1)
+        readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, mine)
+        lost = (readers[granules] != mine) & ~others  # another workgroup reads it at the same time
+        if lost.any():
+            readers[granules[lost]] = (self._time << _SHIFT) | _SEVERAL
+        return int(np.count_nonzero(racing))
+
+    def write(self, buffer: Buffer, offsets: Array, groups: Array, size: int, values: Array) -> int:
+        """Notes a write, before it is done; `written` is to follow.
+
+        Args:
+            buffer: where.
+            offsets: in it [lane], in bytes.
+            groups: the lanes' workgroups, int64 [lane].
+            size: bytes of each lane.
+            values: as `Words.scatter` takes them.
+
+        Returns:
+            Lanes that write what another workgroup reads or writes.
+        """
+        assert buffer.words is not None
+        stamps = self._stamps_of(buffer, offsets)
+        granules, owners = _spread(stamps, offsets, groups, size)
+        self._time += I64(1)
+        mine = (self._time << _SHIFT) | (owners + 1)
+        self._pending = _Pending(buffer.words, stamps, offsets, granules, mine, size, values)
+        racing = self._unordered(stamps.writers[granules], owners)
+        if stamps.readers is not None:
+            racing |= self._unordered(stamps.readers[granules], owners)
+        stamps.writers[granules] = mine
+        if not racing.any():
+            return 0
+        # Nobody can tell who wrote it last where all write the same.
+        same = self._pending.holds()
+        stamps.writers[granules[racing & same]] = 0
+        return int(np.count_nonzero(racing & ~same))
+
+    def written(self) -> int:
+        """After a write: lanes whose value another workgroup's overwrote at the same time."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return 0
+        now = pending.stamps.writers[pending.granules]
+        lost = (now != pending.mine) & (now != 0)
+        if not lost.any():
+            return 0
+        same = pending.holds()
+        pending.stamps.writers[pending.granules[lost & same]] = 0
+        return int(np.count_nonzero(lost & ~same))
+
+    def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
+        """An atomic access: lanes that meet a plain write of another workgroup."""
+        self.orders(groups)
+        if buffer.address not in self._stamps:
+            return 0
+        stamps = self._stamps_of(buffer, offsets)
+        granules, groups = _spread(stamps, offsets, groups, size)
+        return int(np.count_nonzero(self._unordered(stamps.writers[granules], groups)))
+
+    def _unordered(self, stamps: Array, groups: Array) -> Array:
+        """Which stamps are another workgroup's that nothing may have ordered with this access."""
+        racing = stamps != 0
+        if not racing.any():
+            return racing
+        other = stamps & _GROUP
+        racing &= other != groups + 1
+        if not racing.any():
+            return racing
+        at = np.flatnonzero(racing)
+        times, several = stamps[at] >> _SHIFT, other[at] == _SEVERAL
+        mine = self._ordered[groups[at]] > times
+        theirs = self._ordered[np.where(several, 1, other[at]) - 1] > times
+        racing[at] = ~(mine & (theirs | several))
+        return racing
+
+    def _stamps_of(self, buffer: Buffer, offsets: Array) -> _Stamps:
+        stamps = self._stamps.get(buffer.address)
+        if stamps is None:
+            stamps = self._stamps[buffer.address] = _Stamps(buffer.size, self._granule)
+        low_bits = int(np.bitwise_or.reduce(offsets)) & (stamps.granule - 1)
+        if low_bits:
+            stamps.make_finer(low_bits & -low_bits)
+        return stamps
+
+
+def _spread(stamps: _Stamps, offsets: Array, groups: Array, size: int) -> tuple[Array, Array]:
+    """The granules of every lane's access, and its workgroup for each."""
+    count = max(size // stamps.granule, 1)
+    granules = offsets >> (stamps.granule.bit_length() - 1)
+    if count == 1:
+        return granules, groups
+    return (granules[:, None] + np.arange(count)).reshape(-1), np.repeat(groups, count)

@@ -1,0 +1,316 @@
+"""Wait states that the matrix cores of CDNA2 to CDNA4 leave to software, and code without them.
+
+These GPUs do not wait by themselves when an instruction meets the registers of a matrix
+instruction that is not done, or when a matrix instruction reads what the VALU has just written:
+that many other instructions, or `s_nop`, must stand between. The check looks at the code once, on
+every path, and costs nothing while it runs; only places whose instructions were executed are told.
+
+Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), which implements
+the tables "Required software-inserted wait states" of the CDNA2, CDNA3 and CDNA4 ISA documents
+(4.5 and 7.6 of CDNA3). Passes are the machine file's cycles by 4. What the hardware looks after by
+itself (an accumulator that the next product takes over whole) needs 0 and is not told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..model import Function, Instruction
+from .effects import Effect, bits_of
+from .operands import EXEC, Decoded, Operand
+from .outstanding import scalar_bits
+
+ARCHS: Final = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
+LONGEST: Final = 20
+"""No hazard reaches further, in wait states."""
+_CLOCKS_OF_A_PASS: Final = 4
+_JUMP: Final = 1
+"""Wait states of a branch that is taken, beyond its own: it takes at least as long as two
+instructions, and LLVM counts the s_branch behind it, which is not executed, as the second."""
+_VALU: Final = frozenset({"valu", "acc_move", "cross_lane"})
+_MEMORY: Final = frozenset(
+    {
+        "lds_read", "lds_write", "lds_atomic", "global_load", "global_store", "atomic",
+        "scratch_load", "scratch_store", "lds_direct",
+    }
+)  # fmt: skip
+_DOUBLE: Final = re.compile(r"v_mfma_f64_\w+")
+_SINGLE: Final = re.compile(r"v_mfma_f32_\d+x\d+x\d+(_\d+b)?_?f32")
+"""Products of f32, which gfx940 and later run outside of the XDL unit (LLVM, is_gfx940_xdl)."""
+
+
+class Hazard(Struct, frozen=True):
+    """Two instructions that stand too close.
+
+    Args:
+        first: index of the earlier one.
+        second: index of the one that meets its registers.
+        needed: wait states that must lie between.
+        between: those that do.
+        why: what they do to the registers.
+    """
+
+    first: int
+    second: int
+    needed: int
+    between: int
+    why: str
+
+
+class _Past(Struct, frozen=True):
+    """An instruction that later ones may come too close to.
+
+    Args:
+        site: its index.
+        matrix: whether it is a matrix instruction.
+        result: the registers that it writes.
+        writes: those of them that no later matrix instruction has written, which waits for it.
+        accumulates: those that it reads as C.
+    """
+
+    site: int
+    matrix: bool
+    result: int
+    writes: int
+    accumulates: int = 0
+
+
+class _Code:
+    """A function's instructions, seen for hazards."""
+
+    def __init__(
+        self,
+        function: Function,
+        decoded: Sequence[Decoded],
+        arch: str,
+        cycles: Mapping[str, int],
+    ) -> None:
+        self.instructions = function.instructions
+        self.decoded = decoded
+        self.later = arch != "gfx90a"
+        self.latest = arch == "gfx950"
+        self._cycles = cycles
+
+    def passes(self, site: int) -> int | None:
+        """Passes of a matrix instruction; None where the machine file does not say."""
+        name = self.decoded[site].name
+        cycles = self._cycles.get(f"{name}:narrow", self._cycles.get(name))
+        return None if cycles is None else cycles // _CLOCKS_OF_A_PASS
+
+    def is_double(self, site: int) -> bool:
+        return _DOUBLE.fullmatch(self.decoded[site].name) is not None
+
+    def is_xdl(self, site: int) -> bool:
+        """Whether the XDL unit carries it out; up to gfx90a all but those of f64."""
+        if self.is_double(site):
+            return False
+        return not (self.later and _SINGLE.fullmatch(self.decoded[site].name))
+
+    # ------------------------------------------------------------------ needed wait states
+
+    def to_accumulator(self, past: _Past, site: int, operand: Operand) -> int:
+        """Matrix instruction `past` writes what that at `site` takes as C."""
+        passes = self.passes(past.site)
+        if passes is None:
+            return 0
+        double = self.is_double(site)
+        if self.is_double(past.site):
+            small = "4x4x4" in self.decoded[past.site].name
+            if bits_of(operand) == past.result:
+                return 4 if small and double and "4x4x4" in self.decoded[site].name else 0
+            if not (double or self.later) or self.is_xdl(site):
+                return 0
+            return 4 if small else 17 if self.latest else 9
+        if bits_of(operand) == past.result:
+            return 2 if self.later and passes == 2 else 0
+        if not self.later:
+            return passes + int(double)
+        if not self.is_xdl(past.site):
+            return 0 if self.is_xdl(site) else passes
+        extra = self.latest and (passes != 2 or self.is_xdl(site))
+        return passes + 1 + int(extra)
+
+    def to_source(self, past: _Past, site: int) -> int:
+        """Matrix instruction `past` writes what that at `site` takes as A or B."""
+        if self.is_double(past.site):
+            if "4x4x4" in self.decoded[past.site].name:
+                return 6
+            return 19 if self.latest else 11
+        return self._until_written(past)
+
+    def to_other(self, past: _Past, *, memory: bool) -> int:
+        """Matrix instruction `past` writes what another instruction reads."""
+        if self.is_double(past.site):
+            if "4x4x4" in self.decoded[past.site].name:
+                return 9 if memory else 6
+            return 18 if memory else 19 if self.latest else 11
+        return self._until_written(past)
+
+    def to_overwriting(self, past: _Past) -> int:
+        """Matrix instruction `past` writes what another instruction writes too."""
+        if self.is_double(past.site):
+            return 6 if "4x4x4" in self.decoded[past.site].name else 11
+        return self._until_written(past)
+
+    def _until_written(self, past: _Past) -> int:
+        passes = self.passes(past.site)
+        if passes is None:
+            return 0
+        if not self.later or self.is_xdl(past.site):
+            return passes + 3 + int(self.latest and passes != 2)
+        return passes + 2
+
+    def from_accumulator(self, past: _Past) -> int:
+        """Matrix instruction `past` reads as C what another instruction writes."""
+        passes = self.passes(past.site)
+        if passes is None or self.is_double(past.site):
+            return 0
+        return 0 if self.later and not self.is_xdl(past.site) else passes - 1
+
+
+def wait_states(inst: Instruction, parts: Decoded) -> int:
+    """How many wait states an instruction is worth."""
+    if parts.name != "s_nop":
+        return 1
+    return (parts.operands[0].integer or 0) + 1
+
+
+def hazards_of(
+    function: Function,
+    decoded: Sequence[Decoded],
+    effects: Sequence[Effect],
+    arch: str,
+    cycles: Mapping[str, int],
+) -> list[Hazard]:
+    """All pairs of instructions that stand too close on some path.
+
+    Args:
+        function: the code and its flow graph.
+        decoded: its instructions, taken apart.
+        effects: what they do to registers.
+        arch: gfx name; others than `ARCHS` have none of these hazards.
+        cycles: of matrix instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6
+            bits take fewer, which are then assumed.
+    """
+    if arch not in ARCHS or all(inst.cls != "mfma" for inst in function.instructions):
+        return []
+    code = _Code(function, decoded, arch, cycles)
+    hazards: dict[tuple[int, int], Hazard] = {}
+    entering: list[dict[int, tuple[int, _Past]]] = [{} for _ in function.blocks]
+    waiting = list(range(len(function.blocks)))
+    while waiting:
+        number = waiting.pop(0)
+        block = function.blocks[number]
+        leaving = _walk(code, effects, range(block.start, block.stop), entering[number], hazards)
+        for successor in block.successors:
+            before = entering[successor]
+            jumps = function.blocks[successor].start != block.stop
+            merged = dict(before)
+            for site, (leaving_age, past) in leaving.items():
+                age = leaving_age + (_JUMP if jumps else 0)
+                if site not in merged or age < merged[site][0]:
+                    merged[site] = (age, past)
+            if merged != before:
+                entering[successor] = merged
+                if successor not in waiting:
+                    waiting.append(successor)
+    return [hazards[key] for key in sorted(hazards)]
+
+
+def _walk(
+    code: _Code,
+    effects: Sequence[Effect],
+    sites: range,
+    entering: Mapping[int, tuple[int, _Past]],
+    hazards: dict[tuple[int, int], Hazard],
+) -> dict[int, tuple[int, _Past]]:
+    """Goes through a block; returns what its successors may come too close to, with ages."""
+    clock = 0
+    pasts = [(-age, past) for age, past in entering.values()]
+    for site in sites:
+        inst, parts = code.instructions[site], code.decoded[site]
+        pasts = [(then, past) for then, past in pasts if clock - then < LONGEST]
+        touched = effects[site].reads | effects[site].writes
+        for then, past in pasts:
+            if not (past.writes | past.accumulates) & touched and not past.writes & _EXEC:
+                continue
+            needed, why = _needed(code, past, site, effects[site])
+            between = clock - then
+            if between < needed:
+                key = (past.site, site)
+                known = hazards.get(key)
+                if known is None or between < known.between:
+                    hazards[key] = Hazard(past.site, site, needed, between, why)
+        clock += wait_states(inst, parts)
+        if inst.cls == "mfma":
+            c = parts.operands[3] if len(parts.operands) > 3 else None
+            if "smfmac" in parts.name:
+                c = parts.operands[0]
+            accumulates = bits_of(c) if c is not None else 0
+            result = effects[site].writes
+            pasts = [
+                (then, replace(past, writes=past.writes & ~result) if past.matrix else past)
+                for then, past in pasts
+            ]
+            pasts.append((clock, _Past(site, True, result, result, accumulates)))
+        elif inst.cls in _VALU and not parts.name.startswith(("ds_", "v_dot")):
+            result = effects[site].writes
+            pasts.append((clock, _Past(site, False, result, result)))
+    return {past.site: (clock - then, past) for then, past in pasts if clock - then < LONGEST}
+
+
+_EXEC: Final = scalar_bits(EXEC, 2)
+_AFTER_VALU: Final = 2
+_AFTER_EXEC: Final = 4
+
+
+def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, str]:
+    """Wait states between an earlier instruction and one that meets its registers, and why."""
+    inst, parts = code.instructions[site], code.decoded[site]
+    if inst.cls == "mfma":
+        if not past.matrix:
+            if past.writes & effect.reads:
+                return _AFTER_VALU, "a matrix instruction reads what the VALU has just written"
+            if past.writes & _EXEC:
+                return _AFTER_EXEC, "a matrix instruction follows a VALU write of EXEC"
+            return 0, ""
+        return max(
+            (_between_matrices(code, past, site, at, operand) for at, operand in _sources(parts)),
+            default=(0, ""),
+        )
+    if not past.matrix or inst.cls not in _VALU | _MEMORY:
+        return 0, ""
+    needs = [(0, "")]
+    if past.writes & effect.reads:
+        memory = inst.cls in _MEMORY or parts.name.startswith("ds_")
+        needs.append((code.to_other(past, memory=memory), "it reads a matrix result too early"))
+    if past.writes & effect.writes:
+        needs.append((code.to_overwriting(past), "it overwrites a matrix result that is to come"))
+    if past.accumulates & effect.writes:
+        needs.append(
+            (code.from_accumulator(past), "it overwrites the C that a product still reads")
+        )
+    return max(needs)
+
+
+def _sources(parts: Decoded) -> list[tuple[int, Operand]]:
+    """A matrix instruction's vector sources: 0 and 1 are A and B, 2 is C."""
+    sources = list(enumerate(parts.operands[1:]))
+    if "smfmac" in parts.name:
+        sources = [*sources[:2], (2, parts.operands[0]), (0, parts.operands[3])]
+    return [(at, operand) for at, operand in sources if operand.kind == "vgpr"]
+
+
+def _between_matrices(
+    code: _Code, past: _Past, site: int, at: int, operand: Operand
+) -> tuple[int, str]:
+    if not past.writes & bits_of(operand):
+        return 0, ""
+    if at == 2:
+        return code.to_accumulator(past, site, operand), "a product takes a part of a result as C"
+    return code.to_source(past, site), "a product takes a result as A or B"

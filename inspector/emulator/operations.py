@@ -1,0 +1,124 @@
+"""Floating-point operations of one instruction, by what its mnemonic says.
+
+All lanes count as active, as profilers count them (ROCm Compute Profiler, "FLOP counting
+conventions"); other than there, a packed instruction counts each of its elements. A
+multiply-and-add is two operations, comparisons, minima, conversions and moves are none.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from ..model import Instruction
+
+
+class Operations(Struct, frozen=True):
+    """What one wave's execution of an instruction does.
+
+    Args:
+        pipe: `matrix` or `vector`.
+        element: `f16`, `bf16`, `f32`, `xf32`, `f64`, `f8` (fp8 and bf8), `f6f4` (f8f6f4), or `i8`
+            and `i4`, whose operations are none of floating point.
+        kind: of a vector instruction: `add`, `mul`, `fma`, `trans` or `dot`; of a matrix
+            instruction `mfma`, `smfmac`, `wmma` or `swmmac`.
+        count: operations.
+    """
+
+    pipe: str
+    element: str
+    kind: str
+    count: int
+
+
+_MATRIX: Final = re.compile(
+    r"v_(?P<kind>mfma|smfmac|wmma|swmmac)_(?:scale(?:16)?_)?(?:f64|f32|f16|bf16f32|bf16|i32)_"
+    r"(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)(?:_(?P<blocks>\d+)b)?_?(?P<element>[a-z]+\d+)"
+)
+_ELEMENTS: Final = {"fp8": "f8", "bf8": "f8", "iu8": "i8", "iu4": "i4", "f4": "f6f4"}
+_BITS: Final = {"f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8}
+_REGISTERS: Final = re.compile(r"[va]\[(\d+):(\d+)\]")
+_VECTOR: Final = re.compile(
+    r"v_(?P<packed>pk_)?(?P<name>add|sub|subrev|mul|mul_legacy|fma|fmac|fmamk|fmaak|fma_legacy"
+    r"|fmac_legacy|mad|mac|madmk|madak|mad_legacy|mac_legacy"
+    r"|exp|log|rcp|rsq|sqrt|sin|cos|rcp_iflag|tanh)_(?P<element>b?f\d+)"
+)
+_MIXED: Final = re.compile(r"v_(fma|mad)_mix(lo|hi)?_\w+")
+_DOT: Final = re.compile(r"v_dot(\d)(?:c|acc)?_(?:f32|f16|bf16)_(?P<element>\w+?)(?:_e\d+)?")
+_KINDS: Final = {
+    **dict.fromkeys(("add", "sub", "subrev"), "add"),
+    **dict.fromkeys(("mul", "mul_legacy"), "mul"),
+    **dict.fromkeys(("exp", "log", "rcp", "rcp_iflag", "rsq", "sqrt"), "trans"),
+    **dict.fromkeys(("sin", "cos", "tanh"), "trans"),
+}
+_MULTIPLY_AND_ADD: Final = re.compile(r"fma|mad|mac")
+
+
+def operations(instruction: Instruction, lanes: int) -> tuple[Operations, ...]:
+    """Those of a wave; two for VOPD, none for what computes no floating-point numbers.
+
+    Args:
+        instruction: any.
+        lanes: of a wave.
+    """
+    name = instruction.op.name
+    if instruction.cls in ("mfma", "wmma"):
+        # D, A, B, C
+        second = instruction.operands.partition(",")[2].partition(",")[0].strip()
+        registers = _REGISTERS.fullmatch(second)
+        held = int(registers[2]) - int(registers[1]) + 1 if registers is not None else 1
+        product = _matrix(name, held)
+        return (product,) if product is not None else ()
+    if not name.startswith("v_"):
+        return ()
+    if " :: " not in instruction.operands:
+        return _vector(name, lanes)
+    other = instruction.operands.partition(" :: ")[2].split()[0]
+    both = (half.replace("v_dual_", "v_").removesuffix("_e32") for half in (name, other))
+    return tuple(counted for half in both for counted in _vector(half, lanes))
+
+
+@functools.lru_cache(maxsize=512)
+def _matrix(name: str, held: int) -> Operations | None:
+    """A product's: D = A · B + C, 2 · M · N · K for each block; half where A is sparse.
+
+    Args:
+        name: of the instruction.
+        held: 32-bit registers of A in each lane, which tell the blocks of older names.
+    """
+    match = _MATRIX.match(name)
+    if match is None:
+        return None
+    rows, columns, depth = (int(match[key]) for key in "mnk")
+    element = match["element"]
+    element = "f6f4" if "f8f6f4" in name else _ELEMENTS.get(element, element)
+    blocks = 1
+    if match["blocks"] is not None:
+        blocks = int(match["blocks"])
+    elif match["kind"] == "mfma" and element in _BITS:
+        blocks = max(1, held * 32 // _BITS[element] * 64 // (rows * depth))
+    count = 2 * rows * columns * depth * blocks
+    if match["kind"] in ("smfmac", "swmmac"):
+        count //= 2
+    return Operations("matrix", element, match["kind"], count)
+
+
+@functools.lru_cache(maxsize=4096)
+def _vector(name: str, lanes: int) -> tuple[Operations, ...]:
+    if (match := _VECTOR.fullmatch(name)) is not None:
+        kind = _KINDS.get(match["name"])
+        if kind is None:
+            kind = "fma" if _MULTIPLY_AND_ADD.match(match["name"]) else None
+        if kind is None:
+            return ()
+        each = (2 if kind == "fma" else 1) * (2 if match["packed"] else 1)
+        return (Operations("vector", match["element"], kind, each * lanes),)
+    if _MIXED.fullmatch(name):
+        return (Operations("vector", "f32", "fma", 2 * lanes),)
+    if (match := _DOT.fullmatch(name)) is not None:
+        count = 2 * int(match[1]) * lanes
+        return (Operations("vector", match["element"].split("_")[0], "dot", count),)
+    return ()

@@ -1,0 +1,216 @@
+"""Registers that code may read before anything has written them, and whether that matters.
+
+LLVM reads undefined registers on purpose: half of a pack, a lane that is switched off, an operand
+whose result nobody uses. So reading is no finding. What is one: that an address or a value that
+goes to memory depends on what such a register holds. Liveness at the kernel's first instruction
+names the registers in question, which are few and mostly none; only then are some workgroups run
+again on copies of the buffers, with other values in these registers, and their accesses compared.
+
+What this cannot see: a register that held something else before (its value is stale, not
+undefined); lanes that EXEC kept from being written; a difference that these data hide.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..model import Function, WaveStart
+from .effects import Effect
+from .machine import Machine
+from .memory import Buffer, GlobalMemory, Outside
+from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
+from .outstanding import SCALAR_BIT, scalar_bits, vector_bits
+
+Array = np.ndarray[Any, Any]
+
+_FLAT_SCRATCH: Final = 102
+_SYSTEM_SGPRS: Final = 5
+"""Behind the user SGPRs: workgroup x, y, z, the info word, the wave's offset in scratch memory."""
+MOST_BYTES: Final = 1 << 28
+"""Of buffers that are copied; a launch on more is not looked at."""
+MOST_CULPRITS: Final = 4
+WORKGROUPS: Final = 2
+SECONDS: Final = 5.0
+BLOCKS: Final = 100_000
+FILL: Final = 0x5E7A7A5E
+"""Large as a float of 32 bits and of 16, no NaN, which a maximum would drop."""
+
+Access = tuple[int, int]
+"""Index of the instruction; a checksum of addresses and, of a write, of values."""
+Fill = dict[int, int]
+"""Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
+
+
+def set_up(start: WaveStart) -> int:
+    """The registers that hold something when a wave begins."""
+    known = vector_bits(0, start.work_item_dims + 1)
+    known |= scalar_bits(0, start.user_sgprs + _SYSTEM_SGPRS)
+    known |= scalar_bits(_FLAT_SCRATCH, VCC - _FLAT_SCRATCH)
+    known |= scalar_bits(TTMP, M0 - TTMP) | scalar_bits(EXEC, SCALAR_ROWS - EXEC)
+    return known
+
+
+def live_at_entry(function: Function, effects: Sequence[Effect]) -> int:
+    """The registers whose value before the first instruction may be read."""
+    blocks = function.blocks
+    exposed, replaced = [], []
+    for block in blocks:
+        reads = low = high = 0
+        for effect in effects[block.start : block.stop]:
+            reads |= effect.reads & ~(low & high)
+            low |= effect.low
+            high |= effect.high
+        exposed.append(reads)
+        replaced.append(low & high)
+    live = list(exposed)
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(len(blocks))):
+            leaving = 0
+            for successor in blocks[number].successors:
+                leaving |= live[successor]
+            entering = exposed[number] | (leaving & ~replaced[number])
+            if entering != live[number]:
+                live[number], changed = entering, True
+    return live[0] if live else 0
+
+
+def first_read(function: Function, effects: Sequence[Effect], register: int) -> int:
+    """Index of an instruction that reads a register which nothing has written on the way there."""
+    bit = 1 << register
+    waiting, seen = deque([0]), {0}
+    while waiting:
+        block = function.blocks[waiting.popleft()]
+        low = high = 0
+        for site in range(block.start, block.stop):
+            if effects[site].reads & bit:
+                return site
+            low |= effects[site].low
+            high |= effects[site].high
+            if low & high & bit:
+                break
+        else:
+            for successor in block.successors:
+                if successor not in seen:
+                    seen.add(successor)
+                    waiting.append(successor)
+    return 0
+
+
+def rows_of(registers: int) -> list[int]:
+    """The rows of a set of registers."""
+    rows = []
+    while registers:
+        rows.append((registers & -registers).bit_length() - 1)
+        registers &= registers - 1
+    return rows
+
+
+def name_of(row: int, accum_offset: int) -> str:
+    """`v12`, `a3`, `s40`, `vcc_lo`, `m0`."""
+    if row < SCALAR_BIT:
+        return f"a{row - accum_offset}" if row >= accum_offset else f"v{row}"
+    scalar = row - SCALAR_BIT
+    return {VCC: "vcc_lo", VCC + 1: "vcc_hi", M0: "m0"}.get(scalar, f"s{scalar}")
+
+
+# ---------------------------------------------------------------------- runs that are compared
+
+
+class Recorder(Machine):
+    """Keeps a checksum of every access of global memory, in order."""
+
+    def __init__(self, buffers: Iterable[Buffer]) -> None:
+        self.accesses: list[Access] = []
+        self._site = -1
+        super().__init__(_Recorded(list(buffers), self))
+
+    def outside(self, site: int) -> Callable[[Array, int, bool], None]:
+        self._site = site
+        return super().outside(site)
+
+    def record(self, addresses: Array, wanted: Array | None, values: Array | None) -> None:
+        """One access at the instruction that asked last."""
+        active = addresses if wanted is None else addresses[wanted]
+        checksum = zlib.crc32(active.tobytes())
+        if values is not None:
+            checksum = zlib.crc32(values.tobytes(), checksum)
+        self.accesses.append((self._site, checksum))
+
+
+class _Recorded(GlobalMemory):
+    def __init__(self, buffers: list[Buffer], recorder: Recorder) -> None:
+        super().__init__(buffers)
+        self._recorder = recorder
+
+    def read(
+        self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
+    ) -> Array:
+        self._recorder.record(addresses, wanted, None)
+        return super().read(addresses, size, outside, wanted)
+
+    def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
+        self._recorder.record(addresses, None, values)
+        super().write(addresses, values, size, outside)
+
+
+def copies_of(buffers: Iterable[Buffer]) -> list[Buffer]:
+    """The buffers with bytes of their own."""
+    return [
+        Buffer(buffer.address, buffer.size, buffer.data.copy(), buffer.name) for buffer in buffers
+    ]
+
+
+def undefined_uses(
+    registers: int, run: Callable[[Fill], list[Access] | None]
+) -> list[tuple[int, int]]:
+    """The registers among some on which an access depends.
+
+    Args:
+        registers: those that may be read before they are written.
+        run: executes the workgroups with registers filled; None where they do not come to an end.
+
+    Returns:
+        Row of the register, index of the first access that differs; at most `MOST_CULPRITS`.
+    """
+    plain = run({})
+    if plain is None:
+        return []
+
+    def difference(rows: Sequence[int]) -> int | None:
+        filled = run(dict.fromkeys(rows, FILL))
+        if filled is None:  # it does not end, or cannot go on, with these values
+            return plain[-1][0] if plain else None
+        pairs = zip(plain, filled, strict=False)
+        differing = next((a[0] for a, b in pairs if a != b), None)
+        if differing is None and len(plain) != len(filled):
+            longer = max(plain, filled, key=len)
+            return longer[min(len(plain), len(filled))][0]
+        return differing
+
+    uses: list[tuple[int, int]] = []
+    rows = rows_of(registers)
+    while rows and len(uses) < MOST_CULPRITS:
+        shown = difference(rows)
+        if shown is None:
+            break
+        suspects = rows
+        while len(suspects) > 1:
+            half = suspects[: len(suspects) // 2]
+            shown_by_half = difference(half)
+            if shown_by_half is None:
+                suspects = suspects[len(suspects) // 2 :]
+            else:
+                suspects, shown = half, shown_by_half
+        alone = difference(suspects)
+        if alone is None:  # only several together show
+            break
+        uses.append((suspects[0], alone))
+        rows = [row for row in rows if row != suspects[0]]
+    return uses

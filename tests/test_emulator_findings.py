@@ -1,0 +1,192 @@
+"""More of what the emulator notices: workgroups that race, hazards, undefined registers, hangs."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulated import OUT, emulator, troubles
+from kinspect.inspector.cli.emulate import emulate
+from kinspect.inspector.emulator.launch import Launch
+from kinspect.inspector.emulator.lockstep import EmulationLimitError
+from kinspect.inspector.emulator.machine import KINDS
+from kinspect.inspector.emulator.memory import buffer_of
+
+
+def test_the_readme_says_what_each_finding_means() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    help_text = " ".join((emulate.help or "").split())
+    for kind in KINDS:
+        assert f"`{kind}`" in readme
+        assert kind in help_text
+
+
+# ---------------------------------------------------------------------- hangs and barriers
+
+SPIN = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_mov_b32_e32 v1, 16
+v_mov_b32_e32 v2, 0
+s_waitcnt lgkmcnt(0)
+.LBB0_1:
+global_atomic_or v3, v1, v2, s[4:5] sc0
+s_waitcnt vmcnt(0)
+v_cmp_eq_u32_e32 vcc, 0, v3
+s_cbranch_vccnz .LBB0_1
+"""
+
+
+def test_a_hang_says_on_what_waves_spin() -> None:
+    out = buffer_of(np.zeros(64, np.uint32), OUT, "locks")
+    launch = Launch((1, 1, 1), (128, 1, 1), 0, struct.pack("<Q", OUT), blocks=500)
+    with pytest.raises(EmulationLimitError) as caught:
+        emulator(SPIN).run(launch, [out])
+    (trouble,) = caught.value.troubles
+    assert trouble.kind == "hang"
+    assert "waves 0, 1 of workgroup 0 spin on locks + 16 bytes" in trouble.detail
+    assert trouble.detail in caught.value.message
+
+
+def test_a_barrier_in_divergent_flow() -> None:
+    """Half of a wave's lanes go round the barrier; a wave that goes round it as a whole may."""
+    parted = "v_cmp_gt_u32_e32 vcc, {0}, v0\ns_and_saveexec_b64 s[4:5], vcc\ns_barrier\n"
+    assert troubles(parted.replace("{0}", "32")) == {"divergent_barrier"}
+    assert troubles(parted.replace("{0}", "64")) == set()
+
+
+# ---------------------------------------------------------------------- global memory
+
+
+GLOBAL = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+v_mov_b32_e32 v2, s2
+v_mov_b32_e32 v5, 0
+s_waitcnt lgkmcnt(0)
+"""
+STORE = "global_store_dword v1, v2, s[4:5]\ns_waitcnt vmcnt(0)\n"
+LOAD = "global_load_dword v4, v1, s[4:5]\ns_waitcnt vmcnt(0)\n"
+ATOMIC = "global_atomic_add v5, v2, s[4:5] offset:4096 sc1\ns_waitcnt vmcnt(0)\n"
+ONLY_FIRST = "s_cmp_eq_u32 s2, 0\ns_cbranch_scc0 .LBB0_{0}\n"
+
+
+def test_workgroups_that_write_different_values_race() -> None:
+    assert troubles(GLOBAL + STORE, groups=2) == {"global_race"}
+    assert troubles(GLOBAL + STORE, groups=1) == set()
+    same = GLOBAL.replace("v2, s2", "v2, 7")
+    assert troubles(same + STORE, groups=2) == set()
+
+
+def test_a_workgroup_that_reads_what_another_writes_races() -> None:
+    first_writes = GLOBAL + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 9\n" + STORE + ".LBB0_1:\n"
+    assert troubles(first_writes + LOAD, groups=2) == {"global_race"}
+    first_writes = GLOBAL + LOAD + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 9\n" + STORE
+    assert troubles(first_writes + ".LBB0_1:\n", groups=2) == {"global_race"}
+
+
+def test_atomics_of_both_may_order_them() -> None:
+    """As a lock does: written and released, then acquired and read."""
+    code = GLOBAL + ONLY_FIRST.format(1) + "v_mov_b32_e32 v2, 9\n" + STORE + ".LBB0_1:\n"
+    assert troubles(code + ATOMIC + LOAD, groups=2) == set()
+    assert troubles(code + LOAD + ATOMIC, groups=2) == {"global_race"}
+
+
+def test_atomics_do_not_race_with_each_other() -> None:
+    assert troubles(GLOBAL + ATOMIC, groups=2) == set()
+    zeroed = STORE.replace("s[4:5]", "s[4:5] offset:4096")
+    first = ONLY_FIRST.format(1) + zeroed.replace("v2,", "v0,") + ".LBB0_1:\n"
+    others = "s_cmp_eq_u32 s2, 1\ns_cbranch_scc0 .LBB0_2\n" + ATOMIC + ".LBB0_2:\n"
+    assert troubles(GLOBAL + first + others, groups=2) == {"global_race"}
+
+
+def test_accesses_that_begin_inside_of_a_granule() -> None:
+    """Stores of 16 bytes at multiples of 4: neighbours do not meet."""
+    code = GLOBAL.replace("v_lshlrev_b32_e32 v1, 2, v0", "v_mul_u32_u24_e32 v1, 16, v0")
+    code += "s_mulk_i32 s2, 0x800\nv_add_u32_e32 v1, s2, v1\nv_add_u32_e32 v1, 4, v1\n"
+    wide = "global_store_dwordx4 v1, v[4:7], s[4:5]\n"
+    defined = "".join(f"v_mov_b32_e32 v{row}, s2\n" for row in range(4, 8))
+    assert troubles(code + defined + wide, groups=2) == set()
+
+
+def test_misaligned_atomics_and_scalar_loads() -> None:
+    assert troubles(GLOBAL + ATOMIC.replace("4096", "4094")) == {"misaligned"}
+    wide = "global_atomic_add_x2 v5, v[2:3], s[4:5] offset:"
+    defined = "v_mov_b32_e32 v3, 0\n"
+    assert troubles(GLOBAL + defined + wide + "4\n") == {"misaligned"}
+    assert troubles(GLOBAL + defined + wide + "8\n") == set()
+    assert troubles("s_load_dword s4, s[0:1], 0x2\n") == {"misaligned"}
+    unaligned = "global_load_dword v4, v5, s[4:5] offset:2\ns_waitcnt vmcnt(0)\n"
+    assert troubles(GLOBAL + unaligned) == set()  # LLVM: unaligned access mode on AMDHSA
+
+
+# ---------------------------------------------------------------------- undefined registers
+
+
+def test_a_register_that_nothing_has_written() -> None:
+    """It matters where it is stored, where it addresses and where it decides about an access."""
+    assert troubles(GLOBAL + STORE.replace("v2", "v9")) == {"uninitialised"}
+    assert "uninitialised" in troubles(GLOBAL + STORE.replace("v1,", "v9,"))
+    skipped = "s_cmp_eq_u32 s20, 0\ns_cbranch_scc0 .LBB0_1\n" + STORE + ".LBB0_1:\n"
+    assert troubles(GLOBAL + skipped) == {"uninitialised"}
+
+
+def test_reading_undefined_registers_is_no_finding_by_itself() -> None:
+    """What LLVM does on purpose: a half that is masked off, a result that nobody uses."""
+    half = "v_and_b32_e32 v3, 0xffff, v9\nv_mul_u32_u24_e32 v3, 0, v3\nv_add_u32_e32 v2, v2, v3\n"
+    assert troubles(GLOBAL + half + "v_pk_add_f16 v10, v11, v12\n" + STORE) == set()
+
+
+def test_the_undefined_register_is_named() -> None:
+    code = GLOBAL + "v_add_u32_e32 v3, v9, v8\n" + "v_add_u32_e32 v2, v2, v9\n" + STORE
+    out = buffer_of(np.zeros(64, np.uint32), OUT, "out")
+    launch = Launch((1, 1, 1), (64, 1, 1), 0, struct.pack("<Q", OUT))
+    outcome = emulator(code).run(launch, [out])
+    (trouble,) = outcome.troubles
+    assert trouble.detail.startswith("v9 is read and nothing has written it; the access of line")
+    assert out.data[:4].view(np.uint32)[0] == 0  # the buffers themselves are left alone
+
+
+# ---------------------------------------------------------------------- matrix instructions
+
+PRODUCT = "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]\n"
+"""8 passes on gfx942: its result can be read 11 wait states later."""
+
+
+def product_after(*lines: str, arch: str = "gfx942") -> set[str]:
+    return {kind for kind in troubles("\n".join(lines) + "\n", arch=arch) if "mfma" in kind}
+
+
+@pytest.mark.parametrize(
+    ("arch", "needed"), [("gfx90a", 19), ("gfx942", 11), ("gfx950", 12)], ids=lambda v: str(v)
+)
+def test_a_matrix_result_is_read_too_early(arch: str, needed: int) -> None:
+    """CDNA3 ISA, 4.5; passes of v_mfma_f32_32x32x8 f16: 16 on gfx90a, 8 later."""
+    product = PRODUCT.replace("8_f16", "8f16")
+    read = "v_mov_b32_e32 v20, v3"
+    first = f"s_nop {min(needed, 16) - 1}"
+    enough = [first, f"s_nop {needed - 17}"] if needed > 16 else [first]
+    short = [first, f"s_nop {needed - 18}"] if needed > 17 else [f"s_nop {needed - 2}"]
+    assert product_after(product, *enough, read, arch=arch) == set()
+    assert product_after(product, *short, read, arch=arch) == {"mfma_hazard"}
+
+
+def test_an_accumulator_that_goes_on_needs_no_wait() -> None:
+    assert product_after(PRODUCT, PRODUCT) == set()
+    part = PRODUCT.replace("v[0:15], v[16", "v[4:19], v[16").replace("v[0:15]\n", "v[4:19]\n")
+    assert product_after(PRODUCT, part) == {"mfma_hazard"}
+
+
+def test_a_matrix_instruction_behind_the_valu() -> None:
+    assert product_after("v_mov_b32_e32 v16, 0", PRODUCT) == {"mfma_hazard"}
+    assert product_after("v_mov_b32_e32 v16, 0", "s_nop 0", PRODUCT) == {"mfma_hazard"}
+    assert product_after("v_mov_b32_e32 v16, 0", "s_nop 1", PRODUCT) == set()
+
+
+def test_a_hazard_across_a_loop() -> None:
+    """The value is read where the next iteration begins."""
+    loop = [".LBB0_1:", "v_mov_b32_e32 v20, v3", "s_sub_u32 s3, s3, 1", "s_cmp_gt_u32 s3, 0"]
+    code = ["s_mov_b32 s3, 3", *loop, PRODUCT + "s_nop 5", "s_cbranch_scc1 .LBB0_1"]
+    assert product_after(*code) == {"mfma_hazard"}
+    assert product_after(*code[:-2], PRODUCT + "s_nop 9", code[-1]) == set()
