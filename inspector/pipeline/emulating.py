@@ -166,7 +166,8 @@ class Service:
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         started = time.perf_counter()
         machine = load_machine(arch)
-        kernel = parse_text(text, key).kernels[0]
+        program = parse_text(text, key)
+        (kernel,) = program.kernels
         constants = read_constants(text)
         emulator = Emulator(
             kernel,
@@ -176,6 +177,7 @@ class Service:
             machine.cache_line_bytes,
             machine.mfma_cycles,
             (constants.data, constants.symbols),
+            program.functions,
         )
         self._emulators[key] = emulator
         self._tallies[key] = Tally(arch, emulator, time.perf_counter() - started)
