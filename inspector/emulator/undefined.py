@@ -7,7 +7,8 @@ names the registers in question, which are few and mostly none; only then are so
 again on copies of the buffers, with other values in these registers, and their accesses compared.
 
 What this cannot see: a register that held something else before (its value is stale, not
-undefined); lanes that EXEC kept from being written; a difference that these data hide.
+undefined); lanes that EXEC kept from being written; a difference that these data hide; kernels
+whose workgroups wait for others than those that run again; launches on more than `MOST_BYTES`.
 """
 
 from __future__ import annotations
