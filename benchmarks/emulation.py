@@ -1,13 +1,16 @@
-"""How fast kernels are emulated: `python -m benchmarks.emulation [--runs 5]`.
+"""How fast kernels are emulated: `python -m benchmarks.emulation [--runs 5] [--witness CHECKOUT]`.
 
 Each case is one launch in a process of its own, by `kinspect emulate` with checks and counts;
-seconds are those that the emulator took to execute it, medians over the runs.
+seconds are those that the emulator took to execute it, medians over the runs. With a checkout of
+tinygrad, whole kernels of the tests are run by its emulator and by ours, in turns: cold is the
+first launch in a new process (what the witness keeps on disk it may use), warm the second one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -53,7 +56,10 @@ def main() -> int:
     """Runs and prints them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--witness", metavar="CHECKOUT", help="a checkout of tinygrad")
     options = parser.parse_args()
+    if options.witness:
+        return beside_witness(options.witness, options.runs)
     print(
         f"{'launch':20} {'target':8} {'seconds':>8} {'waves':>7} {'M instr/s':>10} {'ready ms':>9}"
     )
@@ -84,6 +90,55 @@ def profile(script: str, arch: str) -> dict[str, Any]:
             raise SystemExit(done.stderr)
         (kernel,) = json.loads(output.read_text())["kernels"]
         return dict(kernel)
+
+
+WITNESSED = (("gemm", "gfx942", 1), ("gemm", "gfx942", 64), ("gemm", "gfx1100", 64))
+"""Kernel, target, workgroups; each does the same."""
+TWICE = """
+import sys, tempfile, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from test_emulator_whole_kernels import Compiled
+with tempfile.TemporaryDirectory() as folder:
+    compiled = Compiled({name!r}, {arch!r}, Path(folder))
+    compiled.grid = {grid}
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        compiled.emulated()
+        seconds.append(time.perf_counter() - start)
+    print(*seconds)
+    print(*compiled.witnessed(2)[1])
+"""
+"""Cold, reading the code object and making it ready count for both."""
+
+
+def beside_witness(checkout: str, runs: int) -> int:
+    """Both emulators over the same code objects, seconds of one launch; prints the ratios."""
+    heads = ("ours cold", "ours warm", "witness cold", "witness warm", "cold ratio", "warm ratio")
+    print(
+        f"{'kernel':10} {'target':8} {'workgroups':10}" + "".join(f"{head:>14}" for head in heads)
+    )
+    tests = str(Path(__file__).resolve().parent.parent / "tests")
+    for name, arch, grid in WITNESSED:
+        figures = []
+        for _ in range(runs):
+            code = TWICE.format(tests=tests, name=name, arch=arch, grid=grid)
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+                env={**os.environ, "KINSPECT_TINYGRAD": checkout},
+            )  # fmt: skip
+            lines = done.stdout.splitlines()
+            if done.returncode or len(lines) != 2:
+                raise SystemExit(done.stderr or done.stdout)
+            try:
+                figures.append([float(word) for line in lines for word in line.split()])
+            except ValueError:
+                raise SystemExit(f"{name} on {arch}: the witness says: {lines[1]}") from None
+        cold, warm, their_cold, their_warm = map(statistics.median, zip(*figures, strict=True))
+        row = (cold, warm, their_cold, their_warm, their_cold / cold, their_warm / warm)
+        print(f"{name:10} {arch:8} {grid:10}" + "".join(f"{figure:14.3f}" for figure in row))
+    return 0
 
 
 if __name__ == "__main__":

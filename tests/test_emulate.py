@@ -161,6 +161,11 @@ def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
     done = tool("emulate", "test_negate.py", "--", "-q")
     assert done.returncode == 1
     assert "1 failed, 2 passed" in done.stdout
+    # As pytest does, any file is one of tests where a test of it is named.
+    (tmp_path / "06-negate.py").write_text(TESTS + "if __name__ == '__main__': raise SystemExit(7)")
+    done = tool("emulate", "06-negate.py::test_right", "--", "-q", "-k", "100")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed, 1 deselected" in done.stdout
 
 
 def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:

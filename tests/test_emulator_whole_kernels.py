@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import struct
@@ -110,7 +111,7 @@ def histogram_of(x: Array) -> Array:
 class Compiled:
     """A kernel's code object on disk, with what a launch needs."""
 
-    def __init__(self, name: str, arch: str, folder: Path) -> None:
+    def __init__(self, name: str, arch: str, folder: Path, waves: int = 4) -> None:
         import triton
         import witness_kernels
         from triton.backends.compiler import GPUTarget
@@ -121,7 +122,7 @@ class Compiled:
         signature = dict(zip(parameters, [*case.types, "i32"], strict=True), BLOCK="constexpr")
         self.lanes = 64 if arch.startswith("gfx9") else 32
         # Other shapes than 16 x 16 come out permuted in the witness; its RDNA has no buffer loads.
-        options = {"num_warps": 4, "matrix_instr_nonkdim": 16}
+        options = {"num_warps": waves, "matrix_instr_nonkdim": 16}
         triton.knobs.amd.use_buffer_ops = False
         kernel = triton.compile(
             triton.compiler.ASTSource(function, signature, {"BLOCK": case.block}),
@@ -131,26 +132,31 @@ class Compiled:
         self.path.write_bytes(kernel.asm["hsaco"])
         self.arch, self.name, self.case = arch, name, case
         self.lds = int(kernel.metadata.shared)
-        self.threads = 4 * self.lanes
+        self.grid = case.grid
+        self.threads = waves * self.lanes
         self.scalars = struct.pack("<i4xQQ", case.number, 0, 0)
 
-    def emulated(self) -> Array:
-        """What the emulator leaves in the last buffer."""
+    @functools.cached_property
+    def emulator(self) -> Emulator:
+        """The kernel, read and made ready."""
         program = load_code_object(self.path.read_bytes(), str(self.path), self.arch)
         (function,) = program.kernels
         machine = load_machine(self.arch)
-        emulator = Emulator(
+        return Emulator(
             function, machine.arch, machine.counters, machine.waitcnt_fields,
             machine.cache_line_bytes,
         )  # fmt: skip
+
+    def emulated(self) -> Array:
+        """What the emulator leaves in the last buffer."""
         buffers = [
             buffer_of(values, 0x7F00_0000_0000 + (number << 32), f"argument {number}")
             for number, values in enumerate(self.case.buffers)
         ]
         pointers = struct.pack(f"<{len(buffers)}Q", *(buffer.address for buffer in buffers))
-        grid = (self.case.grid, 1, 1)
-        outcome = emulator.run(
-            Launch(grid, (self.threads, 1, 1), self.lds, pointers + self.scalars), buffers
+        outcome = self.emulator.run(
+            Launch((self.grid, 1, 1), (self.threads, 1, 1), self.lds, pointers + self.scalars),
+            buffers,
         )
         assert not outcome.troubles
         written, last = buffers[-1], self.case.buffers[-1]
@@ -164,7 +170,7 @@ class Compiled:
             paths[-1].write_bytes(values.tobytes())
         request = {
             "arch": self.arch, "path": str(self.path), "kernel": self.name, "lds": self.lds,
-            "grid": [self.case.grid, 1, 1], "threads": self.threads,
+            "grid": [self.grid, 1, 1], "threads": self.threads,
             "buffers": [str(path) for path in paths], "scalars": self.scalars.hex(),
             "launches": launches,
         }  # fmt: skip
@@ -198,13 +204,15 @@ def test_a_kernel_gives_numpys_bits(name: str, arch: str, tmp_path: Path) -> Non
 def test_whole_kernels_are_the_witnesss_bit_for_bit(arch: str, tmp_path: Path) -> None:
     equal, refused, wrong = [], {}, []
     for name, case in CASES.items():
-        compiled = Compiled(name, arch, tmp_path)
+        # The witness does not put the wave's number into TTMP8, where gfx12 has it.
+        compiled = Compiled(name, arch, tmp_path, waves=1 if arch == "gfx1201" else 4)
         theirs, seconds = compiled.witnessed()
         expected = np.ascontiguousarray(case.expected(case.buffers))
+        assert same_bits(compiled.emulated(), expected), name
         if theirs is None:
             refused[name] = seconds
         elif not same_bits(theirs, expected):
-            wrong.append(name)  # numpy has the last word, and the emulator has numpy's bits
+            wrong.append(name)  # numpy has the last word
         else:
             equal.append(name)
     warnings.warn(f"{arch}: equal {equal}, refused {refused}, the witness is wrong in {wrong}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.machines import names
-from kinspect.inspector.machines.products import all_products, bandwidth, find
+from kinspect.inspector.machines.products import all_products, find_product, shared_bandwidth
 from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.figures import counters, quirks
 from kinspect.inspector.profile.figures.peaks import device
@@ -251,12 +251,12 @@ def test_what_is_not_known_of_a_device_is_not_made_up() -> None:
 
 def test_products_agree_with_the_machine_files() -> None:
     assert {product.arch for product in all_products()} <= set(names())
-    assert find("MI300X_A1") == find("AMD Instinct MI300X OAM")
-    assert find("AMD Radeon RX 7900 XTX") != find("AMD Radeon RX 7900 XT")
-    assert find("AMD Radeon Graphics") is None
-    assert find(None, "gfx90a", 110) == find("MI250X")
-    assert find(None, "gfx942") is None
-    assert bandwidth("gfx942") is None
+    assert find_product("MI300X_A1") == find_product("AMD Instinct MI300X OAM")
+    assert find_product("AMD Radeon RX 7900 XTX") != find_product("AMD Radeon RX 7900 XT")
+    assert find_product("AMD Radeon Graphics") is None
+    assert find_product(None, "gfx90a", 110) == find_product("MI250X")
+    assert find_product(None, "gfx942") is None
+    assert shared_bandwidth("gfx942") is None
     for product in all_products():
         assert product.source
         assert 100e9 < product.memory_bytes_per_s <= 8e12

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.lint.results import Suppression
 from kinspect.inspector.lint.suppress import (
-    NOTHING,
+    NO_MARKS,
     Coverage,
     Marks,
     in_assembly,
@@ -106,7 +106,7 @@ def test_faulty_comments_leave_nothing_out_and_are_told(text: str, note: str) ->
      "# kinspect ignore[A1]"],
 )  # fmt: skip
 def test_other_comments_are_none(text: str) -> None:
-    assert in_text(f"x = 1  {text}\n", "k.py") is NOTHING
+    assert in_text(f"x = 1  {text}\n", "k.py") is NO_MARKS
 
 
 @pytest.mark.parametrize("word", ["ingore", "IGNORE", "ignore-files", "Ignore-file"])
@@ -239,9 +239,9 @@ def unknown(word: str) -> str | None:
 Used = dict[str, set[tuple[int, str]]]
 
 
-def left(used: Used, looked: Coverage, *, narrowed: bool = False, code: str = CODE) -> list[str]:
+def left(used: Used, coverage: Coverage, *, narrowed: bool = False, code: str = CODE) -> list[str]:
     marks = in_python(code, "k.py")
-    found = unused(marks, used.get("k.py", set()), looked, RULES, unknown, narrowed=narrowed)
+    found = unused(marks, used.get("k.py", set()), coverage, RULES, unknown, narrowed=narrowed)
     return [f"{s.line} {','.join(s.rules)} {s.note}".strip() for s in found]
 
 
@@ -259,14 +259,14 @@ def test_a_finding_is_left_out_by_id_or_name_at_one_of_its_places() -> None:
     assert left(used, Coverage(True, frozenset({3, 10}))) == ["10 KI1"]
 
 
-def test_unused_ones_are_told_rule_by_rule_where_the_run_has_looked() -> None:
+def test_unused_ones_are_told_rule_by_rule_where_the_run_has_coverage() -> None:
     used: Used = {}
     match(("KI1", "first"), [("k.py", 3)], {"k.py": in_python(CODE, "k.py")}, used)
     everything = Coverage(True, frozenset({3, 10}))
     assert left(used, everything) == ["3 second", "4", "10 KI1", "11 KI3"]
     # A comment for all rules may be about one of those that this run leaves out.
     assert left(used, everything, narrowed=True) == ["3 second", "10 KI1", "11 KI3"]
-    # Kernel `two` has not been compiled, and so not all of the file looked at.
+    # Kernel `two` has not been compiled, and so not all of the file coverage at.
     assert left(used, Coverage(False, frozenset({3}))) == ["3 second", "4"]
     assert left(used, Coverage(True, frozenset({3}))) == ["3 second", "4", "11 KI3"]
     assert left(used, Coverage(False, frozenset())) == []

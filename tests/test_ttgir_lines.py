@@ -66,7 +66,7 @@ def test_most_statements_of_real_files_are_read_as_lines() -> None:
             continue  # printed without locations, or in the generic form
         cursor = Cursor(text, path.name, whole_lines=True)
         module = _parse(cursor, path.name)
-        shares.append(len(cursor.whole) / len(module.ops))
+        shares.append(len(cursor.line_statements) / len(module.ops))
     assert shares
     assert max(shares) > 0.8
 

@@ -11,39 +11,46 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.guest.cases.case import CaseError
-from kinspect.inspector.guest.cases.space import evenly_spread, read_tuning, select_points
+from kinspect.inspector.guest.cases.space import (
+    PointSelection,
+    evenly_spread,
+    read_tuning,
+    select_points,
+)
 
 OPTIONS = frozenset({"num_warps", "num_stages", "waves_per_eu"})
 SPACE: dict[str, list[Any]] = {"BM": [16, 32, 64], "BN": [16, 32], "num_warps": [1, 2, 4, 8]}
 
 
-def points(chosen: Any) -> list[dict[str, Any]]:
-    return [{**outer, **inner} for outer, options in chosen.groups for inner in options]
+def points(selection: PointSelection) -> list[dict[str, Any]]:
+    return [{**outer, **inner} for outer, option_sets in selection.runs for inner in option_sets]
 
 
-def chosen(most: int | None = None, derive: Any = None, **typed: list[Any]) -> Any:
-    return select_points(SPACE, typed, ("BM", "BN", "EVEN"), OPTIONS, most, {"name": "c"}, derive)
+def selected(most: int | None = None, derive: Any = None, **user_axes: list[Any]) -> PointSelection:
+    return select_points(
+        SPACE, user_axes, ("BM", "BN", "EVEN"), OPTIONS, most, {"name": "c"}, derive
+    )
 
 
 def test_whole_product_with_one_front_end_run_per_blocks() -> None:
-    found = chosen()
-    assert (found.count, found.total) == (24, 24)
-    assert len(found.groups) == 6
-    assert len({tuple(point.items()) for point in points(found)}) == 24
+    selection = selected()
+    assert (selection.count, selection.total) == (24, 24)
+    assert len(selection.runs) == 6
+    assert len({tuple(point.items()) for point in points(selection)}) == 24
 
 
 def test_names_that_are_nothing_to_a_kernel_are_left_out() -> None:
-    found = select_points(SPACE, {}, ("BM",), OPTIONS, None, {}, None)
-    assert found.left_out == ("BN",)
-    assert found.total == 12
+    selection = select_points(SPACE, {}, ("BM",), OPTIONS, None, {}, None)
+    assert selection.unused_names == ("BN",)
+    assert selection.total == 12
 
 
 def test_typed_axes_replace_those_of_the_file() -> None:
-    found = chosen(BM=[128], num_warps=[16, 32])
+    selection = selected(BM=[128], num_warps=[16, 32])
     # num_warps is the host's to set: it makes two points of each.
-    assert (found.count, found.total, found.host_factor) == (2, 2, 2)
-    assert points(found) == [{"BM": 128, "BN": 16}, {"BM": 128, "BN": 32}]
-    assert chosen(most=2, num_warps=[16, 32]).count == 1, "two points at most, of one each two"
+    assert (selection.count, selection.total, selection.host_factor) == (2, 2, 2)
+    assert points(selection) == [{"BM": 128, "BN": 16}, {"BM": 128, "BN": 32}]
+    assert selected(most=2, num_warps=[16, 32]).count == 1, "two points at most, of one each two"
 
 
 def test_a_sample_is_even_and_the_same_every_time() -> None:
@@ -70,14 +77,14 @@ def test_what_follows_from_a_point_and_what_is_refused() -> None:
         assert case == {"name": "c"}
         return None if point["BM"] == 64 else {"EVEN": point["BN"] == 16}
 
-    found = points(chosen(derive=derive))
-    assert len(found) == 16
-    assert all(p["BM"] != 64 and p["EVEN"] == (p["BN"] == 16) for p in found)
-    assert len(points(chosen(most=10, derive=derive))) == 10, "others stand in for the refused"
+    chosen_points = points(selected(derive=derive))
+    assert len(chosen_points) == 16
+    assert all(p["BM"] != 64 and p["EVEN"] == (p["BN"] == 16) for p in chosen_points)
+    assert len(points(selected(most=10, derive=derive))) == 10, "others stand in for the refused"
     with pytest.raises(CaseError, match=r"tuned_constexprs fails at .*ZeroDivisionError"):
-        chosen(derive=lambda case, point: 1 // 0)
+        selected(derive=lambda case, point: 1 // 0)
     with pytest.raises(CaseError, match="tuned_constexprs gives 3"):
-        chosen(derive=lambda case, point: 3)
+        selected(derive=lambda case, point: 3)
 
 
 @pytest.mark.parametrize("raw", [[], {"BM": 3}, {"BM": []}, {1: [2]}])

@@ -26,6 +26,12 @@ from elftools.elf.elffile import ELFFile
 FAMILY = {
     "gfx90a": "cdna", "gfx942": "cdna", "gfx950": "cdna", "gfx1100": "rdna3", "gfx1201": "rdna4",
 }  # fmt: skip
+INVALIDATIONS = {0xE0AC0000: 2, 0xE0B00000: 2, 0xEE0AC07C: 3, 0xEE0B007C: 3}
+"""First dword and length of buffer_gl0_inv, buffer_gl1_inv (gfx11), global_inv, global_wb (gfx12).
+
+The witness does not know them. It has no caches, so that they may as well be s_nop.
+"""
+S_NOP = 0xBF800000
 LDS_GRANULE = 512
 """Bytes that a unit of COMPUTE_PGM_RSRC2.LDS_SIZE stands for."""
 
@@ -50,6 +56,10 @@ class Image:
                 self.memory[s["p_vaddr"] : s["p_vaddr"] + s["p_filesz"]] = s.data()
             symbols = elf.get_section_by_name(".symtab").iter_symbols()
             (descriptor,) = [s["st_value"] for s in symbols if s.name == kernel + ".kd"]
+        dwords = np.frombuffer(self.memory, np.uint32)
+        for first, length in INVALIDATIONS.items():
+            for place in np.flatnonzero(dwords == first):
+                dwords[place : place + length] = S_NOP
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.entry = descriptor + struct.unpack_from("<q", self.memory, descriptor + 16)[0]
         (self.rsrc2,) = struct.unpack_from("<I", self.memory, descriptor + 52)

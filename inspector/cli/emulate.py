@@ -88,8 +88,9 @@ def emulate(
     """Run TARGET on an emulated AMD GPU: kernels are compiled for it and executed on the CPU.
 
     TARGET is a Python script, run with the arguments behind --, or a file of tests, which pytest
-    runs; or assembly or a code object, one kernel of which is launched as --grid, --block and
-    --args say. Tensors hold what the compiled code computes. Nothing is timed.
+    runs (of any other file FILE::TEST); or assembly or a code object, one kernel of which is
+    launched as --grid, --block and --args say. Tensors hold what the compiled code computes. Nothing
+    is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves
@@ -119,8 +120,9 @@ def emulate(
                 time_limit,
             )
             return _emulate_code(code, form, output)
+        file, _, test = str(target).partition("::")
         request = EmulationRequest(
-            target,
+            Path(file),
             argv,
             load_machine(arch or "gfx942").arch,
             python or sys.executable,
@@ -128,6 +130,7 @@ def emulate(
             configs,
             sets,
             time_limit,
+            test or None,
         )
         result = run_emulation(request, dict(os.environ), signals_for)
     except KinspectError as error:
@@ -148,6 +151,8 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
     from ..pipeline.emulated_code import launch_code
 
     result = launch_code(code)
+    for is_error, printed in result.printed:
+        click.echo(printed, nl=False, err=is_error or (form == "json" and output is None))
     with result_stream(output) as stream:
         if form == "json":
             text.write_code_json(result, stream)

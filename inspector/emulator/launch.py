@@ -45,6 +45,7 @@ DISPATCH_ADDRESS = 0x7E01_0000_0000
 STORES = frozenset({"global_store", "lds_direct_store"})
 WRITES = STORES | {"atomic"}
 """Classes of instructions that write global memory; an atomic reads it as well."""
+CONSTANTS_ADDRESS = 0x7E03_0000_0000
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
@@ -114,6 +115,7 @@ class Emulator:
         fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
         line_bytes: int | None = None,
         mfma_cycles: Mapping[str, int] | None = None,
+        constants: tuple[bytes, Mapping[str, int]] = (b"", {}),
     ) -> None:
         """Makes a kernel ready.
 
@@ -124,6 +126,7 @@ class Emulator:
             fields: bit fields of a bare `s_waitcnt` number.
             line_bytes: of a cache line; None: accesses are not counted.
             mfma_cycles: of matrix instructions; None: their hazards are not looked for.
+            constants: of the program: bytes, and symbols -> offset.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -152,7 +155,9 @@ class Emulator:
             ieee=generation < 12 and bool(start.ieee_mode),
             saturates16=_sets_overflow_mode(function),
         )
-        self.code: Code = prepare(function, self.target, maxima, fields, mfma_cycles)
+        self._constants, symbols = constants
+        addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
+        self.code: Code = prepare(function, self.target, maxima, fields, mfma_cycles, addresses)
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)
@@ -215,6 +220,9 @@ class Emulator:
         memory = machine.memory
         padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
         memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
+        if self._constants:
+            raw = np.frombuffer(self._constants, np.uint8)
+            memory.add(buffer_of(raw, CONSTANTS_ADDRESS, "the program's constants"))
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
         machine.work_items = math.prod(launch.threads)

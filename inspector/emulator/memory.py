@@ -169,7 +169,7 @@ class GlobalMemory:
         self.buffers = sorted(buffers, key=lambda buffer: buffer.address)
         self.starts = [buffer.address for buffer in self.buffers]
         for buffer in self.buffers:
-            buffer.words = Words(buffer.data, buffer.size)
+            buffer.words = buffer.words or Words(buffer.data, buffer.size)
 
     def add(self, buffer: Buffer) -> None:
         """One more buffer (kernel arguments, constants of the code object)."""

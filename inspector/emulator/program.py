@@ -25,6 +25,7 @@ from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import scalar_bits, vector_bits
 from .products import link
 from .registry import Context, Step, Target, builder_of
+from .relocations import resolved
 from .waves import Array, Waves
 
 assert _instructions
@@ -120,6 +121,7 @@ def prepare(
     maxima: Mapping[str, int],
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
     mfma_cycles: Mapping[str, int] | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> Code:
     """Builds every step of a function.
 
@@ -132,12 +134,14 @@ def prepare(
         maxima: the wait counters -> largest value.
         fields: bit fields of a bare `s_waitcnt` number.
         mfma_cycles: of matrix instructions; None: their hazards are not looked for.
+        symbols: constants that the code may read -> address.
     """
     counters = Counters.of(maxima)
     decoded = [
         decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
         for inst in function.instructions
     ]
+    decoded = resolved(decoded, symbols or {})
     labels = {label: block.start for block in function.blocks for label in block.labels}
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}

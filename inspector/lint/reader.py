@@ -70,7 +70,13 @@ def _types() -> Mapping[type, dict[str, Any]]:
 
 
 class Reader:
-    """One pass over one pack, gathering its faults."""
+    """One pass over one pack, gathering its faults.
+
+    Args:
+        text: the file's contents.
+        file: its path, for the places of faults.
+        catalogue: the metrics and names that conditions may use.
+    """
 
     def __init__(self, text: str, file: str, catalogue: Catalogue) -> None:
         self._text = text
@@ -79,7 +85,8 @@ class Reader:
         self._types = _types()
         self._constructor = yaml.constructor.SafeConstructor()
         self._name = Path(file).stem
-        # A pack can name any file as one that it extends: what is no pack is not quoted.
+        # A pack can extend any file by its path. Of one that is no pack, a password file say,
+        # nothing goes into a message.
         self._may_quote = False
         self.faults: list[Fault] = []
 
@@ -88,8 +95,8 @@ class Reader:
         try:
             root = document.compose(self._text)
         except document.DocumentError as error:
-            quoted = _KEY_OF_PACK.search(self._text) is not None
-            self.fault(error.index, error.message if quoted else error.unquoted)
+            looks_like_pack = _KEY_OF_PACK.search(self._text) is not None
+            self.fault(error.index, error.message if looks_like_pack else error.unquoted)
             return None
         self._may_quote = _is_pack(root)
         if isinstance(root, yaml.SequenceNode):
@@ -112,25 +119,28 @@ class Reader:
         return Draft(self._name, texts.get("description") or "", extends, override, rules)
 
     def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
+        """The rules of a list that are free of faults, each with its place in the text."""
         rules = []
-        first: dict[str, int] = {}
+        line_of: dict[str, int] = {}
         for node in listed.value:
             rule = self._rule(node)
             if rule is None:
                 continue
-            if rule.text.id in first:
-                self._fault(node, f"id {rule.text.id} is taken by line {first[rule.text.id]}")
+            if rule.text.id in line_of:
+                self._fault(node, f"id {rule.text.id} is taken by line {line_of[rule.text.id]}")
                 continue
-            first[rule.text.id] = rule.line
+            line_of[rule.text.id] = rule.line
             rules.append((rule, node.start_mark.index))
         return tuple(rules)
 
     def _extends(self, node: yaml.Node) -> tuple[tuple[str, int], ...]:
+        """The names or paths of other packs, one or a list, each with its place in the text."""
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
         names = [(self._value(item, str), item.start_mark.index) for item in items]
-        return tuple((name, at) for name, at in names if name is not None)
+        return tuple((name, index) for name, index in names if name is not None)
 
     def _override(self, node: yaml.Node) -> tuple[tuple[str, Override, int], ...]:
+        """Ids of other packs' rules, what changes of each, and its place in the text."""
         if not isinstance(node, yaml.MappingNode):
             self._fault(node, "override is a mapping from the id of a rule to what changes")
             return ()
@@ -143,9 +153,10 @@ class Reader:
                 self._fault(key, f"`{rule_id}` stands here twice")
             if record and len(self.faults) == fault_count:
                 overrides[rule_id] = (Override(**record[1]), key.start_mark.index)
-        return tuple((rule_id, change, at) for rule_id, (change, at) in overrides.items())
+        return tuple((rule_id, change, index) for rule_id, (change, index) in overrides.items())
 
     def _rule(self, node: yaml.Node) -> Rule | None:
+        """One rule with its conditions and texts compiled; None where it has a fault."""
         fault_count = len(self.faults)
         record = self._record(node, RuleText)
         if record is None:
@@ -165,9 +176,9 @@ class Reader:
             try:
                 compiled[key] = compiler(values[key], self._catalogue, scope)
             except ExpressionError as error:
-                at = self._index(nodes[key], values[key], error.offset)
+                index = self._index(nodes[key], values[key], error.offset)
                 reason = error.message if self._may_quote else f"{key} cannot be read"
-                self._fault(nodes[key], reason, at)
+                self._fault(nodes[key], reason, index)
         for superior in values.get("superseded_by", ()):
             if superior == values.get("id") or not _ID.fullmatch(superior):
                 self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
@@ -211,6 +222,7 @@ class Reader:
         return nodes, values
 
     def _keys(self, node: yaml.MappingNode, allowed: tuple[str, ...]) -> dict[str, yaml.Node]:
+        """The nodes of a mapping by their keys; keys that are not `allowed` are faults."""
         key_nodes: dict[str, yaml.Node] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
@@ -228,6 +240,7 @@ class Reader:
         return key_nodes
 
     def _value(self, node: yaml.Node, value_type: Any) -> Any:
+        """A node as a value of that type; None, and a fault noted, where it is none."""
         if value_type == tuple[Reference, ...]:
             return self._references(node)
         if value_type == Trials | None:

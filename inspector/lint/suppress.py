@@ -1,4 +1,4 @@
-"""Comments that ask for findings to be left out: found in texts, and matched with findings.
+"""Comments that ask for findings to be left out: read from texts, matched with findings.
 
     x = tl.load(p)  # kinspect: ignore[KI009] the tail is rare
     # kinspect: ignore[KI009, narrow-lds-reads]
@@ -27,7 +27,7 @@ from .results import Suppression
 MARK = "kinspect:"
 """What a text has to hold to be worth a closer look."""
 
-_ASK = re.compile(r"(?P<sign>#|;|//)\s*kinspect:\s*ignore(?P<file>-file)?(?P<rest>(?![\w-]).*)")
+_IGNORE = re.compile(r"(?:#|;|//)\s*kinspect:\s*ignore(?P<file>-file)?(?P<remainder>(?![\w-]).*)")
 _MISSPELT = re.compile(r"(?:#|;|//)\s*kinspect:\s*(?P<word>[A-Za-z][\w-]*)\s*\[", re.I)
 _RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\]")
 _RULE_ID = re.compile(r"[A-Z]{2,}-?\d+\b")
@@ -37,13 +37,14 @@ _LABEL = re.compile(r"\s*(?P<name>[\w.$@]+|\"[^\"]+\"):")
 
 
 class Comment(Struct, frozen=True):
-    """A suppression and the lines `first` to `last` that it speaks of."""
+    """A suppression and the lines `first` to `last` (from 1) that it speaks of."""
 
     suppression: Suppression
     first: int
     last: int
 
     def covers(self, line: int) -> bool:
+        """Whether it speaks of a line of its file."""
         return self.suppression.scope == "file" or self.first <= line <= self.last
 
     def names(self, rule: Collection[str]) -> tuple[str, ...]:
@@ -69,6 +70,7 @@ class Span(Struct, frozen=True):
     last: int
 
     def holds(self, line: int) -> bool:
+        """Whether a line of its file belongs to it."""
         return self.first <= line <= self.last
 
 
@@ -93,13 +95,13 @@ class Marks(Struct, frozen=True):
             name: the kernel's, for where no line is known.
         """
         if line is not None:
-            around = [span for span in self.spans if span.holds(line)]
-            inner = max(around, key=lambda span: span.first, default=None)
-            return tuple(range(inner.first, inner.header + 1)) if inner else (line,)
+            enclosing = [span for span in self.spans if span.holds(line)]
+            innermost = max(enclosing, key=lambda span: span.first, default=None)
+            return tuple(range(innermost.first, innermost.header + 1)) if innermost else (line,)
         return tuple(span.header for span in self.spans if span.name == name)
 
 
-NOTHING = Marks()
+NO_MARKS = Marks()
 
 
 # --------------------------------------------------------------------------- reading
@@ -108,12 +110,12 @@ NOTHING = Marks()
 def in_text(text: str, file: str) -> Marks:
     """The suppressions of a source file or assembly; which it is the file's suffix says."""
     if MARK not in text:
-        return NOTHING
+        return NO_MARKS
     return in_python(text, file) if PurePath(file).suffix == ".py" else in_assembly(text, file)
 
 
-def _readable_part(text: str) -> str:
-    """A file up to the line at which Python's parser gives it up.
+def _parseable_lines(text: str) -> str:
+    """The lines of a file before the one at which Python's parser gives up; all of a sound file.
 
     Python's own tokenizer takes a minute for 30,000 blanks before what is no token.
     """
@@ -128,30 +130,31 @@ def _readable_part(text: str) -> str:
 
 def in_python(text: str, file: str) -> Marks:
     """The suppressions of a Python file, as far as it can be read."""
-    gathered = _Gathered(file)
-    inside: list[tuple[int, str]] = []  # comments of the statement at hand
-    alone: list[tuple[int, str]] = []  # comments on lines of their own before it
+    comments = _CommentCollector(file)
+    in_statement: list[tuple[int, str]] = []  # comments of the one being read, with their lines
+    before_statement: list[tuple[int, str]] = []  # those on lines of their own
     start: int | None = None
     try:
-        for token in tokenize.generate_tokens(io.StringIO(_readable_part(text)).readline):
+        for token in tokenize.generate_tokens(io.StringIO(_parseable_lines(text)).readline):
             line = token.start[0]
             if token.type == tokenize.COMMENT:
-                (alone if start is None else inside).append((line, token.string))
+                (before_statement if start is None else in_statement).append((line, token.string))
             elif token.type == tokenize.NEWLINE and start is not None:
-                gathered.add(inside, start, line)
-                gathered.add(alone, start, line)
-                inside, alone, start = [], [], None
+                comments.add(in_statement, start, line)
+                comments.add(before_statement, start, line)
+                in_statement, before_statement, start = [], [], None
             elif token.type == tokenize.NL:
-                if start is None and (not alone or alone[-1][0] != line):
-                    gathered.add(alone)  # a blank line: they speak of nothing after it
-                    alone = []
+                is_blank = not before_statement or before_statement[-1][0] != line
+                if start is None and is_blank:
+                    comments.add(before_statement)  # they speak of nothing after a blank line
+                    before_statement = []
             elif token.type not in _NO_CODE and start is None:
                 start = line
     except (tokenize.TokenError, SyntaxError):
         pass  # what was read up to the damage still counts
-    gathered.add(alone)
-    gathered.add(inside, start)
-    return gathered.marks(_functions(text))
+    comments.add(before_statement)
+    comments.add(in_statement, start)
+    return comments.marks(_functions(text))
 
 
 _NO_CODE = frozenset({tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.NEWLINE})
@@ -159,9 +162,9 @@ _NO_CODE = frozenset({tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, toke
 
 def in_assembly(text: str, file: str) -> Marks:
     """The suppressions of an assembly text."""
-    gathered = _Gathered(file)
-    alone: list[tuple[int, str]] = []
-    labelled: list[tuple[int, str]] = []  # beside a label: they speak of the code after it, too
+    comments = _CommentCollector(file)
+    before_code: list[tuple[int, str]] = []  # comments on lines of their own, with their lines
+    beside_label: list[tuple[int, str]] = []  # they speak of the code after the label, too
     labels: list[Span] = []
     in_block = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -170,20 +173,20 @@ def in_assembly(text: str, file: str) -> Marks:
         if label:
             labels.append(Span(label["name"].strip('"'), number, number, number))
         if label and not code[label.end() :].strip():
-            labelled += [*alone, (number, comment)]
-            alone = []
+            beside_label += [*before_code, (number, comment)]
+            before_code = []
         elif code.strip():
-            for at, text_of in labelled:
-                gathered.add([(at, text_of)], at, number)
-            gathered.add([*alone, (number, comment)], number, number)
-            alone, labelled = [], []
+            for comment_line, label_comment in beside_label:
+                comments.add([(comment_line, label_comment)], comment_line, number)
+            comments.add([*before_code, (number, comment)], number, number)
+            before_code, beside_label = [], []
         elif comment:
-            alone.append((number, comment))
+            before_code.append((number, comment))
         else:
-            gathered.add(alone)
-            alone = []
-    gathered.add([*labelled, *alone])
-    return gathered.marks(tuple(labels))
+            comments.add(before_code)
+            before_code = []
+    comments.add([*beside_label, *before_code])
+    return comments.marks(tuple(labels))
 
 
 def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
@@ -206,6 +209,7 @@ def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
 
 
 def _functions(text: str) -> tuple[Span, ...]:
+    """The functions of a Python file; none where it cannot be parsed."""
     try:
         tree = python_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -222,8 +226,8 @@ def _functions(text: str) -> tuple[Span, ...]:
     )
 
 
-class _Gathered:
-    """The comments of one file as they are read."""
+class _CommentCollector:
+    """Turns the comments of one file, as they are read, into suppressions and their lines."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -244,14 +248,14 @@ class _Gathered:
 
     def marks(self, spans: tuple[Span, ...]) -> Marks:
         if not self._comments and not self._faulty:
-            return NOTHING
+            return NO_MARKS
         ordered = sorted(self._comments, key=lambda c: c.suppression.line)
         return Marks(tuple(ordered), tuple(self._faulty), spans)
 
 
 def _suppressions_in(comment: str, file: str, line: int) -> Iterator[Suppression]:
     """What one comment asks for; faulty where it has a note."""
-    request = _ASK.search(comment)
+    request = _IGNORE.search(comment)
     if request is None:
         misspelt = _MISSPELT.search(comment)
         if misspelt is not None:
@@ -259,7 +263,7 @@ def _suppressions_in(comment: str, file: str, line: int) -> Iterator[Suppression
             note = f"{word} is no word for it: write ignore[RULE] or ignore-file[RULE]"
             yield Suppression(file, line, (), "line", "", note)
         return
-    scope, words = "file" if request["file"] else "line", request["rest"]
+    scope, words = "file" if request["file"] else "line", request["remainder"]
     listed = _RULES.match(words)
     reason = (words[listed.end() :] if listed else words).strip(" \t*/-–—:")
     names: tuple[str, ...] = ()
@@ -293,35 +297,38 @@ def match(
         used: file -> (line of the comment, its name for the rule; "" for all rules): every comment
             that leaves the finding out is added.
     """
-    first = None
+    first_suppression = None
     for file, line in places:
-        for comment in marks.get(file, NOTHING).comments:
+        for comment in marks.get(file, NO_MARKS).comments:
             names = comment.names(rule) if comment.covers(line) else ()
             for name in names:
                 used.setdefault(file, set()).add((comment.suppression.line, name))
-            if names and first is None:
-                first = comment.suppression
-    return first
+            if names and first_suppression is None:
+                first_suppression = comment.suppression
+    return first_suppression
 
 
 class Coverage(Struct, frozen=True):
-    """How much of a file a run has looked at.
+    """How much of a file a run has analysed.
 
     Args:
-        whole: everything in it.
-        lines: lines that the code of its kernels came from.
+        is_whole: everything in it.
+        lines: lines that the code of the analysed kernels came from.
     """
 
-    whole: bool
+    is_whole: bool
     lines: frozenset[int]
 
-    def decides(self, comment: Comment, spans: Iterable[Span]) -> bool:
-        """Whether a comment that left nothing out can be called unused."""
-        around = [s for s in spans if s.holds(comment.first) or s.holds(comment.last)]
-        if comment.suppression.scope == "file" or not around:
-            return self.whole
-        # A file may hold kernels that this run has not compiled.
-        return any(span.holds(line) for span in around for line in self.lines)
+    def reaches(self, comment: Comment, spans: Iterable[Span]) -> bool:
+        """Whether this run would have found what a comment is about.
+
+        A file may hold kernels that were not compiled: of a comment in one of those, a run cannot
+        say that it is unused.
+        """
+        enclosing = [s for s in spans if s.holds(comment.first) or s.holds(comment.last)]
+        if comment.suppression.scope == "file" or not enclosing:
+            return self.is_whole
+        return any(span.holds(line) for span in enclosing for line in self.lines)
 
 
 def unused(
@@ -338,7 +345,7 @@ def unused(
     Args:
         marks: of the file.
         used: of the file, as `match` gathers them.
-        coverage: how much of the file this run has looked at.
+        coverage: how much of the file this run has analysed.
         rule_names: ids and names of the rules that it asked.
         unknown: what is wrong with a name that is not among them; None if it is a rule's.
         narrowed: whether some rules of the packs were left out, so that a comment that speaks of
@@ -346,14 +353,14 @@ def unused(
     """
     yield from marks.faulty
     for comment in marks.comments:
-        asking = comment.suppression
-        decided = coverage.decides(comment, marks.spans)
-        idle = [n for n in asking.rules if n in rule_names and (asking.line, n) not in used]
-        if decided and idle:
-            yield replace(asking, rules=tuple(idle))
-        if decided and not asking.rules and not narrowed and (asking.line, "") not in used:
-            yield asking
-        for name in asking.rules:
+        suppression, line = comment.suppression, comment.suppression.line
+        if coverage.reaches(comment, marks.spans):
+            idle = [n for n in suppression.rules if n in rule_names and (line, n) not in used]
+            if idle:
+                yield replace(suppression, rules=tuple(idle))
+            if not suppression.rules and not narrowed and (line, "") not in used:
+                yield suppression
+        for name in suppression.rules:
             note = None if name in rule_names else unknown(name)
             if note is not None:
-                yield replace(asking, rules=(name,), note=note)
+                yield replace(suppression, rules=(name,), note=note)

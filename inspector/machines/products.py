@@ -21,9 +21,9 @@ _FILE = Path(__file__).with_name("products.yaml")
 
 
 class Product(Struct, frozen=True):
-    """Peak figures of one agent of a product."""
+    """Peak figures of one agent of a product; `name` is the part of a driver's name for it."""
 
-    name: str  # what it was found by
+    name: str
     arch: str
     cus: int
     xccs: int
@@ -32,7 +32,9 @@ class Product(Struct, frozen=True):
     source: str
 
 
-def find(name: str | None, arch: str | None = None, cus: int | None = None) -> Product | None:
+def find_product(
+    name: str | None, arch: str | None = None, cus: int | None = None
+) -> Product | None:
     """The product behind a name that a driver reports.
 
     Args:
@@ -48,20 +50,20 @@ def find(name: str | None, arch: str | None = None, cus: int | None = None) -> P
             return product
     if arch is None:
         return None
-    fits = [
+    matches = [
         product
         for _, product in _products()
         if product.arch == base_arch(arch) and (cus is None or product.cus == cus)
     ]
-    return fits[0] if len(fits) == 1 else None
+    return matches[0] if len(matches) == 1 else None
 
 
-def bandwidth(arch: str) -> tuple[float, str] | None:
+def shared_bandwidth(arch: str) -> tuple[float, str] | None:
     """The memory bandwidth that all products of a target share, and its source."""
-    fits = [product for _, product in _products() if product.arch == base_arch(arch)]
-    if len({product.memory_bytes_per_s for product in fits}) != 1:
+    matches = [product for _, product in _products() if product.arch == base_arch(arch)]
+    if len({product.memory_bytes_per_s for product in matches}) != 1:
         return None
-    return fits[0].memory_bytes_per_s, fits[0].source
+    return matches[0].memory_bytes_per_s, matches[0].source
 
 
 def all_products() -> tuple[Product, ...]:

@@ -1,4 +1,9 @@
-"""What made an access of global memory narrow, in words, and what to change."""
+"""What made an access of global memory narrow, in words, and what to change.
+
+Triton chooses the width of an access from facts that it proves of the addresses: how many elements
+in a row are contiguous, what divides the first address, how many neighbours share a mask, and from
+what the layout gives a thread. The smallest of these is the reason (`explain_global`).
+"""
 
 from __future__ import annotations
 
@@ -25,15 +30,18 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
         limits: what each fact allows it.
         axes: the facts.
     """
-    reason = _explained(tile, limits, axes)
-    return _of_generated(reason, axes) if reason is not None and reason.fix else reason
+    reason = _limiting_reason(tile, limits, axes)
+    if reason is not None and reason.fix:
+        return _with_fix_for_generated(reason, axes)
+    return reason
 
 
-def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
+def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
+    """The same, with a fix for kernels whose source is the user's."""
     if limits.width >= WIDEST_BITS:
         return None
     if limits.elements >= limits.most:
-        return None if _shares_addresses(tile, axes) else _small(tile, limits)
+        return None if _shares_addresses(tile, axes) else _small_tile(tile, limits)
     need = limits.most
     contiguity, aligned = limits.contiguity or 1, limits.aligned or 1
     facts = min(contiguity, aligned, need if limits.mask is None else limits.mask)
@@ -52,7 +60,7 @@ def _explained(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     return masked(tile, limits, axes, need)
 
 
-def _of_generated(reason: Reason, axes: Axes) -> Reason:
+def _with_fix_for_generated(reason: Reason, axes: Axes) -> Reason:
     """The reason with what helps where a compiler wrote the kernel: its source is not to be edited.
 
     Inductor notes what divides a size when it writes the kernel: of a dynamic one nothing, whatever
@@ -77,7 +85,7 @@ def _shares_addresses(tile: Tile, axes: Axes) -> bool:
     return prod(distinct_addresses(facts, tile.of.shape)) < prod(tile.of.shape)
 
 
-def _small(tile: Tile, limits: Limits) -> Reason:
+def _small_tile(tile: Tile, limits: Limits) -> Reason:
     """The tile has no more elements for as many lanes, or not in this dimension."""
     shape, size = "×".join(map(str, tile.of.shape)), count(limits.share)
     share = f"{size} of {limits.bits} bits"
@@ -94,17 +102,23 @@ def _small(tile: Tile, limits: Limits) -> Reason:
 
 
 def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
-    """The addresses would allow more than a thread holds."""
+    """The addresses would allow more than a thread holds.
+
+    Args:
+        tile: the operation.
+        limits: what each fact allows it.
+        need: elements that a thread would move in one access of 128 bits.
+    """
     shape = "×".join(map(str, tile.of.shape))
     if limits.held < need:
         text = (
             f"a thread holds only {count(limits.held)} of {limits.bits} bits"
             f" of the {shape} tile: {limits.held * limits.bits} bits"
         )
-        small = limits.held * 32 >= WIDEST_BITS
+        narrow_type = limits.held * 32 >= WIDEST_BITS  # as many of 32 bits would do
         return Reason(
-            "dtype" if small else "tile",
-            text + (f"; 128 bits are {need} elements of this type" if small else ""),
+            "dtype" if narrow_type else "tile",
+            text + (f"; 128 bits are {need} elements of this type" if narrow_type else ""),
             "Use a larger block along the contiguous dimension or fewer waves (num_warps),"
             f" so that each thread gets {need} elements.",
         )
@@ -136,15 +150,16 @@ def _is_of_product(tile: Tile) -> bool:
 
 
 def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
-    """Another dimension along which the addresses are contiguous."""
+    """The dimension along which the addresses are contiguous, where that is not `dim`."""
     facts = axes.of(tile.addresses or "", len(tile.of.shape))
     if facts.contiguity[dim] > 1:
         return None
-    best = max(range(len(facts.contiguity)), key=lambda d: facts.contiguity[d])
-    return best if facts.contiguity[best] > 1 else None
+    longest = max(range(len(facts.contiguity)), key=lambda d: facts.contiguity[d])
+    return longest if facts.contiguity[longest] > 1 else None
 
 
 def _wrong_order(limits: Limits, fastest: int) -> Reason:
+    """Memory is contiguous along dimension `fastest`, and a thread's elements along another."""
     dim = limits.dim
     if limits.across == fastest:
         return Reason(

@@ -23,20 +23,20 @@ def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) 
         linear: the layout of the tile in registers.
         graph: where the function's values come from.
     """
-    need = WIDEST_BITS // limits.bits
-    if limits.elements >= need:
+    elements_wanted = WIDEST_BITS // limits.bits
+    if limits.elements >= elements_wanted:
         return None
     if _is_computed(tile, graph):
         return _computed(tile, limits, linear, graph)
     layout = tile.of.layout
     if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
         return _operand(tile, limits, layout, linear)
-    held_dim = fastest(linear)
-    if limits.held < need and own_run(linear, limits.dim) == limits.elements:
-        return short_run(tile, limits, need)
-    if held_dim != limits.dim and own_run(linear, held_dim) > limits.elements:
-        return _transposed(tile, limits, held_dim, graph)
-    return _short_run(tile, limits, own_run(linear, limits.dim))
+    thread_dim = fastest(linear)  # the one along which a thread holds neighbours
+    if limits.held < elements_wanted and own_run(linear, limits.dim) == limits.elements:
+        return short_run(tile, limits, elements_wanted)
+    if thread_dim != limits.dim and own_run(linear, thread_dim) > limits.elements:
+        return _transposed(tile, limits, thread_dim, graph)
+    return _short_of_neighbours(tile, limits, own_run(linear, limits.dim))
 
 
 def _is_computed(tile: Tile, graph: Graph) -> bool:
@@ -109,15 +109,15 @@ def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -
             " an instruction with a longer K (matrix_instr_nonkdim=16; tried: half the reads, each"
             " of two places).",
         )
-    return _short_run(tile, limits, own_run(linear, limits.dim))
+    return _short_of_neighbours(tile, limits, own_run(linear, limits.dim))
 
 
-def _transposed(tile: Tile, limits: Limits, held_dim: int, graph: Graph) -> Reason:
-    """A thread's neighbours lie along another dimension than the buffer's."""
+def _transposed(tile: Tile, limits: Limits, thread_dim: int, graph: Graph) -> Reason:
+    """The thread's neighbours lie along another dimension than the buffer's fastest one."""
     verb = "written" if tile.cls == "lds_write" else "read"
     return Reason(
         "order",
-        f"a thread holds neighbours along dim {held_dim}, but the buffer is laid out along dim"
+        f"a thread holds neighbours along dim {thread_dim}, but the buffer is laid out along dim"
         f" {limits.dim}: the tile is {verb} across",
         f"Make dim {limits.dim} contiguous in global memory too, so that loads, buffer and use"
         " agree on the order (tried with fp16: 8 writes of 32 bits became 4 of 64)."
@@ -126,8 +126,15 @@ def _transposed(tile: Tile, limits: Limits, held_dim: int, graph: Graph) -> Reas
     )
 
 
-def _short_run(tile: Tile, limits: Limits, run: int) -> Reason:
-    """A thread holds few neighbours (`run` elements), or the buffer's swizzle parts them."""
+def _short_of_neighbours(tile: Tile, limits: Limits, run: int) -> Reason:
+    """The order is right, but too few elements that a thread holds are neighbours in the buffer.
+
+    Args:
+        tile: the operation.
+        limits: what a thread holds side by side in the buffer.
+        run: neighbours that it holds in registers along the buffer's fastest dimension; more than
+            in the buffer where a swizzle cuts them.
+    """
     layout = tile.buffer.layout if tile.buffer is not None else None
     vec = layout.params.get("vec") if layout is not None and layout.kind in _SWIZZLED else None
     if isinstance(vec, int) and vec == limits.elements and run > vec:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ..capture.targets import CODE_OBJECT
 from ..emulator.access import NotCoveredError
+from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
@@ -85,6 +86,8 @@ class CodeResult(Struct, frozen=True):
 
     profile: KernelProfile
     buffers: tuple[BufferState, ...]
+    printed: tuple[tuple[bool, str], ...] = ()
+    """What the kernel printed: whether to standard error, and the text."""
 
 
 def launch_code(wanted: CodeLaunch) -> CodeResult:
@@ -111,16 +114,17 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     size = function.resources.kernarg_bytes or 0
     if size - len(packed) >= _IMPLICIT_BYTES:
         packed = packed.ljust(size - _IMPLICIT_BYTES, b"\0")
-        packed += implicit_arguments(wanted.grid, block, wanted.lds_bytes)
+        packed += implicit_arguments(wanted.grid, block, wanted.lds_bytes, HOSTCALL_ADDRESS)
     total = wanted.grid[0] * wanted.grid[1] * wanted.grid[2]
     numbers = spread(total, wanted.sample) if wanted.sample and wanted.sample < total else None
     launch = Launch(
         wanted.grid, block, lds, bytes(packed), workgroups=numbers, seconds=wanted.seconds
     )
+    calls = HostCalls()
     tally = Tally(machine.arch, emulator)
     started = time.perf_counter()
     try:
-        outcome = emulator.run(launch, list(buffers))
+        outcome = emulator.run(launch, [*buffers, calls.buffer])
         tally.add(outcome, total, time.perf_counter() - started)
     except EmulationLimitError as error:
         tally.give_up(error.troubles, total, time.perf_counter() - started)
@@ -132,7 +136,7 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     states = tuple(
         _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
     )
-    return CodeResult(tally.profile(), states)
+    return CodeResult(tally.profile(), states, tuple(calls.printed.parts))
 
 
 def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function]:

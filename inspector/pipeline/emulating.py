@@ -4,7 +4,8 @@ A guest starts it (`python -m kinspect.inspector.pipeline.emulating [--profile F
 memory with it through the file FD. When its input ends, what was counted goes to the profile.
 
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
-    {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...]}
+    {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
+                                                            "printed": [[is_error, text], ...]}
 
 Each may be answered by {"error": text} as well.
 """
@@ -25,12 +26,15 @@ import numpy as np
 from msgspec import to_builtins
 
 from ..emulator.access import NotCoveredError
+from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
+from ..isa.asm.data import read_constants
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
+from ..model import Function
 from .emulation_profile import KernelProfile, Tally, finding_of
 
 SCRATCH_ADDRESS = 0x7E10_0000_0000
@@ -46,14 +50,15 @@ _FORMATS: Mapping[str, str] = {
 
 
 def pack_arguments(
-    arguments: Sequence[tuple[str, int | float]], scratch: int, implicit: bytes
+    arguments: Sequence[tuple[str, int | float | str]], scratch: int, implicit: bytes
 ) -> bytes:
     """The kernel argument segment: each argument aligned to its own size.
 
     Behind them stand the addresses of Triton's global scratch and profile scratch memory.
 
     Args:
-        arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value.
+        arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value; `nan`, `inf`
+            and `-inf` as text.
         scratch: address of the global scratch memory.
         implicit: the hidden arguments.
 
@@ -63,7 +68,7 @@ def pack_arguments(
     return pack_scalars([*arguments, ("*", scratch), ("*", 0)]) + implicit
 
 
-def pack_scalars(arguments: Sequence[tuple[str, int | float]]) -> bytes:
+def pack_scalars(arguments: Sequence[tuple[str, int | float | str]]) -> bytes:
     """Explicit arguments, each aligned to its own size.
 
     Raises:
@@ -83,26 +88,42 @@ def pack_scalars(arguments: Sequence[tuple[str, int | float]]) -> bytes:
 
 
 def implicit_arguments(
-    grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int
+    grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int, hostcalls: int = 0
 ) -> bytes:
     """What stands behind the explicit arguments, on a multiple of 8 bytes.
 
     Source: LLVM's AMDGPUUsage, "Code Object V5 Kernel Argument Metadata" (hidden arguments), whose
-    offsets are fixed; queues, printf and hostcall buffers are absent (0).
+    offsets are fixed; queues and the printf buffer of OpenCL are absent (0).
+
+    Args:
+        grid: workgroups.
+        threads: work-items of a workgroup.
+        lds_bytes: LDS that the launch adds.
+        hostcalls: address of the buffer of hostcalls; 0: there is none.
     """
     block = bytearray(256)
     struct.pack_into("<3I3H", block, 0, *grid, *threads)
     struct.pack_into("<H", block, 64, 3)  # the grid's dimensions
+    struct.pack_into("<Q", block, 80, hostcalls)
     struct.pack_into("<I", block, 120, lds_bytes)
     struct.pack_into("<II", block, 192, PRIVATE_APERTURE >> 32, SHARED_APERTURE >> 32)
     return bytes(block)
 
 
-def _scalar(kind: str, value: float) -> bytes:
-    if kind == "bf16":
-        return struct.pack("<f", float(value))[2:]
+def _takes_implicit(function: Function, wanted: Mapping[str, Any]) -> bool:
+    """Whether the kernel's argument segment goes on behind what Triton passes."""
+    passed = pack_arguments(wanted["arguments"], 0, b"")
+    return (function.resources.kernarg_bytes or 0) > len(passed)
+
+
+def _scalar(kind: str, value: float | str) -> bytes:
+    """As Triton's launcher does it: bf16 is cut off, what is too large for float32 is infinite."""
+    if kind == "bf16" or _FORMATS[kind] == "f":
+        with np.errstate(over="ignore"):
+            raw: bytes = np.float32(value).tobytes()
+        return raw[2 if kind == "bf16" else 0 :]
     form = _FORMATS[kind]
-    if form in "efd":
+    if form in "ed":
         return struct.pack("<" + form, float(value))
     bits = 8 * struct.calcsize(form)
     return (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")
@@ -116,22 +137,31 @@ class Service:
         self._emulators: dict[str, Emulator] = {}
         self._tallies: dict[str, Tally] = {}
         self._memory = np.zeros(0, np.uint8)
+        self._calls: HostCalls | None = None
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """One reply to one message."""
+        """One reply to one message, with what the kernel printed until it ended or failed."""
+        self._calls = None
         try:
             if "load" in message:
                 return self._load(message["load"], message["text"], message["arch"])
-            return self._launch(message)
+            reply = self._launch(message)
         except KinspectError as error:
-            return {"error": error.message}
+            reply = {"error": error.message}
         except NotCoveredError as error:
-            return {"error": f"the emulator does not carry out this yet: {error}"}
+            reply = {"error": f"the emulator does not carry out this yet: {error}"}
+        return {**reply, **self._printed()}
+
+    def _printed(self) -> dict[str, Any]:
+        if self._calls is None or not self._calls.printed.parts:
+            return {}
+        return {"printed": self._calls.printed.parts}
 
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         started = time.perf_counter()
         machine = load_machine(arch)
         kernel = parse_text(text, key).kernels[0]
+        constants = read_constants(text)
         emulator = Emulator(
             kernel,
             arch,
@@ -139,6 +169,7 @@ class Service:
             machine.waitcnt_fields,
             machine.cache_line_bytes,
             machine.mfma_cycles,
+            (constants.data, constants.symbols),
         )
         self._emulators[key] = emulator
         self._tallies[key] = Tally(arch, emulator, time.perf_counter() - started)
@@ -154,6 +185,9 @@ class Service:
         if scratch:
             data = np.zeros(scratch + 64, np.uint8)
             buffers.append(Buffer(SCRATCH_ADDRESS, scratch, data, "global scratch memory"))
+        calls = HostCalls() if _takes_implicit(emulator.code.function, wanted) else None
+        if calls is not None:
+            buffers.append(calls.buffer)
         sample = wanted["sample"]
         launch = Launch(
             grid,
@@ -162,11 +196,14 @@ class Service:
             pack_arguments(
                 wanted["arguments"],
                 SCRATCH_ADDRESS if scratch else 0,
-                implicit_arguments(grid, (wanted["threads"], 1, 1), wanted["lds"]),
+                implicit_arguments(
+                    grid, (wanted["threads"], 1, 1), wanted["lds"], HOSTCALL_ADDRESS if calls else 0
+                ),
             ),
             workgroups=None if sample is None or sample >= total else spread(total, sample),
             seconds=wanted["seconds"],
         )
+        self._calls = calls
         started = time.perf_counter()
         tally = self._tallies[wanted["kernel"]]
         try:

@@ -38,6 +38,7 @@ class EmulationRequest(Struct, frozen=True):
         configs: of each autotuner, how many configurations run; None for all.
         sets: x values of each of Triton's benchmarks that run; None for all.
         seconds: that one launch may take.
+        test: of the file, which pytest then runs whatever its name is (`test_op`, `Case::test`).
     """
 
     path: Path
@@ -48,6 +49,7 @@ class EmulationRequest(Struct, frozen=True):
     configs: int | None = 1
     sets: int | None = 1
     seconds: float = LAUNCH_SECONDS
+    test: str | None = None
 
 
 class EmulationResult(Struct, frozen=True):
@@ -111,6 +113,7 @@ def emulate(
             "sample": request.sample,
             "configs": request.configs,
             "sets": request.sets,
+            "test": request.test,
         }
         (folder / "request.json").write_text(json.dumps(wanted))
         status = _run(request.python, folder / "request.json", environment, signals)

@@ -143,10 +143,10 @@ def _marks(name: str) -> Marks | None:
         return None  # not readable: it asks for nothing
     if _MARK not in text:
         return None
-    from ..lint.suppress import NOTHING, in_text
+    from ..lint.suppress import NO_MARKS, in_text
 
     marks = in_text(text, name)
-    return None if marks == NOTHING else marks
+    return None if marks == NO_MARKS else marks
 
 
 def _whole(request: Request, errors: Sequence[ErrorRecord]) -> list[Path]:

@@ -55,7 +55,7 @@ class Cursor:
         text: the whole text, from which the spelling of a token range can be cut.
         tokens, starts, lines: the tokens, their offsets in `text` and their lines (from 1).
         i: index of the token that comes next.
-        whole: by index, what the tokens that are a whole line hold.
+        line_statements: token index -> its parts, for tokens that are a whole line.
         locations: by alias, lines that define a location; they are no tokens.
         between: indexes of the tokens before which such lines stand.
     """
@@ -63,13 +63,13 @@ class Cursor:
     __slots__ = (
         "between",
         "i",
+        "line_statements",
         "lines",
         "locations",
         "name",
         "starts",
         "text",
         "tokens",
-        "whole",
     )
 
     def __init__(
@@ -87,7 +87,7 @@ class Cursor:
         self.tokens: list[str] = []
         self.starts: list[int] = []
         self.lines: list[int] = []
-        self.whole: dict[int, Statement] = {}
+        self.line_statements: dict[int, Statement] = {}
         self.locations: dict[str | None, LocationLine] = {}
         self.between: set[int] = set()
         if whole_lines:
@@ -116,7 +116,7 @@ class Cursor:
             else:
                 parsed = None
             if parsed is not None:
-                self.whole[len(self.tokens)] = parsed
+                self.line_statements[len(self.tokens)] = parsed
                 self.tokens.append(text.lstrip())
                 self.starts.append(start + len(text) - len(self.tokens[-1]))
                 self.lines.append(line)

@@ -51,7 +51,7 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
 def _parse(cursor: Cursor, name: str) -> TtgirModule:
     context = Context(name)
     loc_aliases: dict[str, Loc] = {}
-    reader = StatementParser(cursor, context)
+    statements = StatementParser(cursor, context)
     attributes: dict[str, Any] = {}
     between = {0}  # where a line may stand that is no statement
     while cursor.peek():
@@ -65,12 +65,13 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
         elif token in ("{-#", "{") and following == "-":
             _skip_resources(cursor)
         else:
-            reader.parse_op(None, 0)
+            statements.parse_op(None, 0)
         between.add(cursor.i)
-    twice = not cursor.locations.keys().isdisjoint(loc_aliases)
-    if reader.statements != len(cursor.whole) or twice or not between.issuperset(cursor.between):
+    defined_twice = not cursor.locations.keys().isdisjoint(loc_aliases)
+    skipped = statements.line_statement_count != len(cursor.line_statements)
+    if skipped or defined_twice or not between.issuperset(cursor.between):
         cursor.fail("a line is not a statement of its own")
-    drafts, module_attributes = _without_modules(reader.drafts)
+    drafts, module_attributes = _without_modules(statements.drafts)
     for key, value in module_attributes.items():
         attributes.setdefault(key.partition(".")[2] or key, value)
     if not drafts and not attributes:
@@ -79,7 +80,7 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
             "pass the .ttir or .ttgir text that Triton writes to its cache",
         )
     table = LocTable(loc_aliases, cursor.locations)
-    notes = list(reader.notes)
+    notes = list(statements.notes)
     notes += [f"{alias} is used but not defined in the file" for alias in context.missing]
     return TtgirModule(
         attributes=attributes,

@@ -1,4 +1,8 @@
-"""Operations, regions and SSA values of MLIR text."""
+"""Operations, regions and SSA values of MLIR text.
+
+Most operations are lines of a form that was read before: `_line_statement` puts this line's names
+and types into it. The others are read token by token.
+"""
 
 from __future__ import annotations
 
@@ -27,23 +31,22 @@ MAX_RESULTS = 4096
 
 
 class StatementParser:
-    """Reads operations at a cursor, in file order.
+    """Reads operations at a cursor into `drafts`, in file order.
 
-    Most lines of a module are one operation each and look like thousands of others: the lexer hands
-    them over as one token (`Statement`), and what their form says is read once (`Form`).
-
-    Args:
-        cursor: the module's tokens.
-        context: aliases, types and forms of the module.
+    MLIR prints an operation in its generic form, `"tt.load"(%p) <{...}> : (...) -> ...`, or in a
+    custom one that each dialect defines. Of the custom forms this reads what they have in common:
+    names, attributes, types and regions, each told by its first characters (`_custom`).
 
     Attributes:
-        drafts: the operations so far; a parent stands before those in its regions.
+        context: aliases and caches of this file.
+        cursor: the tokens.
+        drafts: the operations that were read; a region's follow the operation that it belongs to.
         values: SSA name in scope -> its type.
-        notes: what could not be made sense of, for people.
-        statements: how many operations came as one token.
+        notes: remarks for the user on the text.
+        line_statement_count: operations that were read as one token, see `Cursor.line_statements`.
     """
 
-    __slots__ = ("context", "cursor", "drafts", "notes", "statements", "values")
+    __slots__ = ("context", "cursor", "drafts", "line_statement_count", "notes", "values")
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self.cursor = cursor
@@ -51,27 +54,27 @@ class StatementParser:
         self.drafts: list[OpRead] = []
         self.values: dict[str, TtgirType] = {}
         self.notes: list[str] = []
-        self.statements = 0
+        self.line_statement_count = 0
 
     # ------------------------------------------------------------------ operations
 
     def parse_op(self, parent: int | None, depth: int) -> None:
-        """Parses one operation with its regions.
+        """Reads one operation with its regions.
 
         Args:
-            parent: index in `drafts` of the operation whose region it stands in.
+            parent: index in `drafts` of the operation around it; None at the top of the file.
             depth: regions around it.
 
         Raises:
-            KinspectError: the text is no operation; it names file and line.
+            KinspectError: no operation stands here, or it is damaged; by `Cursor.fail`.
         """
         cursor = self.cursor
         if depth > MAX_DEPTH:
             cursor.fail(f"regions nest deeper than {MAX_DEPTH}")
         line = cursor.lines[cursor.i]
-        statement = cursor.whole.get(cursor.i)
+        statement = cursor.line_statements.get(cursor.i)
         if statement is not None:
-            self._parse_statement(statement, line, parent, depth)
+            self._line_statement(statement, line, parent, depth)
             return
         results = self._results()
         token = cursor.take()
@@ -91,42 +94,44 @@ class StatementParser:
             self._custom(draft, index)
         self._finish(draft)
 
-    def _parse_statement(
+    def _line_statement(
         self, statement: Statement, line: int, parent: int | None, depth: int
     ) -> None:
-        """An operation that is one line: what its form says, with the names of the line."""
-        cursor, values, forms = self.cursor, self.values, self.context.forms
+        """Reads an operation that is one token: its form's, with the line's names and types."""
+        values, forms = self.values, self.context.forms
         form = forms.get(statement.form)
         if form is None:
-            alone = "#" not in statement.form and "!" not in statement.form
-            form = read_form(statement.form) if alone else _read_form(statement.form, self.context)
+            names_alias = "#" in statement.form or "!" in statement.form
+            form = (
+                _read_form(statement.form, self.context)
+                if names_alias
+                else read_form(statement.form)
+            )
             forms[statement.form] = form
-        cursor.i += 1
-        self.statements += 1
+        self.cursor.i += 1
+        self.line_statement_count += 1
         names = statement.names
         results = [names[k] + part for k, part in form.results]
         operands = [names[k] for k in form.operands]
         operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in operands])
         shaped = self.context.shaped
-        statement_types = [shaped(text, line) for text in statement.types]
+        line_types = [shaped(text, line) for text in statement.types]
         attributes = form.attributes
         types: tuple[TtgirType, ...] = ()
         if results:
-            printed = [statement_types[t] if isinstance(t, int) else t for t in form.printed]
+            printed = [line_types[t] if isinstance(t, int) else t for t in form.printed]
             arrow = None
             if form.arrow is not None:
-                arrow = [statement_types[t] if isinstance(t, int) else t for t in form.arrow]
+                arrow = [line_types[t] if isinstance(t, int) else t for t in form.arrow]
             types = result_types(form.name, len(results), printed, arrow, self.context)
             values.update(zip(results, types, strict=True))
             if form.name == "arith.constant" and "value" in attributes:
                 value = float_bits(attributes["value"], types[0].element)
                 attributes = {**attributes, "value": value}
-        loc = Alias(statement.loc)
-        name = form.name
         self.drafts.append(
             OpRead(
                 line,
-                name,
+                form.name,
                 depth,
                 parent,
                 results,
@@ -134,11 +139,12 @@ class StatementParser:
                 attributes,
                 operand_types,
                 types,
-                loc,
+                Alias(statement.loc),
             )
         )
 
     def _results(self) -> list[str]:
+        """The names before `=`, if there are any: `%a, %b:2 =` gives `%a`, `%b#0`, `%b#1`."""
         cursor = self.cursor
         names: list[str] = []
         if cursor.peek()[:1] != "%":
@@ -161,6 +167,7 @@ class StatementParser:
         return names
 
     def _finish(self, draft: OpDraft) -> None:
+        """Gives an operation whose text was read its types, and attributes their names."""
         values = self.values
         if draft.name in OPERAND_ORDER and draft.roles:
             draft.operands = in_own_order(draft.name, draft.operands, draft.roles)
@@ -180,6 +187,10 @@ class StatementParser:
             draft.attributes["value"] = float_bits(value, types[0].element)
 
     def _name_inline(self, draft: OpDraft) -> None:
+        """Makes attributes of the words between the operands, by `INLINE_NAMES` of the operation.
+
+        Those that it has no names for are the attribute `inline`.
+        """
         values = draft.inline
         if draft.name in FUNCTIONS and values[0] in VISIBILITIES:
             draft.attributes.setdefault("sym_visibility", values.pop(0))
@@ -198,6 +209,12 @@ class StatementParser:
     # ------------------------------------------------------------------ generic form
 
     def _generic(self, draft: OpDraft, index: int) -> None:
+        """Reads `(operands) [successors] <{properties}> ({regions}) {attributes} : types loc(...)`.
+
+        Args:
+            draft: takes what is read.
+            index: of the draft in `drafts`.
+        """
         cursor = self.cursor
         cursor.expect("(")
         while not cursor.accept(")"):
@@ -233,7 +250,12 @@ class StatementParser:
     # ------------------------------------------------------------------ custom form
 
     def _custom(self, draft: OpDraft, index: int) -> None:
-        """Read a custom form up to its location or the line that starts another statement."""
+        """Reads a custom form up to its location or the line that starts another statement.
+
+        Args:
+            draft: takes what is read.
+            index: of the draft in `drafts`.
+        """
         cursor = self.cursor
         tokens, lines = cursor.tokens, cursor.lines
         brackets: list[str] = []
@@ -291,6 +313,14 @@ class StatementParser:
                 self._inline(draft, token)
 
     def _value_name(self, draft: OpDraft, token: str, brackets: list[str], successor: bool) -> None:
+        """Takes an SSA name that was moved over: an operand, or an argument of the next region.
+
+        Args:
+            draft: takes it.
+            token: the name.
+            brackets: those that are open around it.
+            successor: whether they hold the operands of a branch's target, `^bb1(%a : i32)`.
+        """
         cursor = self.cursor
         following = cursor.peek()
         if following == "=":  # `%i = %lb`, `iter_args(%a = %x)`: a block argument
@@ -309,33 +339,33 @@ class StatementParser:
             previous = cursor.tokens[cursor.i - 2]
             if previous == "=":
                 previous = cursor.tokens[cursor.i - 3]
-            word = previous[:1].isalpha() and "." not in previous
+            is_keyword = previous[:1].isalpha() and "." not in previous
             draft.operands.append(token)
-            draft.roles.append(previous if word else brackets[-1] if brackets else "")
+            draft.roles.append(previous if is_keyword else brackets[-1] if brackets else "")
 
     def _inline(self, draft: OpDraft, token: str) -> None:
-        """A keyword or literal between the operands."""
+        """Reads a keyword or literal between the operands: an attribute, a flag or a role."""
         cursor = self.cursor
         following = cursor.tokens[cursor.i + 1]
         if cursor.lines[cursor.i + 1] != cursor.lines[cursor.i]:
             following = ""
         head = token[0]
-        word = head.isalpha() or head == "_"
-        if word and following == "=":
+        is_word = head.isalpha() or head == "_"
+        if is_word and following == "=":
             cursor.i += 2
             ahead = cursor.tokens[cursor.i : cursor.i + 2]
             if ahead[0][:1] != "%" and not (ahead[0] in ("[", "(") and ahead[1][:1] == "%"):
                 value = parse_attribute(cursor, self.context, 0, typed=False)
                 draft.attributes[token] = _keyword_text(value)
-        elif word and following == "<" and token not in ("dense", "array"):
+        elif is_word and following == "<" and token not in ("dense", "array"):
             cursor.i += 2
             start = cursor.i
             while not cursor.accept(">"):
                 cursor.take()
             draft.attributes[token] = cursor.spelling(start, cursor.i - 1)
-        elif word and (following[:1] in ("%", "(", "{", "[") or token == "attributes"):
+        elif is_word and (following[:1] in ("%", "(", "{", "[") or token == "attributes"):
             cursor.i += 1  # `to %ub`, `iter_args(`, `default {`: the role of what follows
-        elif word and "." not in token and token not in ("dense", "array", "true", "false"):
+        elif is_word and "." not in token and token not in ("dense", "array", "true", "false"):
             cursor.i += 1
             if token in INLINE_FLAGS.get(draft.name, ()):
                 draft.attributes[token] = True
@@ -346,7 +376,12 @@ class StatementParser:
             draft.inline.append(_keyword_text(value))
 
     def _types(self, draft: OpDraft, into: list[TtgirType]) -> None:
-        """Read a list of types in whatever punctuation; `->` and `to` lead to the results'."""
+        """Reads a list of types in whatever punctuation.
+
+        Args:
+            draft: its `arrow` takes the types after `->` or `to`, which are the results'.
+            into: takes those before.
+        """
         cursor, context = self.cursor, self.context
         tokens, lines, cache = cursor.tokens, cursor.lines, context.types
         parens = 0
@@ -391,7 +426,7 @@ class StatementParser:
         """Whether a line's first token `i` begins an operation, a block or a loc table."""
         token, following = self.cursor.tokens[i], self.cursor.tokens[i + 1]
         head = token[0]
-        if i in self.cursor.whole:
+        if i in self.cursor.line_statements:
             return True
         if head in "%#!":
             return following in ("=", ":", ",")
@@ -402,6 +437,12 @@ class StatementParser:
     # ------------------------------------------------------------------ regions
 
     def _region(self, draft: OpDraft, index: int) -> None:
+        """Reads `{...}`: blocks of operations; the arguments gathered before are its first block's.
+
+        Args:
+            draft: the operation that it belongs to.
+            index: of the draft in `drafts`.
+        """
         cursor, values = self.cursor, self.values
         cursor.expect("{")
         outer = dict(values) if draft.name in SHADOWING else None
@@ -426,6 +467,7 @@ class StatementParser:
             self.values = outer
 
     def _block_label(self) -> list[str]:
+        """Reads `^bb1(%a: i32, ...):`; returns the names of its arguments."""
         cursor = self.cursor
         names: list[str] = []
         cursor.i += 1
@@ -444,16 +486,23 @@ class StatementParser:
 
 @functools.lru_cache(4096)
 def read_form(form: str) -> Form:
-    """What a form of statement says, of one that names no alias: the same in every file."""
+    """Reads a form of statement (see `lines.Statement`) that names no alias of the file.
+
+    It means the same in every file, so that it is read once per process.
+
+    Raises:
+        KinspectError: it is no operation, or has more to it than one line tells.
+    """
     return _read_form(form, Context(""))
 
 
 def _read_form(form: str, context: Context) -> Form:
+    """Reads a form with numbers for its names and types, and notes where each number came."""
     cursor = Cursor(numbered(form), context.name)
     reader = StatementParser(cursor, context)
     reader.parse_op(None, 0)
     draft = reader.drafts[0]
-    assert isinstance(draft, OpDraft)  # a form is not one itself
+    assert isinstance(draft, OpDraft)  # this cursor makes no tokens of whole lines
     printed = [number_of_type(printed_type) for printed_type in draft.printed]
     arrow = (
         None

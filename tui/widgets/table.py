@@ -52,6 +52,21 @@ class Row(Struct, frozen=True):
 
 
 Draw = Callable[[int], Row]
+"""Gives a row by its number, from 0."""
+
+
+class _ColumnLayout(Struct, frozen=True):
+    """How the columns share a width, all in cells.
+
+    Attributes:
+        width: of the whole table.
+        first_width: of the first column.
+        heads: the columns that fit beside it.
+    """
+
+    width: int
+    first_width: int
+    heads: tuple[Head, ...]
 
 
 class Table(Styled, can_focus=True):
@@ -147,9 +162,8 @@ class Table(Styled, can_focus=True):
         self._empty = ""
         self._cursor = 0
         self._shift = 0
-        # The width of all, that of the first column, and the columns that fit beside it.
-        self._fit: tuple[int, int, tuple[Head, ...]] | None = None
-        self._wide = 0  # when it was drawn last
+        self._column_layout: _ColumnLayout | None = None
+        self._drawn_width = 0
         self._strips: dict[tuple[int, str], Strip] = {}  # row and its state -> as it was drawn
 
     # ------------------------------------------------------------------ what is shown
@@ -187,7 +201,7 @@ class Table(Styled, can_focus=True):
         self._heads, self._count, self._draw = tuple(heads), count, draw
         self._sorted, self._empty = sorted_by, empty
         self._shift = max(0, min(self._shift, len(self._heads) - 2))
-        self._fit = None
+        self._column_layout = None
         self._take_rows(Size(0, count + 1))
         self._set_cursor(self._cursor if cursor is None else cursor, quiet=True)
         self._redraw()
@@ -197,18 +211,18 @@ class Table(Styled, can_focus=True):
         self._set_cursor(row, quiet=False)
 
     def _set_cursor(self, row: int, *, quiet: bool) -> None:
-        """Moves the cursor and scrolls as little as shows it; `quiet`: nobody is told."""
+        """Puts the cursor on a row and brings it into view; posts `Moved` unless `quiet`."""
         row = max(0, min(row, self._count - 1))
-        left, self._cursor = self._cursor, row
+        previous, self._cursor = self._cursor, row
         height = max(1, self.size.height - 1)
         top = self.scroll_offset.y
         top = min(top, row) if row < top + height else row - height + 1
         top = max(0, min(top, self._count - height))
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True)
-        for line in {left, row}:
-            self.refresh(Region(0, line - self.scroll_offset.y + 1, self.size.width, 1))
-        if left != row and not quiet:
+        for changed in {previous, row}:
+            self.refresh(Region(0, changed - self.scroll_offset.y + 1, self.size.width, 1))
+        if previous != row and not quiet:
             self.post_message(self.Moved(self, row))
 
     def _redraw(self) -> None:
@@ -232,10 +246,10 @@ class Table(Styled, can_focus=True):
 
     def action_shift(self, columns: int) -> None:
         """Scrolls the columns behind the first."""
-        hidden = len(self._heads) - 1 - self._shift - len(self._visible_heads())
+        hidden = len(self._heads) - 1 - self._shift - len(self._columns().heads)
         if columns < 0 or hidden > 0:
             self._shift = max(0, self._shift + columns)
-            self._fit = None
+            self._column_layout = None
             self._redraw()
 
     def action_open(self) -> None:
@@ -246,12 +260,12 @@ class Table(Styled, can_focus=True):
     def on_click(self, event: Click) -> None:
         """A click moves the cursor, two open the row; one on a title sorts."""
         if event.y == 0:
-            at = self._first_width()
-            if event.x < at:
+            end = self._columns().first_width
+            if event.x < end:
                 self.post_message(self.HeadClicked(self, self._heads[0].name))
-            for head in self._visible_heads():
-                at += _GAP + head.width
-                if at - head.width <= event.x < at:
+            for head in self._columns().heads:
+                end += _GAP + head.width
+                if end - head.width <= event.x < end:
                     self.post_message(self.HeadClicked(self, head.name))
             return
         row = self.scroll_offset.y + event.y - 1
@@ -264,16 +278,16 @@ class Table(Styled, can_focus=True):
         """Keeps the cursor in view."""
         self._set_cursor(self._cursor, quiet=True)
         width = self.scrollable_content_region.width
-        if width != self._wide:
-            self._wide = width
+        if width != self._drawn_width:
+            self._drawn_width = width
             self._redraw()
 
     # ------------------------------------------------------------------ drawing
 
-    def _visible_heads(self) -> tuple[Head, ...]:
-        """The columns behind the first that fit, from where it was scrolled to."""
+    def _columns(self) -> _ColumnLayout:
+        """The columns that fit at the present width, from where it was scrolled to."""
         width = self.scrollable_content_region.width
-        if self._fit is None or self._fit[0] != width:
+        if self._column_layout is None or self._column_layout.width != width:
             room = width - self._least
             heads: list[Head] = []
             for head in self._heads[1 + self._shift :]:
@@ -281,14 +295,9 @@ class Table(Styled, can_focus=True):
                 if room < 0:
                     break
                 heads.append(head)
-            first = max(1, width - sum(head.width + _GAP for head in heads))
-            self._fit = width, first, tuple(heads)
-        return self._fit[2]
-
-    def _first_width(self) -> int:
-        self._visible_heads()
-        assert self._fit is not None
-        return self._fit[1]
+            first_width = max(1, width - sum(head.width + _GAP for head in heads))
+            self._column_layout = _ColumnLayout(width, first_width, tuple(heads))
+        return self._column_layout
 
     def _forget(self) -> None:
         self._strips.clear()
@@ -307,17 +316,18 @@ class Table(Styled, can_focus=True):
         state = ""
         if row == self._cursor:
             state = "cursor" if self.has_focus else "cursor-blurred"
-        drawn = self._strips.get((row, state))
-        if drawn is None:
+        cached = self._strips.get((row, state))
+        if cached is None:
             strip = Strip(self._row(self._draw(row), state))
-            drawn = strip.adjust_cell_length(width, self._over(state, ""))
-            self._strips[row, state] = drawn
-        return drawn
+            cached = strip.adjust_cell_length(width, self._over(state, ""))
+            self._strips[row, state] = cached
+        return cached
 
     def _titles(self, width: int) -> Strip:
+        """The columns' titles: the sorted one is marked, hidden ones are counted."""
         by, down = self._sorted
-        heads, segments = self._visible_heads(), []
-        first = self._first_width()
+        heads, segments = self._columns().heads, []
+        first = self._columns().first_width
         for place, head in enumerate((self._heads[0], *heads)):
             title = head.title
             if by and head.name == by:
@@ -345,23 +355,24 @@ class Table(Styled, can_focus=True):
         return " ".join(part for part in (left, f"{right}›" if right > 0 else "") if part)
 
     def _row(self, row: Row, state: str) -> list[Segment]:
-        first = self._first_width()
-        segments = self._cell_segments(row.first, first, False, row.faded, state)
+        """A row's pieces in the widths of the columns; `state` is the style of the cursor's row."""
+        first = self._columns().first_width
+        segments = self._fitted(row.first, first, False, row.faded, state)
         if row.rest is not None:
             room = self.scrollable_content_region.width - first - _GAP
             # Where there is next to no room for it, the first column gives way.
             segments.append(Segment(" ", self._over(state, "")))
-            return segments + self._cell_segments(row.rest, room, False, row.faded, state)
-        heads = self._visible_heads()
+            return segments + self._fitted(row.rest, room, False, row.faded, state)
+        heads = self._columns().heads
         for head, pieces in zip(heads, row.cells[self._shift :], strict=False):
             segments.append(Segment(" " * _GAP, self._over(state, "")))
-            segments += self._cell_segments(pieces, head.width, head.right, row.faded, state)
+            segments += self._fitted(pieces, head.width, head.right, row.faded, state)
         return segments
 
-    def _cell_segments(
+    def _fitted(
         self, pieces: Sequence[Piece], width: int, right: bool, faded: bool, state: str
     ) -> list[Segment]:
-        """One cell, cut or filled up to its column's width in cells of the terminal."""
+        """Pieces of text in exactly `width` cells: cut off or filled up, on the left if `right`."""
         used = sum(cell_len(text) for text, _ in pieces)
         segments = []
         if right and used < width:
@@ -392,7 +403,13 @@ class Table(Styled, can_focus=True):
 
 
 def _shortened(text: str, width: int, *, always: bool = False) -> str:
-    """A text of at most that many cells; what is left out is told by an ellipsis."""
+    """A text of at most `width` cells, with an ellipsis in place of what does not fit.
+
+    Args:
+        text: of one line.
+        width: cells.
+        always: put the ellipsis even where the text fits, since more of the column follows.
+    """
     if width <= 0:
         return ""
     if cell_len(text) <= width and not always:

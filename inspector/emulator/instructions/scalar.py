@@ -59,7 +59,7 @@ _DISTANCE = re.compile(r"\(\.L\w+-\.Lpost_getpc\d+\)(&4294967295|>>32)")
 so that the address that is made of it is never looked at."""
 
 
-@builds("s_getpc_b64")
+@builds("s_getpc_b64", "s_get_pc_i64")
 def program_counter(decoded: Decoded, context: Context) -> Step:
     """The place of the next instruction: its index, for there are no addresses here."""
     write = scalar_destination(decoded.operands[0], "u64")

@@ -113,7 +113,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
                 emit(item)
             continue
         case, arch = item.case, item.arch
-        for point, combinations in item.points.groups:
+        for point, option_sets in item.points.runs:
             number += 1
             if number <= done:
                 continue
@@ -123,8 +123,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             if "variant" not in record and item.tuned:
                 item.refused.append((point, record))
                 continue
-            for chosen in combinations:
-                emit(_with_options(record, chosen))
+            for options in option_sets:
+                emit(_with_options(record, options))
         _say_refused(item, emit)
     if not items:
         message, hint = not_for(elsewhere, archs)
@@ -184,15 +184,14 @@ def _remarks(pairs: Sequence[_Pair]) -> list[str]:
         )
         of_each = f", for each of {alike} cases and targets" if alike > 1 else ""
         if points.count < points.total:
-            compiled, total = (n * points.host_factor for n in (points.count, points.total))
+            count, total = (n * points.host_factor for n in (points.count, points.total))
             texts[
-                f"{kernel}: {compiled} of {total} configurations of {TUNING}{of_each}"
-                " (--max-configs)"
+                f"{kernel}: {count} of {total} configurations of {TUNING}{of_each} (--max-configs)"
             ] = None
-        if points.left_out:
-            names = ", ".join(points.left_out)
+        if points.unused_names:
+            names = ", ".join(points.unused_names)
             texts[f"{kernel}: {TUNING} names {names}, which its code does not depend on"] = None
-        varied = {name for point, _ in points.groups for name in point}
+        varied = {name for point, _ in points.runs for name in point}
         fixed = [
             name
             for name, value in pair.case.constexprs.items()
@@ -208,21 +207,21 @@ def _remarks(pairs: Sequence[_Pair]) -> list[str]:
 
 def _say_refused(pair: _Pair, emit: Emit) -> None:
     """Points of a space that the front end refuses are no fault of the file, unless all are."""
-    if pair.tuned and not pair.points.groups:
+    if pair.tuned and not pair.points.runs:
         case = pair.case
         message = f"{DERIVE} refuses every point of {TUNING}"
         emit(error("capture", message, f"mend {DERIVE}", case.kernel, case.name, arch=pair.arch))
     if not pair.refused:
         return
     point, record = pair.refused[0]
-    if len(pair.refused) == len(pair.points.groups):
+    if len(pair.refused) == len(pair.points.runs):
         emit(record)
         return
     values = ", ".join(f"{name}={value}" for name, value in point.items())
     emit(
         note(
             f"{pair.case.kernel}[{pair.case.name}] on {pair.arch}: the front end refuses"
-            f" {len(pair.refused)} of {len(pair.points.groups)} block configurations, e.g."
+            f" {len(pair.refused)} of {len(pair.points.runs)} block configurations, e.g."
             f" {values}: {one_line(record['error']['message'])}"
         )
     )

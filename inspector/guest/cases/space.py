@@ -2,7 +2,7 @@
 
 Each case is compiled over the product of the axes that its kernel has as constexprs, or that are
 options which only the backend reads (for those one run of the front end serves all values). An axis
-that the user types replaces that of the file.
+that the user states (`-D`) replaces that of the file.
 
 Constexprs that TUNING does not name stay as the case states them. EVEN_K=True, say, holds for every
 BLOCK_K: what is compiled is the code that a launch makes for sizes which the blocks divide. Nothing
@@ -18,40 +18,54 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .case import CaseError
 
 TUNING = "TUNING"
 DERIVE = "tuned_constexprs"
-GOLDEN = (math.sqrt(5) - 1) / 2
+GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
 MOST_TRIES = 200_000
-"""Points that are looked at for those a file does not refuse."""
+"""Points of a sample's order that are looked at until enough are found that a file does not refuse.
+"""
 
 Derive = Callable[[Mapping[str, Any], Mapping[str, Any]], "Mapping[str, Any] | None"]
+"""A file's `tuned_constexprs`: (case, point) -> constexprs that follow, or None: no such launch."""
+
+
+class FrontEndRun(NamedTuple):
+    """Points that differ in backend options alone, so that one run of the front end serves them.
+
+    Attributes:
+        constexprs: name -> value.
+        option_sets: the options of each point, name -> value.
+    """
+
+    constexprs: dict[str, Any]
+    option_sets: list[dict[str, Any]]
 
 
 @dataclass
 class PointSelection:
-    """The points of one case.
+    """The points of one case that are compiled.
 
     Args:
-        groups: constexprs -> the options to go with them; one front-end run each.
-        total: points of the whole product.
-        host_factor: how many points the host makes of each of these: it varies the options that the
-            user names and the kernel does not have as constexprs.
-        left_out: names of TUNING that are nothing to this kernel.
+        runs: the selected points, in the product's order.
+        total: points of the whole product, without what the host makes of them.
+        host_factor: points that the host makes of each of these: the product of the axes that the
+            user stated and that are no constexprs of this kernel.
+        unused_names: names of TUNING that are neither constexprs of this kernel nor options.
     """
 
-    groups: list[tuple[dict[str, Any], list[dict[str, Any]]]] = field(default_factory=list)
+    runs: list[FrontEndRun] = field(default_factory=list)
     total: int = 1
     host_factor: int = 1
-    left_out: tuple[str, ...] = ()
+    unused_names: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
         """Points that were selected, without those that the host makes of them."""
-        return sum(len(options) for _, options in self.groups)
+        return sum(len(run.option_sets) for run in self.runs)
 
 
 def select_points(
@@ -66,10 +80,10 @@ def select_points(
     """The points of a case, sampled evenly where there are more than `most`.
 
     Args:
-        tuning: the file's space.
-        user_axes: those that the user names.
+        tuning: the file's space: name -> values.
+        user_axes: the axes of the command line (`-D`); they replace the file's of the same name.
         constexprs: names of the kernel's.
-        options: names that only the backend reads.
+        options: names of options that only the backend reads.
         most: points at most, those that the host makes of them included; None for all.
         case: as the file states it, for `derive`.
         derive: the file's `tuned_constexprs`.
@@ -82,20 +96,23 @@ def select_points(
         for name, values in {**tuning, **user_axes}.items()
         if name in constexprs or (name in options and name not in user_axes)
     }
-    by_host = [values for name, values in user_axes.items() if name not in constexprs]
-    host_factor = math.prod(map(len, by_host))
-    left_out = tuple(n for n in tuning if n not in axes and n not in user_axes)
-    selection = PointSelection([], math.prod(map(len, axes.values())), host_factor, left_out)
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    constants: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for point in _points(axes, None if most is None else max(1, most // host_factor), case, derive):
-        outer = {name: value for name, value in point.items() if name not in options}
-        inner = {name: value for name, value in point.items() if name in options}
-        key = tuple(map(repr, outer.items()))
-        constants[key] = outer
-        groups.setdefault(key, []).append(inner)
-    selection.groups = [(constants[key], inner) for key, inner in groups.items()]
-    return selection
+    host_axes = [values for name, values in user_axes.items() if name not in constexprs]
+    host_factor = math.prod(map(len, host_axes))
+    option_sets: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    constexprs_of: dict[tuple[Any, ...], dict[str, Any]] = {}
+    most_here = None if most is None else max(1, most // host_factor)
+    for point in _points(axes, most_here, case, derive):
+        constants = {name: value for name, value in point.items() if name not in options}
+        key = tuple(map(repr, constants.items()))  # values need not be hashable
+        constexprs_of[key] = constants
+        point_options = {name: value for name, value in point.items() if name in options}
+        option_sets.setdefault(key, []).append(point_options)
+    return PointSelection(
+        [FrontEndRun(constexprs_of[key], sets) for key, sets in option_sets.items()],
+        math.prod(map(len, axes.values())),
+        host_factor,
+        tuple(name for name in tuning if name not in axes and name not in user_axes),
+    )
 
 
 def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -103,13 +120,19 @@ def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
     Steps of about the golden section of all points, coprime to their number: the first n points
     lie evenly over the slow axes, and cycle through the fast ones.
+
+    Args:
+        sizes: the number of values of each axis, the slowest first.
+
+    Returns:
+        The place on each axis, counted from 0.
     """
     total = math.prod(sizes)
-    step = max(1, round(total * GOLDEN))
+    step = max(1, round(total * GOLDEN_SECTION))
     while math.gcd(step, total) > 1:
         step += 1
     for number in range(total):
-        yield _coordinates(number * step % total, sizes)
+        yield _places(number * step % total, sizes)
 
 
 def read_tuning(raw: Any) -> Mapping[str, Sequence[Any]]:
@@ -137,38 +160,40 @@ def _points(
 ) -> list[dict[str, Any]]:
     """The points in the product's own order, each with the constexprs that follow from it."""
     sizes = [len(values) for values in axes.values()]
+    takes_all = most is None or math.prod(sizes) <= most
+    order = itertools.product(*map(range, sizes)) if takes_all else evenly_spread(sizes)
     points: dict[tuple[int, ...], dict[str, Any]] = {}
-    everything = most is None or math.prod(sizes) <= most
-    places = itertools.product(*map(range, sizes)) if everything else evenly_spread(sizes)
-    for place in itertools.islice(places, None if everything else MOST_TRIES):
-        point = {name: values[i] for i, (name, values) in zip(place, axes.items())}
-        follows = _following(derive, case, point)
-        if follows is None:
+    for places in itertools.islice(order, None if takes_all else MOST_TRIES):
+        point = {name: values[i] for i, (name, values) in zip(places, axes.items())}
+        derived = _derived(derive, case, point)
+        if derived is None:
             continue
-        points[place] = {**point, **follows}
+        points[places] = {**point, **derived}
         if len(points) == most:
             break
-    return [points[place] for place in sorted(points)]
+    return [points[places] for places in sorted(points)]
 
 
-def _following(
+def _derived(
     derive: Derive | None, case: Mapping[str, Any], point: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
+    """The constexprs that follow from a point; None where the file refuses it."""
     if derive is None:
         return {}
     try:
-        follows = derive(dict(case), dict(point))
+        derived = derive(dict(case), dict(point))
     except Exception as failure:
         text = f"{type(failure).__name__}: {failure}"
         raise CaseError(f"{DERIVE} fails at {point}: {text}", "mend it") from failure
-    if follows is not None and not isinstance(follows, Mapping):
-        raise CaseError(f"{DERIVE} gives {follows!r}", "return a dict, or None for no such launch")
-    return follows
+    if derived is not None and not isinstance(derived, Mapping):
+        raise CaseError(f"{DERIVE} gives {derived!r}", "return a dict, or None for no such launch")
+    return derived
 
 
-def _coordinates(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    place: list[int] = []
+def _places(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """The place on each axis of a point that is counted through, the last axis fastest."""
+    places: list[int] = []
     for size in reversed(sizes):
-        number, index = divmod(number, size)
-        place.append(index)
-    return tuple(reversed(place))
+        number, place = divmod(number, size)
+        places.append(place)
+    return tuple(reversed(places))

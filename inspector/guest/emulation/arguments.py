@@ -6,6 +6,7 @@ their base, shape and strides (triton/backends/driver.py, `decompose_descriptor`
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -36,6 +37,18 @@ def parameters(types: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[st
             yield from _descriptor(kind, value)
         else:
             yield kind, value
+
+
+def number_of(kind: str, value: Any) -> int | float | str:
+    """A scalar as JSON has it: what has a value (NumPy's scalars, tensors of one) gives it.
+
+    Returns:
+        The number; `nan`, `inf` or `-inf` for what JSON cannot write.
+    """
+    if kind.startswith(("fp", "bf", "f")):
+        number = float(value)
+        return number if math.isfinite(number) else repr(number)
+    return int(value)
 
 
 def _descriptor(kind: str, value: Any) -> Iterator[tuple[str, Any]]:

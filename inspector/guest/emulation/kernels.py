@@ -14,7 +14,7 @@ from typing import Any
 
 from ..launches.kernel import StandInKernel, replace_compiler
 from ..lowering import target
-from .arguments import parameters
+from .arguments import number_of, parameters
 from .process import EmulationError, EmulatorProcess, SharedBuffer
 
 POINTER_BYTES = 8
@@ -101,7 +101,7 @@ class Executor:
         passed = parameters(types, values[len(values) - len(types) :])
         for number, (kind, value) in enumerate(passed):
             if not kind.startswith("*"):
-                arguments.append((kind, value))
+                arguments.append((kind, number_of(kind, value)))
                 continue
             name = names[number] if number < len(names) else f"argument {number}"
             if value is None or isinstance(value, int):

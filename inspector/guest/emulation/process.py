@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -87,6 +88,12 @@ class EmulatorProcess:
             self._process.wait()
             self._process = None
 
+    def _forget(self) -> None:
+        """The next launch starts another process, which knows no kernels and has no memory yet."""
+        os.close(self._file)
+        self._process, self._file, self._map, self._size = None, -1, None, 0
+        self._loaded.clear()
+
     def _start(self) -> None:
         if self._process is not None:
             return
@@ -131,9 +138,19 @@ class EmulatorProcess:
             line = b""
         if not line:
             status = process.wait()
-            self._process = None
+            self._forget()
             raise EmulationError(f"the emulator's process ended with status {status}")
         reply: dict[str, Any] = json.loads(line)
+        for is_error, text in reply.get("printed", ()):
+            _write_behind(sys.stderr if is_error else sys.stdout, 2 if is_error else 1, text)
         if "error" in reply:
             raise EmulationError(reply["error"])
         return reply
+
+
+def _write_behind(stream: Any, descriptor: int, text: str) -> None:
+    """Writes where the C library's stream goes, as HIP's runtime does, behind what is written."""
+    stream.flush()
+    remaining = text.encode()
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]

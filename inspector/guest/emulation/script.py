@@ -33,7 +33,8 @@ def main(request_path: str) -> int:
         request_path: of a JSON file: `path`, `argv`, `arch`, `device`, `folder` (scratch),
             `records` (a file for what is told of launches), `emulator` (the command that executes
             launches), `seconds` (for one launch), `sample` (workgroups, or null), `configs` (of an
-            autotuner, or null for all), `sets` (x values of a benchmark, or null for all).
+            autotuner, or null for all), `sets` (x values of a benchmark, or null for all), `test`
+            (of the file, for pytest, or null).
 
     Returns:
         The script's exit status.
@@ -58,7 +59,7 @@ def main(request_path: str) -> int:
         device.lds_bytes,
     )
     executor.install()
-    status = _run(os.path.abspath(request["path"]), request["argv"], world)
+    status = _run(os.path.abspath(request["path"]), request["test"], request["argv"], world)
     for text in dict.fromkeys(world.notes):
         emit({"note": text})
     emit({"end": True, "launches": executor.launches})
@@ -66,13 +67,13 @@ def main(request_path: str) -> int:
     return status
 
 
-def _run(path: str, argv: list[str], world: Any) -> int:
+def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
     try:
         with open(path, "rb") as stream:
             source = stream.read()
         with world.running():
-            if is_test_file(path, source):
-                return _run_tests(path, argv)
+            if test is not None or is_test_file(path, source):
+                return _run_tests(path if test is None else f"{path}::{test}", argv)
             _run_script(path, argv, source)
     except SystemExit as stop:
         return _status(stop.code)
@@ -92,10 +93,10 @@ def _run_script(path: str, argv: list[str], source: bytes) -> None:
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
 
 
-def _run_tests(path: str, argv: list[str]) -> int:
+def _run_tests(tests: str, argv: list[str]) -> int:
     pytest: Any = importlib.import_module("pytest")
-    sys.argv = [path, *argv]
-    return int(pytest.main([path, "-p", "no:cacheprovider", *argv]))
+    sys.argv = [tests, *argv]
+    return int(pytest.main([tests, "-p", "no:cacheprovider", *argv]))
 
 
 def _status(code: Any) -> int:

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .. import world as worlds
 from ..records import Emit, error, note
-from ..world.assumptions import LOG
+from ..world.assumptions import LOG, Question
 from ..world.device import Device
 from . import processes
+from .clock import Clock
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
+from .kernel_filter import KernelFilter
 from .layers import LaunchLimitError, Layers
 from .project import Project
 from .recorder import Recorder
 from .running import Script
 from .tuning import Tuning
-
-TICK_SECONDS = 0.5
-IDLE_SECONDS = 60.0
-"""A script that worked this long (CPU time) and launched nothing new has most likely shown all."""
-REPEATING_SECONDS = 15.0
-MANY_LAUNCHES = 500
-"""One that launched the same over and over meanwhile, a training loop, has after a shorter time."""
-MARGIN_SECONDS = 5.0
-"""How long before the end of its time a script is stopped, to write out what it left."""
-
 
 OTHER_TYPE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
@@ -39,161 +29,232 @@ OTHER_TYPE = (
 )
 
 
+@dataclass(frozen=True)
+class Request:
+    """What the host asks for; a JSON object with these keys (`inspector/capture/script.py`).
+
+    Args:
+        path: the script's.
+        arch: gfx name of the target.
+        device: what the script is told of the GPU; see `Device.of`.
+        folder: scratch, for this run alone.
+        generated: folder where code is kept that torch.compile makes.
+        cwd: the folder that the script runs in.
+        scratch: whether that is an empty one, made for this run.
+        home: the folder where the user stands.
+        argv: arguments of the script.
+        calls: expressions to evaluate in the script's module, instead of running it.
+        wanted: patterns that select kernels; none: all.
+        stubs: modules that are stood in for.
+        first: launches after which the script is ended; None for no limit.
+        max_configs: configurations of each autotuner to look at; None for all.
+        most_sets: parameter sets of each test to run; None for all.
+        all_configs: whether a sweep covers every configuration of autotuned kernels.
+        axes: of a sweep: name of an argument -> values.
+        deadline: when the parent ends this process, by `time.monotonic`.
+        time_limit: seconds that led to the deadline, for messages.
+        finished: keys of specialisations that earlier runs wrote out or died at.
+        reversed: questions whose answer nobody knows and that get the other one in this run; then
+            only what is new is written.
+    """
+
+    path: str
+    arch: str
+    device: Mapping[str, Any]
+    folder: str
+    generated: str
+    cwd: str
+    scratch: bool
+    home: str
+    argv: Sequence[str]
+    calls: Sequence[str]
+    wanted: Sequence[str]
+    stubs: Sequence[str]
+    first: int | None
+    max_configs: int | None
+    most_sets: int | None
+    all_configs: bool
+    axes: Mapping[str, Sequence[Any]]
+    deadline: float
+    time_limit: float
+    finished: Sequence[str]
+    reversed: Sequence[Question]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Request:
+        """A request as it was read from JSON, with other modes' keys left out."""
+        return cls(
+            path=os.path.abspath(fields["path"]),
+            arch=fields["arch"],
+            device=fields["device"],
+            folder=fields["folder"],
+            generated=fields["generated"],
+            cwd=fields["cwd"],
+            scratch=bool(fields.get("scratch")),
+            home=fields.get("home") or os.getcwd(),
+            argv=fields.get("argv") or (),
+            calls=fields.get("calls") or (),
+            wanted=fields.get("wanted") or (),
+            stubs=list(fields.get("stubs") or ()),
+            first=fields.get("first"),
+            max_configs=fields.get("max_configs"),
+            most_sets=fields.get("most_sets"),
+            all_configs=bool(fields.get("all_configs")),
+            axes=fields.get("axes") or {},
+            deadline=float(fields["deadline"]),
+            time_limit=float(fields["time_limit"]),
+            finished=fields.get("finished") or (),
+            reversed=[tuple(question) for question in fields.get("reversed") or ()],
+        )
+
+
 def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and emits its specialisations.
 
     Args:
-        request: what to run, and how:
-
-            path, argv, calls: the script, its arguments, what to call in it instead of running it.
-            cwd, home: the folder it runs in; the folder where the user stands.
-            arch, device: the GPU to claim: its gfx name, and `world.device.Device`'s fields.
-            folder, generated: for scratch files; where code is kept that torch.compile makes.
-            scratch: whether `cwd` is a copy, into which a missing file may be brought.
-            wanted: patterns of kernels. first: launches after which to stop.
-            axes, all_configs, max_configs, most_sets: how much of tuning spaces and tests to run.
-            stubs: modules to replace by ones that do nothing.
-            deadline, time_limit: when to stop by `time.monotonic`; the seconds that makes.
-            finished: keys that earlier runs wrote out or died at.
-            reversed: questions, for the other answer to what nobody knows: then only what is new is
-                written.
+        request: see `Request`.
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
-    run = _Run(request, write)
-    run.prepare()
-    failure = run.execute()
-    run.finish()
-    run.conclude(failure)
+    run = _Run(Request.of(request), write)
+    failure = run.script_failure()
+    run.write_pending()
+    run.explain_ending(failure)
 
 
 class _Run:
-    """One run of a script: what watches it, and what is told of it.
+    """One run of a script in the stand-in world, which this installs in the whole process.
 
     Args:
-        request: as in `capture`.
+        request: what to run.
         write: takes the records.
     """
 
-    def __init__(self, request: dict[str, Any], write: Emit) -> None:
+    def __init__(self, request: Request, write: Emit) -> None:
         self._request = request
         self._write = write
-        self._errors = 0
-        self._path = os.path.abspath(request["path"])
-        self._calls: Sequence[str] = request.get("calls") or ()
-        self._stubs: list[str] = list(request.get("stubs") or ())
-        self._names = Names(request.get("wanted") or ())
-        self._project = Project(self._path)
-
-    def emit(self, record: dict[str, Any]) -> None:
-        """Hands on a record, and counts the errors."""
-        self._errors += "error" in record
-        self._write(record)
-
-    def prepare(self) -> None:
-        """Puts the stand-in world in place and everything that watches the script in it."""
-        request = self._request
-        self._project.install()
-        _keep_caches_apart(request["folder"])
-        most_sets = request.get("most_sets")
-        self._world = worlds.install(
-            Device.of(request["device"]), request["folder"], stubs=self._stubs, most_sets=most_sets
+        self._error_count = 0
+        self._project = project = Project(request.path)
+        project.install()
+        _keep_caches_apart(request.folder)
+        self._stubs = list(request.stubs)
+        self._world = world = worlds.install(
+            Device.of(request.device),
+            request.folder,
+            stubs=self._stubs,
+            most_sets=request.most_sets,
         )
-        LOG.watch(self._project.owns_code)
-        LOG.reverse(tuple(question) for question in request.get("reversed") or ())
-        processes.watch(self._project, self._world.note)
-        self._watch_launches()
+        LOG.watch(project.owns_code)
+        LOG.reverse(request.reversed)
+        processes.watch(project, world.note)
+        self._filter = KernelFilter(request.wanted)
+        self._recorder = self._follow_launches()
+        self._graphs = Graphs(
+            request.generated, self._emit, self._filter.selects, self._recorder.expect
+        )
+        world.generate(self._graphs.take, request.max_configs, self._graphs.keep)
         self._script = Script(
-            self._project, request.get("argv") or (), self._calls, self._world, self.emit,
-            self._names, most_sets, request.get("home") or os.getcwd(),
-        )  # fmt: skip
+            project,
+            request.argv,
+            request.calls,
+            world,
+            self._emit,
+            self._filter,
+            request.most_sets,
+            request.home,
+        )
 
-    def _watch_launches(self) -> None:
-        """Patches Triton: each wraps what was patched before it."""
-        request, selects = self._request, self._names.selects
-        tuning = Tuning(self.emit, request.get("max_configs"))
+    def _follow_launches(self) -> Recorder:
+        """Patches Triton's autotuners, then the launches around them, then the compiler."""
+        request, selects = self._request, self._filter.selects
+        tuning = Tuning(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
-            tuning, self.emit, request.get("first"), request.get("axes") or {},
-            bool(request.get("all_configs")), selects,
-        )  # fmt: skip
+            tuning, self._emit, request.first, request.axes, request.all_configs, selects
+        )
         layers.install()
-        self._recorder = Recorder(
-            request["arch"], self.emit, self._world.suspended, layers.origin, selects,
-            request.get("finished") or (), self._world.overwritten, (request["generated"],),
-            only_new=bool(request.get("reversed")),
-        )  # fmt: skip
-        self._recorder.install()
-        self._graphs = Graphs(request["generated"], self.emit, selects, self._recorder.expect)
-        self._world.generate(self._graphs.take, request.get("max_configs"), self._graphs.keep)
+        recorder = Recorder(
+            request.arch,
+            self._emit,
+            self._world.suspended,
+            layers.origin,
+            selects,
+            request.finished,
+            self._world.overwritten,
+            (request.generated,),
+            only_new=bool(request.reversed),
+        )
+        recorder.install()
+        return recorder
 
-    def execute(self) -> BaseException | None:
-        """Runs the script; gives what ended it before its end, if that was not our word."""
-        start = self._script.prepared()
-        _finish_before_exit(self.finish, self.emit, self._path)
-        clock = Clock(float(self._request["deadline"]), self._recorder)
+    def _emit(self, record: dict[str, Any]) -> None:
+        self._error_count += "error" in record
+        self._write(record)
+
+    def script_failure(self) -> BaseException | None:
+        """Runs the script; returns what ended it, unless that was us or its own end."""
+        request, recorder = self._request, self._recorder
+        main = self._script.read()
+        _finish_before_exit(self.write_pending, self._emit, request.path)
+        clock = Clock(request.deadline, recorder)
         try:
             clock.start()
             with self._world.running():
-                start()
-                if not self._recorder.captured and not self._errors:
+                main()
+                if not recorder.captured and not self._error_count:
                     self._script.try_harder()
         except LaunchLimitError:
             pass
         except IdleError as idle:
-            self.emit(note(f"{self._path} was stopped: {idle}"))
+            self._emit(note(f"{request.path} was stopped: {idle}"))
         except OutOfTimeError:
-            self._out_of_time()
+            message = f"still running after {request.time_limit:g} s"
+            if recorder.captured:
+                message += f"; the {recorder.captured} specialisations until then are reported"
+            hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
+            self._emit({**error("capture", message, hint, place=request.path), "late": True})
         except BaseException as failure:
-            # A script's own `except` may fail while it looks at our word to stop.
-            if not _is_launch_limit(failure):
-                return failure
+            # A script's own `except` may fail while it handles our interrupt.
+            return None if _is_at_launch_limit(failure) else failure
         finally:
             clock.stop()
         return None
 
-    def _out_of_time(self) -> None:
-        message = f"still running after {float(self._request['time_limit']):g} s"
-        if self._recorder.captured:
-            message += f"; the {self._recorder.captured} specialisations until then are reported"
-        hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
-        self.emit({**error("capture", message, hint, place=self._path), "late": True})
-
-    def finish(self) -> None:
-        """Writes out what is pending: specialisations, graphs, questions and notes."""
+    def write_pending(self) -> None:
+        """Emits what is written once the script has ended: launches, questions and notes."""
         self._recorder.finish()
         self._graphs.finish()
-        self.emit({"asked": LOG.two_sided()})
+        self._emit({"asked": LOG.two_sided()})
         for text in dict.fromkeys(self._world.notes):
-            self.emit(note(text))
+            self._emit(note(text))
 
-    def conclude(self, failure: BaseException | None) -> None:
-        """The last records: a retry, why the script failed, or why nothing was captured."""
-        recorder = self._recorder
-        if recorder.failed and any("T(" in call and "dtype" not in call for call in self._calls):
-            self.emit(note(OTHER_TYPE))
+    def explain_ending(self, failure: BaseException | None) -> None:
+        """Emits why there is not more, or nothing; or asks for another run that comes further."""
+        request, recorder = self._request, self._recorder
+        if recorder.failed and any("T(" in call and "dtype" not in call for call in request.calls):
+            self._emit(note(OTHER_TYPE))
         if failure is not None:
-            retry = _worthwhile(retry_after(failure, self._project, self._stubs), self._request)
+            retry = _worthwhile(retry_after(failure, self._project, self._stubs), request)
             if retry is not None:
-                self.emit({"retry": retry})
+                self._emit({"retry": retry})
                 return
             self._script.explain(failure)
-            record = ending(failure, self._path, self._project, self._stubs, recorder.captured)
+            record = ending(failure, request.path, self._project, self._stubs, recorder.captured)
             if record is not None:
-                self.emit(record)
+                self._emit(record)
                 return
-        if recorder.captured or self._errors:
+        if recorder.captured or self._error_count:
             return
         if recorder.refused:
-            message = (
-                f"all {recorder.refused} configurations are refused by the kernel's static_assert"
-            )
-            self.emit(error("capture", message, "see the notes", place=self._path))
+            count = recorder.refused
+            message = f"all {count} configurations are refused by the kernel's static_assert"
+            self._emit(error("capture", message, "see the notes", place=request.path))
         else:
-            names = self._names
-            self.emit(self._script.nothing_launched(names.other_kernels, names.patterns))
+            kernels = self._filter
+            self._emit(self._script.nothing_launched(kernels.other_kernels, kernels.patterns))
 
 
-def _is_launch_limit(failure: BaseException) -> bool:
+def _is_at_launch_limit(failure: BaseException) -> bool:
+    """Whether it came up while our own interrupt passed through the script."""
     chain: list[BaseException] = []
     cause: BaseException | None = failure
     while cause is not None and cause not in chain:
@@ -207,74 +268,6 @@ def _keep_caches_apart(folder: str) -> None:
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[name] = os.path.join(folder, name.lower())
     os.environ.pop("TRITON_CACHE_AUTOTUNING", None)
-
-
-class Names:
-    """Selects kernels by pattern, and remembers the others that were launched.
-
-    Args:
-        patterns: over the kernel's name or qualified name; what stands in brackets chooses among
-            its specialisations, which is the host's business.
-    """
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self.patterns = tuple(patterns)
-        self.other_kernels: dict[str, None] = {}
-        self.muted = False
-
-    def selects(self, name: str, qualname: str) -> bool:
-        """Whether every pattern matches the kernel; never while `muted`."""
-        if self.muted:
-            return False
-        for pattern in self.patterns:
-            bare = pattern.partition("[")[0]
-            ways = {pattern, bare} if bare else {pattern, "*"}
-            if not any(fnmatchcase(n, way) for n in (name, qualname) for way in ways):
-                self.other_kernels[name] = None
-                return False
-        return True
-
-
-class Clock:
-    """Interrupts a script that runs out of time, or that has nothing new to show.
-
-    Args:
-        deadline: when the parent kills this process, by `time.monotonic`.
-        recorder: what was captured; it is not interrupted at its own work.
-    """
-
-    def __init__(self, deadline: float, recorder: Recorder) -> None:
-        start = time.monotonic()
-        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
-        self._recorder = recorder
-        self._handled, self._since = 0, time.process_time()
-        self._launches = 0
-
-    def start(self) -> None:
-        """Sets off the timer; a script that uses SIGALRM itself is left to the parent's limit."""
-        signal.signal(signal.SIGALRM, self._tick)
-        signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
-
-    def stop(self) -> None:
-        """Ends it."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _tick(self, number: int, frame: object) -> None:
-        worked = time.process_time()
-        handled = self._recorder.captured + self._recorder.failed
-        if handled != self._handled:
-            self._handled, self._since = handled, worked
-            self._launches = self._recorder.launched
-        if self._recorder.busy:
-            return
-        if time.monotonic() > self._deadline:
-            raise OutOfTimeError
-        repeats = self._recorder.launched - self._launches >= MANY_LAUNCHES
-        idle = REPEATING_SECONDS if repeats else IDLE_SECONDS
-        if handled and worked - self._since > idle:
-            self._since = worked  # of several tests, only the one at work ends
-            self._launches = self._recorder.launched
-            raise IdleError(f"nothing new was launched for {idle:.0f} s")
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
@@ -295,16 +288,16 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
     os._exit = finish_and_exit  # type: ignore[assignment]
 
 
-def _worthwhile(retry: Retry | None, request: dict[str, Any]) -> dict[str, Any] | None:
+def _worthwhile(retry: Retry | None, request: Request) -> dict[str, Any] | None:
     """What the parent should do before the next run; None where it would not help."""
     if retry is None:
         return None
     if retry.stubs:
         return {"stubs": list(retry.stubs)}
     name = retry.copy or ""
-    if not request.get("scratch") or os.path.exists(os.path.join(request["cwd"], name)):
+    if not request.scratch or os.path.exists(os.path.join(request.cwd, name)):
         return None
-    for folder in (request["home"], os.path.dirname(os.path.abspath(request["path"]))):
+    for folder in (request.home, os.path.dirname(request.path)):
         source = os.path.normpath(os.path.join(folder, name))
         if os.path.exists(source):
             return {"copy": name, "from": source}

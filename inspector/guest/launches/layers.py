@@ -1,8 +1,9 @@
 """Follows a launch through its decorators: heuristics and autotuners around a JITFunction.
 
-The outermost layer's `run` is the launch as the script asked for it. There launches are counted,
-and there a sweep launches again for each of its points; the innermost is where options that this
-Triton does not know are dropped.
+`@triton.autotune` and `@triton.heuristics` wrap a kernel in layers that all have a `run`. The `run`
+of the outermost is the launch as the script wrote it: launches are counted there, and a sweep
+(`-D NAME=1,2,...`) repeats the launch there, once for each of its points. The innermost layer, the
+JITFunction, is where launch options that this Triton does not know are dropped.
 """
 
 from __future__ import annotations
@@ -21,27 +22,31 @@ from .recorder import Origin
 from .tuning import Tuning, values
 
 UNRECOGNISED = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
+"""Triton's message for a launch option that it does not have (`JITFunction.run`)."""
+
+Run = Callable[..., Any]
+"""A layer's own `run`, unbound: `(layer, *args, **kwargs)`."""
+RunLayer = Callable[[Any, tuple[Any, ...], "dict[str, Any]"], Any]
+"""Runs a layer with positional and keyword arguments: `(layer, args, kwargs)`."""
 
 
 class LaunchLimitError(BaseException):
-    """Ends a script that has made as many launches as were asked for (`--first`).
+    """The script made as many launches as the user wants to see (`--first`).
 
-    It is no Exception, since scripts catch those.
+    Not an Exception, since scripts catch those around their launches.
     """
 
 
 class Layers:
-    """Patches the `run` of every layer.
-
-    While a sweep is at work, `_sweep_point` holds the point that is launched, `_tried_config` the
-    autotuner's configuration there; `_dropped` tells of the options that a launch lost.
+    """Patches `run` of JITFunction, Autotuner and Heuristics.
 
     Args:
-        tuning: says which configuration an autotuner tries.
-        emit: takes the errors of a sweep's points.
-        first: launches after which the script is ended; None for no limit.
-        axes: names and values of a sweep.
-        all_configs: whether a sweep goes over the configurations of autotuned kernels too.
+        tuning: knows which of an autotuner's configurations is being launched.
+        emit: takes the errors of single points of a sweep.
+        most_launches: the script is ended after so many; None for no limit.
+        axes: of a sweep: name of a kernel's argument -> values to launch with.
+        all_configs: whether a sweep covers every configuration of an autotuned kernel, not only
+            the first.
         is_selected: whether a kernel of this name and qualified name was asked for.
     """
 
@@ -49,151 +54,155 @@ class Layers:
         self,
         tuning: Tuning,
         emit: Emit,
-        first: int | None,
+        most_launches: int | None,
         axes: Mapping[str, Sequence[Any]],
         all_configs: bool,
         is_selected: Callable[[str, str], bool],
     ) -> None:
         self._tuning = tuning
         self._emit = emit
-        self._first = first
+        self._most_launches = most_launches
         self._axes = axes
         self._all_configs = all_configs
         self._is_selected = is_selected
-        self._launches = 0
-        self._local = threading.local()
-        self._sweep_point: dict[str, Any] = {}
-        self._tried_config: Any = None
-        self._dropped: tuple[str, ...] = ()
+        self._launch_count = 0
+        self._thread = threading.local()  # its `in_launch`: an outer layer is running
+        self._point: dict[str, Any] = {}  # of the sweep, while it is launched
+        self._config: Any = None  # the `triton.Config` that a sweep is at
+        self._dropped_options: tuple[str, ...] = ()  # a note on each
 
     def install(self) -> None:
-        """Patches the classes. After `Tuning.install`: this goes around it."""
-        jit = importlib.import_module("triton.runtime.jit").JITFunction
+        """Patches the classes. After `Tuning.install`: this goes around its patch."""
+        jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         autotuner = importlib.import_module("triton.runtime.autotuner")
-        self._wrap(jit, self._run_function)
-        self._wrap(autotuner.Autotuner, self._run_tuner)
-        self._wrap(autotuner.Heuristics, self._run_with_point)
+        self._patch(jit_function, self._run_jit_function)
+        self._patch(autotuner.Autotuner, self._run_autotuner)
+        self._patch(autotuner.Heuristics, self._run_heuristics)
 
     def origin(self) -> Origin:
-        """What is known of the specialisation that is about to be compiled."""
-        config = (
-            values(self._tried_config) if self._tried_config is not None else self._tuning.current()
-        )
-        tuned = {**(config or {}), **self._sweep_point}
-        return Origin(tuned or None, self._dropped)
+        """Where the specialisation that is about to be compiled comes from."""
+        config = values(self._config) if self._config is not None else self._tuning.current()
+        tuned = {**(config or {}), **self._point}
+        return Origin(tuned or None, self._dropped_options)
 
-    def _wrap(self, cls: Any, step: Callable[..., Any]) -> None:
+    def _patch(self, cls: Any, run_layer: Callable[..., Any]) -> None:
+        """Puts `run_layer` in place of the class's `run`; the outermost layer is a launch."""
         run = cls.run
 
         @functools.wraps(run)
         def followed(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            if getattr(self._local, "inside", False):
-                return step(run, layer, args, kwargs)
-            self._local.inside = True
+            if getattr(self._thread, "in_launch", False):
+                return run_layer(run, layer, args, kwargs)
+            self._thread.in_launch = True
             try:
-                return self._launch(functools.partial(step, run), layer, args, kwargs)
+                return self._launch(functools.partial(run_layer, run), layer, args, kwargs)
             finally:
-                self._local.inside = False
+                self._thread.in_launch = False
 
         cls.run = followed
 
     def _launch(
-        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, run_layer: RunLayer, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """One launch of the outermost layer: by itself, or at each point of the sweep.
+        """One launch of the script: made once, or once for each point of the sweep.
 
         Raises:
-            NotInstalledError: an argument comes of a module that only stands in for a missing one.
-            LaunchLimitError: it was the last one that was asked for.
+            NotInstalledError: an argument comes from a module that is only stood in for.
+            LaunchLimitError: it was the last one that the user wants to see.
         """
-        function = _innermost(layer)
+        function = _jit_function(layer)
         name = getattr(function, "__name__", "")
         qualname = getattr(getattr(function, "fn", None), "__qualname__", "")
         for value in (*args, *kwargs.values()):
             if isinstance(value, Inert):
                 raise NotInstalledError(value.origin)
         if not self._is_selected(name, qualname):
-            return run(layer, args, kwargs)
-        axes = [axis for axis in self._axes if axis in function.arg_names]
-        if axes:
-            result = self._launch_each_point(run, layer, args, kwargs, axes)
+            return run_layer(layer, args, kwargs)
+        swept = [name for name in self._axes if name in function.arg_names]
+        if swept:
+            result = self._launch_each_point(swept, run_layer, layer, args, kwargs)
         else:
-            result = run(layer, args, kwargs)
+            result = run_layer(layer, args, kwargs)
         if not kwargs.get("warmup"):
-            self._launches += 1
-            if self._first is not None and self._launches >= self._first:
+            self._launch_count += 1
+            if self._most_launches is not None and self._launch_count >= self._most_launches:
                 raise LaunchLimitError
         return result
 
     def _launch_each_point(
         self,
-        run: Callable[..., Any],
+        swept: Sequence[str],
+        run_layer: RunLayer,
         layer: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        axes: Sequence[str],
     ) -> Any:
-        """Launches at every point of these axes; gives the last result.
+        """Launches with every combination of the swept arguments; returns the last one's result.
 
-        A point that the launch refuses is an error of its own, and the others still go on.
+        A point that fails is reported and does not end the others.
         """
         result = None
-        for values_of_point in itertools.product(*(self._axes[axis] for axis in axes)):
-            self._sweep_point = dict(zip(axes, values_of_point))
+        for point in itertools.product(*(self._axes[name] for name in swept)):
+            self._point = dict(zip(swept, point))
             try:
-                result = run(layer, args, dict(kwargs))
+                result = run_layer(layer, args, dict(kwargs))
             except Exception as failure:
-                stated = ", ".join(f"{k}={v}" for k, v in self._sweep_point.items())
+                stated = ", ".join(f"{k}={v}" for k, v in self._point.items())
                 message = f"with {stated}: {type(failure).__name__}: {failure}"
                 hint = "the launch itself refuses these values"
-                self._emit(error("capture", message, hint, _innermost(layer).__name__, stated))
+                self._emit(error("capture", message, hint, _jit_function(layer).__name__, stated))
             finally:
-                self._sweep_point = {}
+                self._point = {}
         return result
 
-    def _run_with_point(
-        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _run_heuristics(
+        self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A layer of heuristics, which decide by the point's values."""
         args, kwargs = self._with_point(layer, args, kwargs)
         return run(layer, *args, **kwargs)
 
-    def _run_tuner(
-        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _run_autotuner(
+        self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """An autotuner's launch; in a sweep, one with each configuration that the point allows."""
-        if not self._sweep_point:
+        """As Triton does it; at a point of a sweep, each configuration that differs there.
+
+        The tuner's own `run` would not do for a sweep: its cache does not know of points, and
+        would answer each with the configuration that was found for the first one.
+        """
+        if not self._point:
             return run(layer, *args, **kwargs)
-        # Its cache knows nothing of points: each would be answered with the first one's winner.
         layer.nargs = dict(zip(layer.arg_names, args))
         result = None
-        for config in self._configs(layer):
-            self._tried_config = config
+        for config in self._configs_at_point(layer):
+            self._config = config
             try:
-                named = {k: v for k, v in config.all_kwargs().items() if k not in kwargs}
+                settings = {k: v for k, v in config.all_kwargs().items() if k not in kwargs}
                 if config.pre_hook is not None:
-                    config.pre_hook({**layer.nargs, **kwargs, **named, **self._sweep_point})
-                result = layer.fn.run(*args, **kwargs, **named)
+                    config.pre_hook({**layer.nargs, **kwargs, **settings, **self._point})
+                result = layer.fn.run(*args, **kwargs, **settings)
             finally:
-                self._tried_config = None
+                self._config = None
         return result
 
-    def _configs(self, tuner: Any) -> Sequence[Any]:
-        """The configurations less what the point sets anyhow, each once."""
-        different: dict[str, Any] = {}
+    def _configs_at_point(self, tuner: Any) -> Sequence[Any]:
+        """The configurations that differ in more than what the point sets."""
+        by_other_settings: dict[str, Any] = {}
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
-            remaining = {k: v for k, v in config.all_kwargs().items() if k not in self._sweep_point}
-            different.setdefault(repr(remaining), config)
-        return self._tuning.sample(tuner, list(different.values()))
+            others = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
+            by_other_settings.setdefault(repr(others), config)
+        return self._tuning.sample(tuner, list(by_other_settings.values()))
 
-    def _run_function(
-        self, run: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _run_jit_function(
+        self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """The JITFunction's own launch, without the options that this Triton does not know."""
+        """Launches without the options that this Triton does not know, and notes them.
+
+        Launch options come and go with Triton's versions: a kernel written for another one would
+        show nothing otherwise.
+        """
         args, kwargs = self._with_point(layer, args, kwargs)
         try:
-            # Launch options come and go with Triton's versions.
-            for _ in range(len(kwargs) + 1):
+            for _ in range(len(kwargs) + 1):  # each round drops one
                 try:
                     return run(layer, *args, **kwargs)
                 except KeyError as failure:
@@ -202,29 +211,30 @@ class Layers:
                         raise
                     name = unknown[1]
                     reason = f"this Triton has no option {name}, and a real launch fails for it"
-                    self._dropped += (f"{reason}: compiled without {name}={kwargs.pop(name)!r}",)
+                    text = f"{reason}: compiled without {name}={kwargs.pop(name)!r}"
+                    self._dropped_options += (text,)
         finally:
-            self._dropped = ()
+            self._dropped_options = ()
         return None
 
     def _with_point(
         self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with the point's values in place of the launch's."""
-        if not self._sweep_point:
+        """The arguments of a launch with the point's values in place of the script's."""
+        if not self._point:
             return args, kwargs
         names = list(layer.arg_names)
-        positional, named = list(args), dict(kwargs)
-        for name, value in self._sweep_point.items():
+        positional, by_name = list(args), dict(kwargs)
+        for name, value in self._point.items():
             place = names.index(name) if name in names else len(positional)
             if place < len(positional):
                 positional[place] = value
             else:
-                named[name] = value
-        return tuple(positional), named
+                by_name[name] = value
+        return tuple(positional), by_name
 
 
-def _innermost(layer: Any) -> Any:
+def _jit_function(layer: Any) -> Any:
     """The JITFunction under the decorators."""
     while not hasattr(layer, "params") and hasattr(layer, "fn"):
         layer = layer.fn

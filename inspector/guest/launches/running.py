@@ -19,6 +19,7 @@ from ..loading import as_main, enter, import_file
 from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import place_in
+from .kernel_filter import KernelFilter
 from .project import Project
 from .tests import is_test_file, run_tests
 from .wrappers import StatedTypes, suggested_calls, suggested_types
@@ -40,7 +41,7 @@ class Script:
         calls: what to call in it, instead of running it; its own comments may say so too.
         world: makes the tensors for `calls`.
         emit: takes errors of single calls and tests.
-        names: muted while a file is only loaded for its calls.
+        kernel_filter: muted while a file is only loaded for its calls.
         most_sets: parameter sets of each test that are run; None for all.
         home: the folder where the user stands.
     """
@@ -52,7 +53,7 @@ class Script:
         calls: Sequence[str],
         world: Any,
         emit: Emit,
-        names: Any,
+        kernel_filter: KernelFilter,
         most_sets: int | None,
         home: str,
     ) -> None:
@@ -61,13 +62,13 @@ class Script:
         self._calls = list(calls)
         self._world = world
         self._emit = emit
-        self._names = names
+        self._filter = kernel_filter
         self._most_sets = most_sets
         self._home = home
         self._module: ModuleType | None = None
 
-    def prepared(self) -> Callable[[], None]:
-        """Reads the file; gives what runs it, to be called inside the stand-in world.
+    def read(self) -> Callable[[], None]:
+        """Reads the file; returns what runs it, to be called inside the stand-in world.
 
         Raises:
             OSError: it cannot be read.
@@ -169,9 +170,9 @@ class Script:
         run_tests(self._project.path, self._emit, self._most_sets)
 
     def _call(self, calls: Sequence[str]) -> None:
-        self._names.muted = True  # what the file launches by itself was not asked for
+        self._filter.muted = True  # what the file launches by itself was not asked for
         module = import_file(self._project.path)
-        self._names.muted = False
+        self._filter.muted = False
         sys.argv = [self._project.path, *self._argv]
         make_calls(calls, module, self._world.tensor, self._project, self._emit)
 

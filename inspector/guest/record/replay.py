@@ -20,7 +20,7 @@ from typing import Any
 from .. import world as worlds
 from ..failures import front_end_error
 from ..frontend import definition, lower, plain
-from ..launches.capture import Names
+from ..launches.kernel_filter import KernelFilter
 from ..lowering import target
 from ..parsed.refusals import RefusedError, message_of
 from ..parsed.types import check_type
@@ -74,8 +74,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     processes, sources, specializations, whole = trace
     if not whole:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
-    names = Names(request.get("wanted") or ())
-    selected = [s for s in specializations if names.selects(_name(s), s["kernel"]["qualname"])]
+    kernel_filter = KernelFilter(request.get("wanted") or ())
+    selected = [
+        s for s in specializations if kernel_filter.selects(_name(s), s["kernel"]["qualname"])
+    ]
     if not selected:
         names_in_trace = ", ".join(sorted({_name(s) for s in specializations})) or "none"
         hint = f"its kernels are: {names_in_trace}"

@@ -293,7 +293,7 @@ class Dispatcher:
             claim = CPU
         else:
             for key in OVERRIDE_KEYS:
-                if f"{plan.registered}/{key}" in torch.library._impls:
+                if f"{plan.registry_name}/{key}" in torch.library._impls:
                     if device is not None:
                         kwargs = {**kwargs, "device": claim}
                     return self._python_kernel(func, key, args, kwargs)
@@ -324,7 +324,7 @@ class Dispatcher:
         """An operator on plain CPU tensors: done for real, unless it would make a large one."""
         if plan.name in ("is_pinned", "_pin_memory"):
             return plan.name == "_pin_memory" and args[0]
-        if plan.factory and not plan.mutates and plan.name != "_to_copy":
+        if plan.takes_device and not plan.mutates and plan.name != "_to_copy":
             result = self._shape_or_none(func, plan, args, kwargs)
             if isinstance(result, torch.Tensor) and not fits(result):
                 large = self.wrap(result, CPU)
@@ -350,7 +350,7 @@ class Dispatcher:
             hollow = hollow or tensor._payload.is_meta
             unknown = unknown or tensor._memory.unknown
         unknown = unknown or hollow
-        if outers and plan.read is not None:
+        if outers and plan.host_read is not None:
             return self._read(func, plan, args, kwargs, unknown)
         tensor_class = self.tensor_class
         inner_args = [
@@ -428,8 +428,8 @@ class Dispatcher:
             known_args = self._all_known(args, kwargs)
             if known_args is not None:
                 return func(*known_args[0], **known_args[1])
-        assert plan.read is not None
-        value = plan.read(tensors[0], unknown)
+        assert plan.host_read is not None
+        value = plan.host_read(tensors[0], unknown)
         if not unknown or plan.name in ("is_pinned", "_pin_memory"):
             return value
         return LOG.answer(
@@ -609,9 +609,9 @@ class Dispatcher:
     def _library(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         """An operator of a library: its Python kernel, which may launch Triton kernels, is run."""
         for key in KERNEL_KEYS:
-            if f"{plan.registered}/{key}" in torch.library._impls:
+            if f"{plan.registry_name}/{key}" in torch.library._impls:
                 return self._python_kernel(func, key, args, kwargs)
-        if plan.registered.startswith("c10d/"):
+        if plan.registry_name.startswith("c10d/"):
             done = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
             return collectives.finished(done, list(payloads.tensors(args[:1])))
         outers = self._outers(args, kwargs)

@@ -84,7 +84,7 @@ def filled(shape: torch.Tensor) -> torch.Tensor:
 
 def surely_small(plan: Plan, args: Sequence[Any]) -> bool:
     """Whether the result cannot be large; False says that its shape must be looked at."""
-    if plan.sized:
+    if plan.takes_sizes:
         return False
     if plan.pointwise:
         return _broadcast_size(args) <= device_tensors.FLOAT_LIMIT

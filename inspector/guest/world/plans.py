@@ -14,6 +14,7 @@ from .unknowns import READS
 UNINITIALISED = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
+"""Return memory whose contents nobody has written."""
 VIEWS_IN_EFFECT = frozenset(("_unsafe_view", "lift_fresh", "lift", "_reshape_alias"))
 """Share their input's memory though their schema does not say so."""
 OVERWRITING = frozenset(
@@ -22,35 +23,38 @@ OVERWRITING = frozenset(
         *("bernoulli_", "log_normal_", "cauchy_", "geometric_"),
     )
 )
+"""Write all of their first operand, whatever it held."""
 LIKE = frozenset(
     ("rand_like", "randn_like", "randint_like", "zeros_like", "ones_like", "full_like")
 )
 SHAPED = LIKE | {"new_zeros", "new_ones", "new_full"}
 """Take shape and type of their first operand, and nothing of its contents."""
 AGREEING = frozenset(("eq", "le", "lt", "isfinite", "isclose", "equal"))
+"""True where a result agrees with its reference; a script goes on at these."""
 DISAGREEING = frozenset(("ne", "gt", "ge", "isnan", "isinf", "isneginf", "isposinf"))
+"""True where it does not: what a script stops at."""
 CARRYING = frozenset(
     (
         *("any", "all", "logical_and", "logical_or", "bitwise_and", "bitwise_or"),
         *("sum", "count_nonzero", "_to_copy", "clone", "mean", "max", "amax", "__and__", "__or__"),
     )
 )
+"""Give what is assumed of their operand on to their result."""
 INVERTING = frozenset(("logical_not", "bitwise_not"))
+"""Give it on inverted."""
 NATIVE = frozenset(("aten", "prims", "prim", "quantized", "torchvision", "_quantized", "inductor"))
+"""Namespaces of operators whose kernels are torch's own."""
 
 
 class Truth(enum.Enum):
-    """What an operator's result is worth as a truth where its inputs' values are not known.
+    """What an operator makes of values that nobody knows.
 
-    A comparison of a result with its reference is assumed to agree, so that the script goes on as
-    it would on a GPU.
+    Comparisons of results with references are assumed to agree: the script goes on as it would.
 
-    Members:
-        NONE: nothing: the result is not known either.
-        AGREE: true where the compared values agree (`eq`, `isclose`).
-        DISAGREE: false there (`ne`, `isnan`).
-        CARRY: that of its inputs (`any`, `logical_and`).
-        INVERT: the opposite of its input's.
+    Attributes:
+        NONE: nothing is assumed of its result.
+        AGREE, DISAGREE: a comparison, assumed true (`eq`) or false (`ne`).
+        CARRY, INVERT: the result is as true as the operand, or as untrue (`all`, `logical_not`).
     """
 
     NONE = enum.auto()
@@ -62,47 +66,52 @@ class Truth(enum.Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """One operator overload.
+    """How the dispatcher handles one operator overload.
 
     Args:
         name: without namespace and overload.
-        registered: its name where torch.library keeps count of Python kernels, less the key.
+        registry_name: its name in `torch.library._impls`, which lists Python kernels, before the
+            dispatch key: `mylib/scale.default`.
         view: its results share its first tensor's memory.
         mutates: positions and names of the arguments that it writes to.
-        returned: those of them that it returns.
-        returns_arguments: every result is one of those arguments, or there is none.
-        returns_nothing: there is none.
+        returned: positions and names of the arguments that alias a result.
+        returns_arguments: it writes to arguments, and has no results but those.
+        returns_nothing: it has no result.
         changes_shape: it may change the shape of an argument in place.
-        factory: it takes a device.
-        device_position: where among its arguments, None where it takes none.
+        takes_device: it has an argument `device`, as what makes tensors has.
+        device_position: where that is among its arguments; None where it takes none.
         uninitialised: its result's contents are not defined.
         pointwise: the result has the shape of its inputs broadcast.
-        sized: it takes sizes, so the result may be of any size.
+        takes_sizes: it takes sizes or a device, so that the result may be of any size.
         native: torch's own; else a library's, whose kernels may be Python that launches kernels.
         truth: see `Truth`.
-        read: what the host gets from a device tensor, where the operator reads one; see `READS`.
+        host_read: gives what the host gets, where the operator reads a device tensor; see `READS`.
     """
 
     name: str
-    registered: str
+    registry_name: str
     view: bool
     mutates: tuple[tuple[int, str], ...]
     returned: tuple[tuple[int, str], ...]
     returns_arguments: bool
     returns_nothing: bool
     changes_shape: bool
-    factory: bool
+    takes_device: bool
     device_position: int | None
     uninitialised: bool
     pointwise: bool
-    sized: bool
+    takes_sizes: bool
     native: bool
     truth: Truth
-    read: Callable[[Any, bool], Any] | None
+    host_read: Callable[[Any, bool], Any] | None
 
 
 def plan_of(func: Any) -> Plan:
-    """What an operator overload does to its arguments, from its schema and tags."""
+    """Reads an overload's schema and tags.
+
+    Args:
+        func: a `torch._ops.OpOverload`.
+    """
     schema = func._schema
     namespace, _, name = schema.name.partition("::")
     arguments = schema.arguments
@@ -118,7 +127,7 @@ def plan_of(func: Any) -> Plan:
     base = name.rstrip("_") if not name.startswith("__") else name
     return Plan(
         name=name,
-        registered="/".join(
+        registry_name="/".join(
             (namespace, name + (f".{schema.overload_name}" if schema.overload_name else ""))
         ),
         view=name in VIEWS_IN_EFFECT or any(a is not None and not a.is_write for a in aliases),
@@ -132,19 +141,19 @@ def plan_of(func: Any) -> Plan:
         returns_arguments=bool(mutates) and all(a is not None and a.is_write for a in aliases),
         returns_nothing=not aliases,
         changes_shape=torch.Tag.inplace_view in func.tags or "out" in names or name == "resize_",
-        factory="device" in names,
+        takes_device="device" in names,
         device_position=next((i for i, a in enumerate(arguments) if a.name == "device"), None),
         uninitialised=name in UNINITIALISED,
         pointwise=torch.Tag.pointwise in func.tags,
-        sized=any("SymInt" in t for t in types) or "device" in names,
+        takes_sizes=any("SymInt" in t for t in types) or "device" in names,
         native=namespace in NATIVE,
         truth=_truth(base),
-        read=READS.get(name),
+        host_read=READS.get(name),
     )
 
 
 def _truth(base: str) -> Truth:
-    """By the operator's name, without the underscore of those that work in place."""
+    """By the operator's name without the `_` of those that write in place."""
     for names, truth in (
         (AGREEING, Truth.AGREE),
         (DISAGREEING, Truth.DISAGREE),

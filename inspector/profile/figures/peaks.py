@@ -13,16 +13,16 @@ from msgspec import Struct, field
 from ...documents import own_yaml
 from ...machines import load, names
 from ...machines.loader import base_arch
-from ...machines.products import bandwidth, find
+from ...machines.products import find_product, shared_bandwidth
 from ...model import Machine
 from ...recording import Agent
 
 _FOLDER = Path(__file__).parent
 _MATRIX = re.compile(
     r"v_(?:mfma|wmma)_(?:scale_)?[a-z]+\d+_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_?(?:\d+b_)?"
-    r"(?P<of>xf32|f16|bf16|f32|f64|fp8|bf8|f8f6f4|i8|iu8)"
+    r"(?P<element>xf32|f16|bf16|f32|f64|fp8|bf8|f8f6f4|i8|iu8)"
 )
-# Element types of mnemonics by the names that counters give them.
+# Element types as mnemonics spell them -> as counters do.
 _ELEMENTS = {"fp8": "f8", "bf8": "f8", "f8f6f4": "f8", "iu8": "i8"}
 _NARROW = ":narrow"
 
@@ -46,6 +46,7 @@ class Device(Struct, frozen=True):
 
     @property
     def simds(self) -> int | None:
+        """SIMDs of the whole agent."""
         if self.cus is None or self.simds_per_cu is None:
             return None
         return self.cus * self.simds_per_cu
@@ -66,15 +67,16 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
     """
     arch = base_arch(agent.arch) if agent and agent.arch else base_arch(arch) if arch else None
     described = agent or Agent("")
-    product = find(described.product, arch, described.cus)
+    product = find_product(described.product, arch, described.cus)
     arch = arch or (product.arch if product else None)
     machine = load(arch) if arch in names() else None
-    per_cu = _simds_per_cu(machine)
+    simds_per_cu = _simds_per_cu(machine) if machine else None
     figures: dict[str, Any] = {}
     sources: dict[str, str] = {}
 
-    def choose(name: str, *offers: tuple[Any, str]) -> None:
-        for value, source in offers:
+    def choose(name: str, *candidates: tuple[Any, str]) -> None:
+        """Takes the first value that is known, with its source."""
+        for value, source in candidates:
             if value is not None:
                 figures[name], sources[name] = value, source
                 return
@@ -93,25 +95,25 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
         (product.clock_mhz if product else None, of_product),
         *_of_machine(machine, "clock_mhz"),
     )
-    choose("simds_per_cu", (described.simds_per_cu, recorded), (per_cu, "the target"))
+    choose("simds_per_cu", (described.simds_per_cu, recorded), (simds_per_cu, "the target"))
     choose(
         "max_waves",
         (described.max_waves_per_simd, recorded),
         (machine.max_waves if machine else None, "the target"),
     )
-    several = frozenset(_formulas("quirks.yaml")["several_xccs"])
+    with_several_xccs = frozenset(_formulas("quirks.yaml")["several_xccs"])
     choose(
         "xccs",
         (described.xccs, recorded),
         (product.xccs if product else None, of_product),
-        (1 if arch is not None and arch not in several else None, "the target has one"),
+        (1 if arch is not None and arch not in with_several_xccs else None, "the target has one"),
     )
-    shared = bandwidth(arch) if arch else None
+    of_all_products = shared_bandwidth(arch) if arch else None
     choose(
         "memory_bytes_per_s",
         (described.memory_bytes_per_s, recorded),
         (product.memory_bytes_per_s if product else None, of_product),
-        shared or (None, ""),
+        of_all_products or (None, ""),
     )
     matrix = matrix_peaks(machine) if machine else {}
     vector = vector_peaks(arch) if arch else {}
@@ -121,15 +123,15 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
 def matrix_peaks(machine: Machine) -> Mapping[str, float]:
     """Operations per clock and CU of matrix instructions, by element type; the fastest form."""
     peaks: dict[str, float] = {}
-    per_cu = _simds_per_cu(machine)
+    simds_per_cu = _simds_per_cu(machine)
     for name, cycles in machine.mfma_cycles.items():
         form = _MATRIX.match(name)
         if form is None:
             continue
-        element = _ELEMENTS.get(form["of"], form["of"])
+        element = _ELEMENTS.get(form["element"], form["element"])
         if name.endswith(_NARROW):
             element = "f6f4"
-        flops = 2 * int(form["m"]) * int(form["n"]) * int(form["k"]) / cycles * per_cu
+        flops = 2 * int(form["m"]) * int(form["n"]) * int(form["k"]) / cycles * simds_per_cu
         peaks[element] = max(peaks.get(element, 0), flops)
     return peaks
 
@@ -141,11 +143,13 @@ def vector_peaks(arch: str) -> Mapping[str, float]:
     return dict(next(peaks, {}))
 
 
-def _simds_per_cu(machine: Machine | None) -> Any:
-    return (machine.eus_cu_mode or machine.eus) if machine else None
+def _simds_per_cu(machine: Machine) -> int:
+    """SIMDs of one CU; of half a WGP where the target has those."""
+    return machine.eus_cu_mode or machine.eus
 
 
 def _of_machine(machine: Machine | None, figure: str) -> tuple[tuple[Any, str], ...]:
+    """A figure of the machine file with its source; empty where there is no such file."""
     if machine is None:
         return ()
     source = machine.sources.get(figure, "")
@@ -154,4 +158,5 @@ def _of_machine(machine: Machine | None, figure: str) -> tuple[tuple[Any, str], 
 
 @functools.cache
 def _formulas(name: str) -> Any:
+    """A YAML file of this folder."""
     return own_yaml(_FOLDER / name)

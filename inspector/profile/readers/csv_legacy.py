@@ -17,6 +17,11 @@ from .rows import Table, folded, header, integer
 
 FORMAT = "rocprof CSV"
 
+Kind = Literal["v1", "headless", "v2", "stats", "copies", "api", "empty"]
+"""What a file holds: dispatches of rocprof v1 (with and without a header) or of rocprofv2, summed
+durations of kernels, of copies or of API calls, or nothing.
+"""
+
 _V1 = frozenset({"kernelname", "gpuid", "index"})
 _V2 = frozenset({"kernelname", "gpuid", "dispatchid"})
 _STATS = frozenset({"name", "calls", "totaldurationns", "averagens", "percentage"})
@@ -31,11 +36,9 @@ _REGISTERS = {
 }
 """What versions write of registers, by where the signal's address stands behind it."""
 _TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs", "DurationNs")
-_LONGEST = 20
+_MOST_DIGITS = 19  # of a time in ns that fits 64 bits
 _COPIES = "copy_stats"
 _NOT_KERNELS = ("hip_stats", "hsa_stats", "roctx_stats", "kfd_stats")
-Kind = Literal["v1", "v2", "headless", "stats", "copies", "api", "empty"]
-"""`v1` and `v2`: dispatches by rocprof and rocprofv2; `headless`: rocprof's, without its header."""
 _ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".csv")
 
 
@@ -95,21 +98,22 @@ def _read_copies(table: Table, builder: Builder) -> None:
     """Adds a table of copies with calls and durations, which a database beside it has as well."""
     if any(part.path.endswith(".db") for part in builder.parts):
         return
-    where = [table.columns[name] for name in ("label", "calls", "total_ns")]
+    label, calls_at, total_at = (table.columns[name] for name in ("label", "calls", "total_ns"))
     for block in table.blocks():
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
             try:
-                calls, total = integer(cells[where[1]]), integer(cells[where[2]])
+                calls, total = integer(cells[calls_at]), integer(cells[total_at])
                 if calls is None or total is None:
                     raise ValueError
             except (ValueError, OverflowError):
                 table.damage(line, "calls or durations are not numbers")
                 continue
-            builder.transfer(cells[where[0]], total, calls)
+            builder.transfer(cells[label], total, calls)
     table.report(builder)
 
 
-def _table(file: Path, kind: str, builder: Builder) -> Table:
+def _table(file: Path, kind: Kind, builder: Builder) -> Table:
+    """A file of dispatches; where it has no header, with the columns that it seems to have."""
     if kind != "headless":
         return Table.open(file)
     builder.note(f"{file.name}: it has no header: its columns are taken for those of rocprof v1")
@@ -122,11 +126,11 @@ def _headless(cells: Sequence[str]) -> list[str]:
     What tells them is where the addresses of signal and kernel object stand. Counters come behind
     these; without a header their names are lost, and they are left out.
     """
-    at = next((k for k, cell in enumerate(cells) if cell.startswith("0x")), -1)
-    registers = _REGISTERS.get(at)
-    if registers is None or len(cells) < at + 2 or not cells[at + 1].startswith("0x"):
+    signal = next((k for k, cell in enumerate(cells) if cell.startswith("0x")), -1)
+    registers = _REGISTERS.get(signal)
+    if registers is None or len(cells) < signal + 2 or not cells[signal + 1].startswith("0x"):
         return []
-    numbers = [cell for k, cell in enumerate(cells[:at]) if k != 1]
+    numbers = [cell for k, cell in enumerate(cells[:signal]) if k != 1]
     if not all(cell.isdecimal() for cell in numbers) or cells[1].isdecimal() or not cells[1]:
         return []
     names = [*_LAUNCH, *registers, "sig", "obj"]
@@ -140,7 +144,7 @@ def _headless(cells: Sequence[str]) -> list[str]:
 
 def _are_times(cells: Sequence[str]) -> bool:
     """Whether dispatched, begun, ended, completed; and how long it took, if that is there."""
-    if not all(cell.isdecimal() and len(cell) < _LONGEST for cell in cells):
+    if not all(cell.isdecimal() and len(cell) <= _MOST_DIGITS for cell in cells):
         return False
     times = [int(cell) for cell in cells]
     if len(times) == len(_TIMES) and times[4] != times[2] - times[1]:
@@ -149,7 +153,7 @@ def _are_times(cells: Sequence[str]) -> bool:
 
 
 def _kind(file: Path) -> Kind | None:
-    """Which of rocprof's CSV files it is, by its header and name; None: none of them."""
+    """What a file holds by its first line; None where it is no file of these profilers."""
     names = folded(file)
     if _headless(header(file)):
         return "headless"

@@ -1,0 +1,99 @@
+"""The constants that an assembly text defines beside its code: tables and strings in `.rodata`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+_LABEL: Final = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
+_DIRECTIVE: Final = re.compile(r"\s*(\.\w+)\s*(.*)")
+_WIDTHS: Final = {
+    ".byte": 1, ".short": 2, ".2byte": 2, ".hword": 2, ".long": 4, ".4byte": 4, ".int": 4,
+    ".quad": 8, ".8byte": 8,
+}  # fmt: skip
+_STRINGS: Final = {".ascii": b"", ".asciz": b"\0", ".string": b"\0"}
+_ESCAPE: Final = re.compile(rb'\\([0-7]{1,3}|x[0-9A-Fa-f]+|[btnfr"\\])')
+_ESCAPED: Final = {b"b": 8, b"t": 9, b"n": 10, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
+
+
+class Constants(Struct, frozen=True):
+    """Data of a text, laid out as the linker would: sections in the order of the file.
+
+    Args:
+        data: the bytes.
+        symbols: name -> offset of its first byte.
+    """
+
+    data: bytes
+    symbols: dict[str, int]
+
+
+def read_constants(text: str) -> Constants:
+    """Reads what is defined in the data sections of assembly as LLVM prints it.
+
+    A symbol whose value stands in an expression (a table of jumps) is left out.
+    """
+    image = bytearray()
+    symbols: dict[str, int] = {}
+    names: list[str] = []
+    reading = False
+    for line in text.splitlines():
+        code = line.partition(";")[0] if '"' not in line else line
+        label = _LABEL.match(code)
+        if label is not None:
+            if reading:
+                names = [label[1]]
+                symbols[label[1]] = len(image)
+            code = code[label.end() :]
+        directive = _DIRECTIVE.match(code)
+        if directive is None:
+            continue
+        name, rest = directive[1], directive[2].strip()
+        if name in (".section", ".text", ".data", ".rodata"):
+            section = rest.partition(",")[0].strip() if name == ".section" else name
+            reading = section.startswith((".rodata", ".data", ".bss"))
+        elif name == ".amdhsa_kernel":
+            reading = False  # a kernel descriptor: no constant of the program's
+        elif name == ".end_amdhsa_kernel":
+            reading = True
+        elif reading and not _append(image, name, rest):
+            for symbol in names:
+                symbols.pop(symbol, None)
+    return Constants(bytes(image), symbols)
+
+
+def _append(image: bytearray, name: str, rest: str) -> bool:
+    """Adds a directive's bytes. Returns False where its values are not plain numbers."""
+    try:
+        if name in _WIDTHS:
+            width = _WIDTHS[name]
+            for item in rest.split(","):
+                number = int(item, 0) & ((1 << 8 * width) - 1)
+                image += number.to_bytes(width, "little")
+        elif name in _STRINGS:
+            raw = rest[rest.index('"') + 1 : rest.rindex('"')].encode()
+            image += _ESCAPE.sub(_unescaped, raw) + _STRINGS[name]
+        elif name in (".zero", ".skip", ".space", ".fill"):
+            numbers = [int(item, 0) for item in rest.split(",")]
+            if name == ".fill":
+                count, size, value = (*numbers, 1, 0)[:3] if len(numbers) < 3 else numbers[:3]
+                image += count * (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+            else:
+                image += bytes([numbers[1] if len(numbers) > 1 else 0]) * numbers[0]
+        elif name == ".p2align":
+            image += b"\0" * (-len(image) % (1 << int(rest.partition(",")[0], 0)))
+    except ValueError:
+        return False
+    return True
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    escape = match[1]
+    if escape in _ESCAPED:
+        return bytes([_ESCAPED[escape]])
+    return bytes([(int(escape[1:], 16) if escape[:1] == b"x" else int(escape, 8)) & 0xFF])
+
+
+__all__ = ["Constants", "read_constants"]

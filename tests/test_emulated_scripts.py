@@ -1,0 +1,136 @@
+"""What public scripts need of a launch: constants of the program, odd scalars, recovery."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.emulator.operands import decode
+from kinspect.inspector.emulator.relocations import resolved
+from kinspect.inspector.guest.emulation.process import (
+    EmulationError,
+    EmulatorProcess,
+    SharedBuffer,
+)
+from kinspect.inspector.isa.asm.data import read_constants
+
+Tool = Callable[..., Any]
+
+SCRIPT = """
+import math
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def bessel(x_ptr, scale, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, libdevice.j0(tl.load(x_ptr + offsets)) * scale)
+
+
+x = torch.linspace(0, 30, 64, device="cuda")
+for scale in (2.0, 0.5, math.inf, -math.inf, math.nan):
+    y = x.clone()
+    bessel[(1,)](y, scale, BLOCK=64)
+    torch.testing.assert_close(y, torch.special.bessel_j0(x) * float(scale), equal_nan=True)
+"""
+
+DATA = """
+        .text
+        .long 7
+        .section .rodata,"a",@progbits
+        .p2align 2, 0x0
+table:
+        .long 0x3f800000                      ; float 1
+        .short 258
+        .byte 9
+text:
+        .asciz "a\\n\\"b\\\\;\\101"
+jumps:
+        .long .LBB0_1-jumps
+        .amdhsa_kernel k
+          .amdhsa_next_free_vgpr 8
+        .end_amdhsa_kernel
+last:
+        .zero 2, 1
+        .quad -2
+        .section .debug_str,"MS",@progbits,1
+        .long 5
+"""
+
+EMULATOR = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "load" in message:
+        print(json.dumps({"loaded": 1}), flush=True)
+    elif message["launch"]["dies"]:
+        sys.exit(3)
+    else:
+        print(json.dumps({"written": [], "memory": message["memory"]}), flush=True)
+"""
+
+
+@pytest.mark.xdist_group(name="emulate")
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch: str) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    run = tool("emulate", "script.py", "--arch", arch)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "5 launches executed, no findings" in run.stdout + run.stderr
+
+
+def test_data_is_read_as_the_assembler_lays_it_out() -> None:
+    constants = read_constants(DATA)
+    data, symbols = constants.data, constants.symbols
+    assert symbols == {"table": 0, "text": 7, "last": 15}
+    assert data[:7] == struct.pack("<IHB", 0x3F800000, 258, 9)
+    assert data[7:15] == b'a\n"b\\;A\0'
+    assert data[15:] == b"\1\1" + struct.pack("<q", -2)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["s_getpc_b64 s[0:1]", "s_add_u32 s0, s0, t@rel32@lo+12",
+         "s_addc_u32 s1, s1, t@rel32@hi+20"],
+        ["s_getpc_b64 s[0:1]", "s_wait_alu depctr_sa_sdst(0)", "s_sext_i32_i16 s1, s1",
+         "s_add_co_u32 s0, s0, t@rel32@lo+20", "s_wait_alu depctr_sa_sdst(0)",
+         "s_add_co_ci_u32 s1, s1, t@rel32@hi+32"],
+        ["s_get_pc_i64 s[0:1]", "s_add_nc_u64 s[0:1], s[0:1], t@rel64+12"],
+    ],
+)  # fmt: skip
+def test_addresses_of_constants_lie_behind_the_program_counter(lines: list[str]) -> None:
+    """8 bytes past the table's beginning, as LLVM writes it for each generation."""
+    decoded = [decode(*line.split(" ", 1), (), 0) for line in ["s_nop 0", *lines]]
+    table = 0x7E03_0000_0000
+    added = 2  # the program counter that the emulator gives: the index behind s_getpc
+    for parts, before in zip(resolved(decoded, {"t": table}), decoded, strict=True):
+        for operand, was in zip(parts.operands, before.operands, strict=True):
+            if operand.integer is not None and "@rel" in was.text:
+                added += operand.integer << (32 if "@hi" in was.text else 0)
+    assert added & (1 << 64) - 1 == table + 8
+
+
+def test_after_the_emulators_end_another_one_begins(tmp_path: Path) -> None:
+    """With its own memory, and the kernels loaded again."""
+    script = tmp_path / "emulator.py"
+    script.write_text(EMULATOR)
+    process = EmulatorProcess([sys.executable, str(script)])
+    array = (ctypes.c_char * 100_000)()
+    buffers = [SharedBuffer(ctypes.addressof(array), 100_000, "x")]
+    process.load("k", "", "gfx942")
+    with pytest.raises(EmulationError, match="status 3"):
+        process.launch({"dies": True}, buffers)
+    process.load("k", "", "gfx942")
+    assert process.launch({"dies": False}, buffers)["memory"] >= 100_000
+    process.close()
