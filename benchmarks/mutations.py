@@ -159,7 +159,7 @@ def cases(arch: str) -> Iterator[Case]:
         ("gemm", {"M": 128, "N": 64, "BK": 64}, [half(128, 256), half(256, 64), single(128, 64)],
          (256,), 1, 8),
         ("tiles", {"M": 32, "N": 32, "SHARED": 1},
-         [half(128, 64), half(64, 32), single(128, 32)], (64,), 4, 4),
+         [half(128, 160), half(160, 32), single(128, 32)], (160,), 4, 4),
         ("softmax", {"BLOCK": 1024, "SHARED": 1},
          [single(4, 1000), single(4, 1000)], (1000,), 4, 4),
         ("transpose", {"BLOCK": 64}, [single(64, 64), single(64, 64)], (64,), 1, 4),
