@@ -16,12 +16,13 @@ one instruction of its assembly is changed at a time:
 
 A fault is noticed if the emulator tells of anything, if it gives up, or if the result differs.
 Waits that protect nothing are left out, and initialisations whose value does not matter (another
-constant gives the same result).
+constant gives the same result) or stands there already, written by the same code before.
 
-One unchanged kernel is told as well, and rightly: GEMM 128x64x64 on gfx1100 by Triton 3.9 stores to
-LDS at the end of its loop, and `s_barrier` at the loop's begin comes before the wait. The memory
-legalizer puts `lgkmcnt(0)` there and SIInsertWaitcnts takes it away, since it sees nothing pending
-when it first comes to the loop: llvm-project #220357 mended that in September 2026.
+One unchanged kernel is told as well, rightly, and no base for faults: GEMM 128x64x64 on gfx1100 by
+Triton 3.9 stores to LDS at the end of its loop, and `s_barrier` at the loop's begin comes before
+the wait. The memory legalizer puts `lgkmcnt(0)` there and SIInsertWaitcnts takes it away, since it
+sees nothing pending when it first comes to the loop: llvm-project #220357 mended that in September
+2026.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def cases(arch: str) -> Iterator[Case]:
         ("gemm", {"M": 128, "N": 64, "BK": 64}, [half(128, 256), half(256, 64), single(128, 64)],
          (256,), 1, 8),
         ("tiles", {"M": 32, "N": 32, "SHARED": 1},
-         [half(128, 64), half(64, 32), single(128, 32)], (64,), 4, 1),
+         [half(128, 160), half(160, 32), single(128, 32)], (160,), 4, 4),
         ("softmax", {"BLOCK": 1024, "SHARED": 1},
          [single(4, 1000), single(4, 1000)], (1000,), 4, 4),
         ("transpose", {"BLOCK": 64}, [single(64, 64), single(64, 64)], (64,), 1, 4),
@@ -202,7 +203,32 @@ def compiled(
     return made.asm["amdgcn"], made.metadata.shared
 
 
-def run(case: Case, text: str) -> Run:
+def held_already(case: Case, mutant: str) -> bool:
+    """Whether each time the deleted initialisation only sets what its register holds anyway."""
+    pairs = zip(case.text.split("\n"), mutant.split("\n"), strict=False)
+    line = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
+    same = [True]
+
+    def watch(emulator: Emulator) -> None:
+        for block in emulator.code.blocks:
+            for at, (touched, step, site) in enumerate(block.steps):
+                if emulator.code.function.instructions[site].line != line:
+                    continue
+                target = emulator.code.decoded[site].operands[0]
+
+                def compare(waves: Any, step: Any = step, target: Any = target) -> None:
+                    file = waves.u32 if target.kind == "vgpr" else waves.scalar
+                    before = file[target.first].copy()
+                    step(waves)
+                    same[0] &= np.array_equal(before, file[target.first])
+
+                block.steps[at] = (touched, compare, site)
+
+    run(case, case.text, watch)
+    return same[0]
+
+
+def run(case: Case, text: str, watch: Callable[[Emulator], None] | None = None) -> Run:
     """Launches an assembly on a case's data."""
     machine = load(case.arch)
     kernel = parse_text(text, case.name).kernels[0]
@@ -213,6 +239,8 @@ def run(case: Case, text: str) -> Run:
         machine.waitcnt_fields,
         mfma_cycles=machine.mfma_cycles,
     )
+    if watch is not None:
+        watch(emulator)
     starts = [ADDRESS + SPACING * index for index in range(len(case.arrays))]
     buffers = [
         buffer_of(values, start, f"argument {index}")
@@ -299,6 +327,8 @@ def without_nop(text: str) -> Iterator[str]:
         before = [INSTRUCTION.match(line) for line in text[: match.start()].split("\n")[-40:]]
         products = [found[2] for found in before if found and found[1].startswith("v_mfma")]
         results = {r for product in products for r in registers(product.split(", ")[0])}
+        if following[1].startswith("v_permlane"):  # which has a hazard of its own
+            continue
         if following[1].startswith("v_mfma") or results & registers(following[2] or ""):
             yield text[: match.start()] + text[match.end() :]
 
@@ -391,6 +421,7 @@ def main() -> int:
             if clean.told:
                 sys.stdout.write(f"{arch} {case.name}: unchanged, and told: {clean.told}\n")
                 unchanged += 1
+                continue
             for kind in chosen.kind:
                 mutants = mutants_of(case, kind)
                 random.Random(chosen.seed).shuffle(mutants)
@@ -401,6 +432,9 @@ def main() -> int:
                         equal[kind] += 1
                         continue
                     same = equals(run(case, mutant), clean)
+                    if same and kind == "init" and held_already(case, mutant):
+                        equal[kind] += 1
+                        continue
                     total[kind] += 1
                     noticed[kind] += not same
                     if same and chosen.survivors:

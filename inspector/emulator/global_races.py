@@ -8,8 +8,9 @@ address and with the right fences, is not looked at: locks, counters and stream-
 told, and some races neither.
 
 Workgroups that write the same value to the same place do no harm. Atomics do not race with each
-other. What is not watched: scalar loads, accesses that reach into several buffers at once, and
-reads before the first write to a buffer, of which a few workgroups' are kept.
+other. What is not watched: scalar loads, accesses that reach into several buffers at once, reads
+before the first write to a buffer but for those of a few workgroups, and buffers of more than
+`MOST_GRANULES`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ _SHIFT: Final = I64(32)
 _GROUP: Final = I64((1 << 32) - 1)
 _SEVERAL: Final = _GROUP
 """Stands for the workgroup where more than one has read; the time is that of the first."""
+
+
+MOST_GRANULES: Final = 1 << 26
+"""Of one buffer; each takes 8 bytes for its writer and as many for its readers."""
 
 
 class _Stamps:
@@ -103,6 +108,8 @@ class GlobalShadow:
             Lanes that read what another workgroup writes.
         """
         stamps = self._stamps_of(buffer, offsets)
+        if stamps is None:
+            return 0
         granules, owners = _spread(stamps, offsets, groups, size)
         racing = self._unordered(stamps.writers[granules], owners)
         self._time += I64(1)
@@ -130,6 +137,8 @@ class GlobalShadow:
         """
         assert buffer.words is not None
         stamps = self._stamps_of(buffer, offsets)
+        if stamps is None:
+            return 0
         granules, owners = _spread(stamps, offsets, groups, size)
         self._time += I64(1)
         mine = (self._time << _SHIFT) | (owners + 1)
@@ -164,6 +173,8 @@ class GlobalShadow:
         if buffer.address not in self._stamps:
             return 0
         stamps = self._stamps_of(buffer, offsets)
+        if stamps is None:
+            return 0
         granules, groups = _spread(stamps, offsets, groups, size)
         return int(np.count_nonzero(self._unordered(stamps.writers[granules], groups)))
 
@@ -183,13 +194,18 @@ class GlobalShadow:
         racing[at] = ~(mine & (theirs | several))
         return racing
 
-    def _stamps_of(self, buffer: Buffer, offsets: Array) -> _Stamps:
+    def _stamps_of(self, buffer: Buffer, offsets: Array) -> _Stamps | None:
+        low_bits = int(np.bitwise_or.reduce(offsets))
         stamps = self._stamps.get(buffer.address)
+        granule = self._granule if stamps is None else stamps.granule
+        finer = min(granule, low_bits & -low_bits) if low_bits else granule
+        if buffer.size // finer > MOST_GRANULES:
+            self._stamps.pop(buffer.address, None)
+            return None
         if stamps is None:
-            stamps = self._stamps[buffer.address] = _Stamps(buffer.size, self._granule)
-        low_bits = int(np.bitwise_or.reduce(offsets)) & (stamps.granule - 1)
-        if low_bits:
-            stamps.make_finer(low_bits & -low_bits)
+            stamps = self._stamps[buffer.address] = _Stamps(buffer.size, finer)
+        elif finer < granule:
+            stamps.make_finer(finer)
         return stamps
 
 

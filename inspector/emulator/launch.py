@@ -166,7 +166,7 @@ class Emulator:
             function, self.target, maxima, fields, mfma_cycles, addresses, bool(called)
         )
         # Looked for at the first launch that is checked; 0 from then on.
-        self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start)
+        self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)
 
     def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
@@ -324,7 +324,7 @@ class Emulator:
         item = wave[:, None] * target.lanes + np.arange(target.lanes)
         size_x, size_y, _ = launch.threads
         x, y, z = item % size_x, item // size_x % size_y, item // (size_x * size_y)
-        if _packs_work_items(target):
+        if target.packs_work_items:
             waves.u32[0] = x | (y << 10) | (z << 20)
         else:
             for row, number in zip(range(start.work_item_dims + 1), (x, y, z), strict=False):
@@ -353,15 +353,6 @@ class Emulator:
                     waves.scalar[place] = number
                     place += 1
         return waves
-
-
-def _packs_work_items(target: Target) -> bool:
-    """gfx90a and later of CDNA, gfx11 on: x, y, z in 10 bits each of v0 (AMDGPUUsage)."""
-    return (
-        target.generation >= 11
-        or target.arch in ("gfx90a", "gfx940", "gfx941")
-        or (target.is_cdna3)
-    )
 
 
 def _dispatch_packet(launch: Launch) -> bytes:

@@ -52,6 +52,11 @@ class Target(Struct, frozen=True):
         return self.arch in ("gfx940", "gfx941", "gfx942", "gfx950")
 
     @property
+    def packs_work_items(self) -> bool:
+        """Whether x, y and z stand in 10 bits each of v0 (AMDGPUUsage)."""
+        return self.generation >= 11 or self.is_cdna3 or self.arch == "gfx90a"
+
+    @property
     def d16_clears(self) -> bool:
         """Whether a 16-bit load clears the other half: registers with ECC (sramecc)."""
         return self.is_cdna3 or self.arch in ("gfx908", "gfx90a", "gfx1250", "gfx1251")

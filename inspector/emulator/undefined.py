@@ -7,7 +7,8 @@ names the registers in question, which are few and mostly none; only then are so
 again on copies of the buffers, with other values in these registers, and their accesses compared.
 
 What this cannot see: a register that held something else before (its value is stale, not
-undefined); lanes that EXEC kept from being written; a difference that these data hide.
+undefined); lanes that EXEC kept from being written; a difference that these data hide; kernels
+whose workgroups wait for others than those that run again; launches on more than `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,11 @@ from .machine import Machine
 from .memory import Buffer, GlobalMemory, Outside
 from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
 from .outstanding import SCALAR_BIT, scalar_bits, vector_bits
+from .registry import Target
 
 Array = np.ndarray[Any, Any]
 
 _FLAT_SCRATCH: Final = 102
-_SYSTEM_SGPRS: Final = 5
-"""Behind the user SGPRs: workgroup x, y, z, the info word, the wave's offset in scratch memory."""
 MOST_BYTES: Final = 1 << 28
 """Of buffers that are copied; a launch on more is not looked at."""
 MOST_CULPRITS: Final = 4
@@ -46,10 +46,22 @@ Fill = dict[int, int]
 """Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
 
 
-def set_up(start: WaveStart) -> int:
-    """The registers that hold something when a wave begins."""
-    known = vector_bits(0, start.work_item_dims + 1)
-    known |= scalar_bits(0, start.user_sgprs + _SYSTEM_SGPRS)
+def set_up(start: WaveStart, target: Target) -> int:
+    """The registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
+    known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)
+    pairs = (start.dispatch_ptr, start.queue_ptr, start.kernarg_ptr, start.dispatch_id,
+             start.flat_scratch_init)  # fmt: skip
+    for first, count in (
+        *((pair, 2) for pair in pairs),
+        (start.private_segment_buffer, 4),
+        (start.private_segment_size, 1),
+        (start.preload_sgpr, start.preload_dwords),
+    ):
+        if first is not None:
+            known |= scalar_bits(first, count)
+    if target.generation < 12:  # from gfx12 on these are trap temporaries
+        system = sum(start.workgroup_ids) + start.workgroup_info + start.wave_offset
+        known |= scalar_bits(start.user_sgprs, system)
     known |= scalar_bits(_FLAT_SCRATCH, VCC - _FLAT_SCRATCH)
     known |= scalar_bits(TTMP, M0 - TTMP) | scalar_bits(EXEC, SCALAR_ROWS - EXEC)
     return known
