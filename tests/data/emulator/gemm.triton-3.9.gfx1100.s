@@ -980,7 +980,7 @@ gemm:
 .Linfo_string1:
 	.asciz	"mutations.py"
 .Linfo_string2:
-	.asciz	"/tmp/s4/D/benchmarks"
+	.asciz	"benchmarks"
 	.section	".note.GNU-stack","",@progbits
 	.amdgpu_metadata
 ---
