@@ -162,7 +162,7 @@ def product_after(*lines: str, arch: str = "gfx942") -> set[str]:
     ("arch", "needed"), [("gfx90a", 19), ("gfx942", 11), ("gfx950", 12)], ids=lambda v: str(v)
 )
 def test_a_matrix_result_is_read_too_early(arch: str, needed: int) -> None:
-    """CDNA3 ISA, 4.5; passes of v_mfma_f32_32x32x8 f16: 16 on gfx90a, 8 later."""
+    """LLVM's GCNHazardRecognizer; passes of v_mfma_f32_32x32x8 f16: 16 on gfx90a, 8 later."""
     product = PRODUCT.replace("8_f16", "8f16")
     read = "v_mov_b32_e32 v20, v3"
     first = f"s_nop {min(needed, 16) - 1}"

@@ -22,10 +22,8 @@ from typing import Any
 
 import numpy as np
 from elftools.elf.elffile import ELFFile
+from witness_worker import FAMILY
 
-FAMILY = {
-    "gfx90a": "cdna", "gfx942": "cdna", "gfx950": "cdna", "gfx1100": "rdna3", "gfx1201": "rdna4",
-}  # fmt: skip
 INVALIDATIONS = {0xE0AC0000: 2, 0xE0B00000: 2, 0xEE0AC07C: 3, 0xEE0B007C: 3}
 """First dword and length of buffer_gl0_inv, buffer_gl1_inv (gfx11), global_inv, global_wb (gfx12).
 

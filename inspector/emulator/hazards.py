@@ -6,9 +6,9 @@ that many other instructions, or `s_nop`, must stand between. The check looks at
 every path, and costs nothing while it runs; only places whose instructions were executed are told.
 
 Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), which implements
-the tables "Required software-inserted wait states" of the CDNA2, CDNA3 and CDNA4 ISA documents
-(4.5 and 7.6 of CDNA3). Passes are the machine file's cycles by 4. What the hardware looks after by
-itself (an accumulator that the next product takes over whole) needs 0 and is not told.
+what the CDNA2, CDNA3 and CDNA4 ISA documents ask of software; their tables were not compared.
+Passes are the machine file's cycles by 4. What the hardware looks after by itself (an accumulator
+that the next product takes over whole) needs 0 and is not told.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LONGEST: Final = 20
 """No hazard reaches further, in wait states."""
 _CLOCKS_OF_A_PASS: Final = 4
 _JUMP: Final = 1
-"""Wait states of a branch that is taken, beyond its own: it takes at least as long as two
-instructions, and LLVM counts the s_branch behind it, which is not executed, as the second."""
+"""Wait states that a branch which is taken is given beyond its own. No document says so: LLVM
+counts the s_branch behind it, which is not executed, and its loops would be told without."""
 _VALU: Final = frozenset({"valu", "acc_move", "cross_lane"})
 _MEMORY: Final = frozenset(
     {

@@ -43,10 +43,10 @@ from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
+CONSTANTS_ADDRESS = 0x7E03_0000_0000
 STORES = frozenset({"global_store", "lds_direct_store"})
 WRITES = STORES | {"atomic"}
 """Classes of instructions that write global memory; an atomic reads it as well."""
-CONSTANTS_ADDRESS = 0x7E03_0000_0000
 SLICE_WAVES = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 

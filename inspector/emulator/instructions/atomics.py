@@ -286,8 +286,7 @@ def check_alignment(
 ) -> None:
     """Atomics want addresses that are multiples of their size, whatever the alignment mode.
 
-    CDNA3 ISA, 9.1.7 and 11.3 ("atomics must be naturally aligned"); LLVM's AtomicExpand never
-    makes others. A workgroup's LDS begins at a multiple of 16.
+    LLVM's AtomicExpand never makes others. A workgroup's LDS begins at a multiple of 16.
     """
     odd = where & (size - 1)
     if odd.any() and (usable is None or (odd[usable] != 0).any()):
