@@ -399,6 +399,11 @@ class Dispatcher:
             self._preserve(plan, args, kwargs)
         if unknown and plan.mutates:  # before it does
             call = self._deferred.keep(func, plan, args, kwargs, None)
+            if self._is_for_the_host(plan, args, kwargs):
+                known_args = self._all_known(args, kwargs)
+                self._tell_copy(plan, outers, known_args is not None)
+                if known_args is not None:
+                    (inner_args, inner_kwargs), hollow = known_args, False
         if plan.view:
             results = func(*inner_args, **inner_kwargs)
         elif hollow and plan.returns_arguments and not plan.changes_shape:
@@ -449,6 +454,19 @@ class Dispatcher:
         if isinstance(results, torch.Tensor):
             return outer(results)
         return payloads.one(results, outer)
+
+    @staticmethod
+    def _is_for_the_host(plan: Plan, args: Any, kwargs: Any) -> bool:
+        """Whether an operator writes to memory of the host, which carries no word of what it is."""
+        targets = payloads.tensors(payloads.written(plan, args, kwargs))
+        return any(not isinstance(target, DeviceTensor) for target in targets)
+
+    def _tell_copy(self, plan: Plan, outers: Sequence[DeviceTensor], is_known: bool) -> None:
+        question = f"{plan.name.strip('_')} of"
+        if is_known:
+            self._emulated(outers, question, "…")
+        else:
+            LOG.answer(self.described(outers, question), "…", self._reason(outers))
 
     def _read(self, func: Any, plan: Plan, args: Any, kwargs: Any, unknown: bool) -> Any:
         """What the host gets of tensors, and a note where nobody knows it."""
