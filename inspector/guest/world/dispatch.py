@@ -221,9 +221,20 @@ class Dispatcher:
         return self.rerunning.contents(tensor)
 
     def is_unknown(self, tensor: DeviceTensor) -> bool:
-        """Whether nobody can know a tensor's contents."""
+        """Whether nobody can know a tensor's contents, or kernels wrote them that are not executed.
+
+        They are executed here, where that is due.
+        """
         memory = tensor._memory
-        return (memory.unknown or tensor._payload.is_meta) and memory.recipe is None
+        if not (memory.unknown or tensor._payload.is_meta):
+            return False
+        recipe = memory.recipe
+        return recipe is None or (recipe.call.by_kernels and self._contents(tensor) is None)
+
+    @staticmethod
+    def reason_of(tensor: DeviceTensor) -> str | None:
+        """Why nobody knows what kernels wrote to it, as one of `refused.REASONS`."""
+        return tensor._memory.reason
 
     @staticmethod
     def _emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) -> None:
