@@ -20,8 +20,10 @@ def _comparing(really: Callable[..., Any], is_unknown: Callable[[Any], bool]) ->
 
     @functools.wraps(really)
     def compare(*args: Any, **kwargs: Any) -> Any:
-        if any(map(is_unknown, (*args, *kwargs.values()))):
-            return LOG.answer(f"{really.__name__}() of results that are not known", True)
+        operands = (*args, *kwargs.values())
+        if any(map(is_unknown, operands)):
+            reason = next(filter(None, map(_reason, operands)), None)
+            return LOG.answer(f"{really.__name__}() of results that are not known", True, reason)
         return really(*args, **kwargs)
 
     return compare
@@ -30,6 +32,11 @@ def _comparing(really: Callable[..., Any], is_unknown: Callable[[Any], bool]) ->
 def _is_unknown_tensor(value: Any) -> bool:
     dispatcher = getattr(value, "dispatcher", None)
     return dispatcher is not None and bool(dispatcher.is_unknown(value))
+
+
+def _reason(value: Any) -> str | None:
+    dispatcher = getattr(value, "dispatcher", None)
+    return dispatcher.reason_of(value) if dispatcher is not None else None
 
 
 def _is_unknown_array(value: Any) -> bool:

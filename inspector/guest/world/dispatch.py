@@ -221,9 +221,20 @@ class Dispatcher:
         return self.rerunning.contents(tensor)
 
     def is_unknown(self, tensor: DeviceTensor) -> bool:
-        """Whether nobody can know a tensor's contents."""
+        """Whether nobody can know a tensor's contents, or kernels wrote them that are not executed.
+
+        They are executed here, where that is due.
+        """
         memory = tensor._memory
-        return (memory.unknown or tensor._payload.is_meta) and memory.recipe is None
+        if not (memory.unknown or tensor._payload.is_meta):
+            return False
+        recipe = memory.recipe
+        return recipe is None or (recipe.call.by_kernels and self._contents(tensor) is None)
+
+    @staticmethod
+    def reason_of(tensor: DeviceTensor) -> str | None:
+        """Why nobody knows what kernels wrote to it, as one of `refused.REASONS`."""
+        return tensor._memory.reason
 
     @staticmethod
     def _emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) -> None:
@@ -399,6 +410,11 @@ class Dispatcher:
             self._preserve(plan, args, kwargs)
         if unknown and plan.mutates:  # before it does
             call = self._deferred.keep(func, plan, args, kwargs, None)
+            if self._is_for_the_host(plan, args, kwargs):
+                known_args = self._all_known(args, kwargs)
+                self._tell_copy(plan, outers, known_args is not None)
+                if known_args is not None:
+                    (inner_args, inner_kwargs), hollow = known_args, False
         if plan.view:
             results = func(*inner_args, **inner_kwargs)
         elif hollow and plan.returns_arguments and not plan.changes_shape:
@@ -449,6 +465,19 @@ class Dispatcher:
         if isinstance(results, torch.Tensor):
             return outer(results)
         return payloads.one(results, outer)
+
+    @staticmethod
+    def _is_for_the_host(plan: Plan, args: Any, kwargs: Any) -> bool:
+        """Whether an operator writes to memory of the host, which carries no word of what it is."""
+        targets = payloads.tensors(payloads.written(plan, args, kwargs))
+        return any(not isinstance(target, DeviceTensor) for target in targets)
+
+    def _tell_copy(self, plan: Plan, outers: Sequence[DeviceTensor], is_known: bool) -> None:
+        question = f"{plan.name.strip('_')} of"
+        if is_known:
+            self._emulated(outers, question, "…")
+        else:
+            LOG.answer(self.described(outers, question), "…", self._reason(outers))
 
     def _read(self, func: Any, plan: Plan, args: Any, kwargs: Any, unknown: bool) -> Any:
         """What the host gets of tensors, and a note where nobody knows it."""

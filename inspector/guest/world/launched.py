@@ -32,7 +32,10 @@ from .tensors import DeviceTensor, Memory
 MOST_PRESERVED = 1 << 28
 """Bytes of copies of what is overwritten before a launch that wants it was executed."""
 MOST_HOLDERS = 64
-"""References to launches over one allocation after which those that are gone are dropped."""
+"""References to launches over one allocation from which on those that are gone are dropped, each
+time that they have doubled."""
+MOST_HELD = 1 << 30
+"""Bytes of memory that launches keep which wait for being executed."""
 
 Execute = Callable[[Sequence[torch.Tensor], Sequence[int], float], None]
 """Runs a launch over the bytes of its allocations, in place; those of the given places alone may
@@ -107,6 +110,8 @@ class Launches:
     def __init__(self, deferred: Deferred) -> None:
         self._deferred = deferred
         self._preserved: list[weakref.ref[torch.Tensor]] = []
+        self._held: list[weakref.ref[Held]] = []
+        self._held_bytes = 0
 
     def keep(
         self, tensors: Sequence[DeviceTensor], is_written: Sequence[bool], execute: Execute
@@ -141,7 +146,7 @@ class Launches:
         except UnknownError:
             return None
         depth = depth_over(operands)
-        if depth > DEEPEST:
+        if depth > DEEPEST or not self._has_room([its for _, its in held]):
             return None
         written_order = tuple(sorted(writes))
         call = KernelCall(
@@ -160,6 +165,23 @@ class Launches:
         for nth, place in enumerate(written_order):
             memories[place]._memory.recipe = Recipe(call, nth)
         return call
+
+    def _has_room(self, held: Sequence[Held]) -> bool:
+        """Whether launches may keep these too; counts them if so."""
+        size = sum(int(its.tensor.nbytes) for its in held)
+        if self._held_bytes + size > MOST_HELD:  # as it seems: counted are those that are gone, too
+            self._held = [its for its in self._held if its() is not None]
+            storages = {
+                its.tensor.data_ptr(): int(its.tensor.nbytes)
+                for its in (reference() for reference in self._held)
+                if its is not None
+            }
+            self._held_bytes = sum(storages.values())
+            if self._held_bytes + size > MOST_HELD:
+                return False
+        self._held_bytes += size
+        self._held += map(weakref.ref, held)
+        return True
 
     def preserve(self, memory: Memory) -> None:
         """Copies what launches want of an allocation that is about to be changed."""
@@ -190,7 +212,7 @@ def _hold(memory: Memory, operand: Held) -> None:
     holders = memory.holders
     if holders is None:
         holders = memory.holders = []
-    elif len(holders) >= MOST_HOLDERS:
+    elif len(holders) >= MOST_HOLDERS and not len(holders) & (len(holders) - 1):
         holders[:] = [its for its in holders if its() is not None]
     holders.append(weakref.ref(operand))
 

@@ -201,12 +201,12 @@ class Rerunning:
             last.update((needed_call, step.call) for needed_call in step.needs)
         last[recipe.call] = recipe.call
         if time.process_time() + sum(step.seconds for step in steps) > until:
-            raise UnknownError(_TOO_LONG)
+            raise UnknownError(_TOO_LONG, "budget" if recipe.call.by_kernels else None)
         held: dict[Work, int] = {}
         for step in steps:
             held[step.call] = step.bytes
             if sum(held.values()) > MOST_BYTES:
-                raise UnknownError(_TOO_LARGE)
+                raise UnknownError(_TOO_LARGE, "budget" if recipe.call.by_kernels else None)
             _drop(held, last, step.call)
         with contextlib.ExitStack() as stack:
             emulates = any(isinstance(step.call, KernelCall) for step in steps)
@@ -214,7 +214,7 @@ class Rerunning:
                 stack.enter_context(self.budget.spending())
             for step in steps:
                 if time.process_time() > until:
-                    raise UnknownError(_TOO_LONG)
+                    raise UnknownError(_TOO_LONG, "budget" if recipe.call.by_kernels else None)
                 if emulates and self.budget.remaining <= 0:
                     raise UnknownError(REASONS["budget"], "budget")
                 if isinstance(step.call, KernelCall):
