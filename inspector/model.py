@@ -79,9 +79,9 @@ class Assumption(Struct, frozen=True):
         explored: whether this is the other answer than the likelier one, tried on request.
         reason: why it is not known, where a kernel wrote what was asked for: `off` (kernels are not
             executed on request), `unavailable` (the emulator does not know the target), `budget`
-            (its seconds or memory are used up), `uncovered` (it lacks an instruction), `faulty` (the kernel
-            races, hangs or accesses what it must not), `inputs` (what it reads is not known),
-            `failed` (the compiler or the emulator broke off). None for anything else.
+            (its seconds or memory are used up), `uncovered` (it lacks an instruction), `faulty`
+            (the kernel races, hangs or accesses what it must not), `inputs` (what it reads is not
+            known), `failed` (the compiler or the emulator broke off). None for anything else.
     """
 
     what: str

@@ -19,9 +19,9 @@ REASONS: Mapping[str, str] = MappingProxyType(
 """Reason -> what completes "the value of a tensor …".
 
 off: kernels are not executed on request. unavailable: nor can they, for this target or with this
-installation. budget: the seconds or the memory for it are used up. uncovered: the emulator lacks an instruction. faulty:
-the kernel races, or accesses what it must not. inputs: what it reads is unknown or gone. failed:
-the compiler or the emulator broke off.
+installation. budget: the seconds or the memory for it are used up. uncovered: the emulator lacks an
+instruction. faulty: the kernel races, or accesses what it must not. inputs: what it reads is
+unknown or gone. failed: the compiler or the emulator broke off.
 """
 
 
