@@ -220,6 +220,7 @@ def test_a_run_that_is_ended_keeps_what_it_has(kernel: Path, tmp_path: Path) -> 
     deadline = time.monotonic() + 120
     while not progress.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
+    time.sleep(2)  # the result before it is on its way through a pipe
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -123,11 +123,12 @@ class Compiled:
         self.lanes = 64 if arch.startswith("gfx9") else 32
         # Other shapes than 16 x 16 come out permuted in the witness; its RDNA has no buffer loads.
         options = {"num_warps": waves, "matrix_instr_nonkdim": 16}
-        triton.knobs.amd.use_buffer_ops = False
-        kernel = triton.compile(
-            triton.compiler.ASTSource(function, signature, {"BLOCK": case.block}),
-            target=GPUTarget("hip", arch, self.lanes), options=options,
-        )  # fmt: skip
+        with triton.knobs.amd.scope():  # other tests of this process want them
+            triton.knobs.amd.use_buffer_ops = False
+            kernel = triton.compile(
+                triton.compiler.ASTSource(function, signature, {"BLOCK": case.block}),
+                target=GPUTarget("hip", arch, self.lanes), options=options,
+            )  # fmt: skip
         self.path = folder / f"{name}.{arch}.hsaco"
         self.path.write_bytes(kernel.asm["hsaco"])
         self.arch, self.name, self.case = arch, name, case

@@ -84,7 +84,9 @@ def kernels(request: pytest.FixtureRequest) -> Mapping[str, KernelReport]:
     rules = {
         item.callspec.params["rule"].text.id
         for item in request.session.items
-        if isinstance(item, pytest.Function) and "kernels" in item.fixturenames
+        if isinstance(item, pytest.Function)
+        and item.module is request.module  # others have fixtures of that name
+        and "kernels" in item.fixturenames
     }
     entries = [entry for rule, entry in LISTED.items() if rule in rules]
     names = {name for entry in entries for name in (*entry.fail, *entry.keep)}
