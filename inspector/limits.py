@@ -42,6 +42,8 @@ INFLATED_PER_BYTE = 32
 """Triton's artifacts and code objects shrink to a tenth, rarely a twentieth; a bomb to 1/1000."""
 DUMPED_PER_BYTE = 128
 """Dumps of compiler passes repeat the module after each: they shrink to a fiftieth and less."""
+MOST_CONSTANTS = 1 << 26
+"""Bytes of the constants that an assembly may define; a directive can ask for any number."""
 MOST_NESTED = 200
 """Levels of a document. What kinspect, Triton and ROCm write has under ten."""
 MOST_YAML_NODES = 1_000_000

@@ -226,6 +226,13 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     wrong = tool("emulate", "add.s", "--block", "64", "--args", "i33[9]")
     assert wrong.returncode == 125
     assert "argument 0, 'i33[9]', is not understood" in wrong.stderr
+    for options, message in (
+        (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
+        (("--args", arguments, "--lds", "70000"), "70,000 bytes of LDS, and a workgroup of gfx942"),
+    ):
+        refused = tool("emulate", "add.s", "--block", "64", *options)
+        assert refused.returncode == 125
+        assert message in refused.stderr
 
 
 def test_own_failures_have_a_status_of_their_own(tool: Tool, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from kinspect.inspector.guest.emulation.process import (
     SharedBuffer,
 )
 from kinspect.inspector.isa.asm.data import read_constants
+from kinspect.inspector.limits import LimitError
 
 Tool = Callable[..., Any]
 
@@ -148,12 +149,22 @@ def test_functions_are_called_and_assertions_fail(tool: Tool, tmp_path: Path, ar
 
 
 def test_data_is_read_as_the_assembler_lays_it_out() -> None:
-    constants = read_constants(DATA)
+    constants = read_constants(DATA, "data.s")
     data, symbols = constants.data, constants.symbols
     assert symbols == {"table": 0, "text": 7, "last": 15}
     assert data[:7] == struct.pack("<IHB", 0x3F800000, 258, 9)
     assert data[7:15] == b'a\n"b\\;A\0'
     assert data[15:] == b"\1\1" + struct.pack("<q", -2)
+
+
+@pytest.mark.parametrize(
+    "directive", [".zero 99999999999", ".fill 4000000000, 8, 0", ".p2align 60", ".p2align 99999999"]
+)
+def test_no_directive_gets_all_the_memory(directive: str) -> None:
+    with pytest.raises(LimitError, match=r"bomb\.s: its constants take more than 64 MiB"):
+        read_constants(f".rodata\nbomb:\n\t.byte 1\n\t{directive}\n", "bomb.s")
+    harmless = read_constants(".rodata\nlast:\n\t.byte 1\n\t.fill 0, 99999999999, 0\n", "a.s")
+    assert (harmless.data, harmless.symbols) == (b"\1", {})
 
 
 @pytest.mark.parametrize(

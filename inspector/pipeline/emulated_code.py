@@ -36,6 +36,8 @@ _DTYPES: Final[dict[str, Any]] = {
     "u64": np.uint64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8,
 }  # fmt: skip
 _IMPLICIT_BYTES: Final = 256
+_MOST_BYTES: Final = 1 << 31
+"""Of one argument's buffer."""
 
 
 class CodeLaunch(Struct, frozen=True):
@@ -113,6 +115,12 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     block = wanted.block or _block_of(function)
     buffers, scalars, arrays = _arguments(wanted.arguments)
     lds = (function.resources.lds_bytes or 0) + wanted.lds_bytes
+    if lds > machine.lds_max:
+        raise KinspectError(
+            f"{function.name}: {lds:,} bytes of LDS, and a workgroup of {machine.arch} has"
+            f" {machine.lds_max:,}",
+            "lower --lds",
+        )
     packed = bytearray(pack_scalars(scalars))
     size = function.resources.kernarg_bytes or 0
     if size - len(packed) >= _IMPLICIT_BYTES:
@@ -152,8 +160,8 @@ def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function, Constants]:
 
         program, constants = load_code_object(data, str(wanted.path), wanted.arch), Constants()
     else:
-        text = data.decode(errors="replace")
-        program, constants = parse_text(text, str(wanted.path)), read_constants(text)
+        text, name = data.decode(errors="replace"), str(wanted.path)
+        program, constants = parse_text(text, name), read_constants(text, name)
     names = [function.name for function in program.kernels]
     if wanted.kernel is None and len(names) == 1:
         return program, program.kernels[0], constants
@@ -198,6 +206,11 @@ def _arguments(
             except ValueError:
                 raise KinspectError(f"argument {number}: {part!r} is no number", "") from None
             continue
+        if int(match["count"]) * np.dtype(_DTYPES[kind]).itemsize > _MOST_BYTES:
+            raise KinspectError(
+                f"argument {number}, {part!r}, takes more than {_MOST_BYTES >> 30} GiB",
+                "launch on fewer elements",
+            )
         values = _filled(kind, int(match["count"]), match["fill"], number)
         address = ADDRESS + SPACING * len(buffers)
         name = f"argument {number}: {kind}[{match['count']}]"

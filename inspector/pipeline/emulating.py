@@ -168,7 +168,7 @@ class Service:
         machine = load_machine(arch)
         program = parse_text(text, key)
         (kernel,) = program.kernels
-        constants = read_constants(text)
+        constants = read_constants(text, key)
         emulator = Emulator(
             kernel,
             arch,

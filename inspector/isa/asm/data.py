@@ -7,12 +7,16 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from ...limits import MOST_CONSTANTS, LimitError
+
 _LABEL: Final = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
 _DIRECTIVE: Final = re.compile(r"\s*(\.\w+)\s*(.*)")
 _WIDTHS: Final = {
     ".byte": 1, ".short": 2, ".2byte": 2, ".hword": 2, ".long": 4, ".4byte": 4, ".int": 4,
     ".quad": 8, ".8byte": 8,
 }  # fmt: skip
+_WIDEST: Final = 8
+"""Bytes of the values that `.fill` repeats, at most."""
 _STRINGS: Final = {".ascii": b"", ".asciz": b"\0", ".string": b"\0"}
 _ESCAPE: Final = re.compile(rb'\\([0-7]{1,3}|x[0-9A-Fa-f]+|[btnfr"\\])')
 _ESCAPED: Final = {b"b": 8, b"t": 9, b"n": 10, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
@@ -30,10 +34,17 @@ class Constants(Struct, frozen=True):
     symbols: dict[str, int] = field(default_factory=dict)
 
 
-def read_constants(text: str) -> Constants:
+def read_constants(text: str, name: str) -> Constants:
     """Reads what is defined in the data sections of assembly as LLVM prints it.
 
     A symbol whose value stands in an expression (a table of jumps) is left out.
+
+    Args:
+        text: the assembly.
+        name: of its file, for messages.
+
+    Raises:
+        LimitError: it is more than `limits.MOST_CONSTANTS`.
     """
     image = bytearray()
     symbols: dict[str, int] = {}
@@ -50,43 +61,57 @@ def read_constants(text: str) -> Constants:
         directive = _DIRECTIVE.match(code)
         if directive is None:
             continue
-        name, rest = directive[1], directive[2].strip()
-        if name in (".section", ".text", ".data", ".rodata"):
-            section = rest.partition(",")[0].strip() if name == ".section" else name
+        word, rest = directive[1], directive[2].strip()
+        if word in (".section", ".text", ".data", ".rodata"):
+            section = rest.partition(",")[0].strip() if word == ".section" else word
             reading = section.startswith((".rodata", ".data", ".bss"))
-        elif name == ".amdhsa_kernel":
+        elif word == ".amdhsa_kernel":
             reading = False  # a kernel descriptor: no constant of the program's
-        elif name == ".end_amdhsa_kernel":
+        elif word == ".end_amdhsa_kernel":
             reading = True
-        elif reading and not _append(image, name, rest):
+        elif reading and not _append(image, word, rest, name):
             for symbol in names:
                 symbols.pop(symbol, None)
     return Constants(bytes(image), symbols)
 
 
-def _append(image: bytearray, name: str, rest: str) -> bool:
+def _append(image: bytearray, word: str, rest: str, name: str) -> bool:
     """Adds a directive's bytes. Returns False where its values are not plain numbers."""
     try:
-        if name in _WIDTHS:
-            width = _WIDTHS[name]
+        if word in _WIDTHS:
+            width = _WIDTHS[word]
             for item in rest.split(","):
                 number = int(item, 0) & ((1 << 8 * width) - 1)
                 image += number.to_bytes(width, "little")
-        elif name in _STRINGS:
+        elif word in _STRINGS:
             raw = rest[rest.index('"') + 1 : rest.rindex('"')].encode()
-            image += _ESCAPE.sub(_unescaped, raw) + _STRINGS[name]
-        elif name in (".zero", ".skip", ".space", ".fill"):
+            image += _ESCAPE.sub(_unescaped, raw) + _STRINGS[word]
+        elif word in (".zero", ".skip", ".space", ".fill"):
             numbers = [int(item, 0) for item in rest.split(",")]
-            if name == ".fill":
+            if word == ".fill":
                 count, size, value = (*numbers, 1, 0)[:3] if len(numbers) < 3 else numbers[:3]
+                if not 0 <= size <= _WIDEST:
+                    return False
+                _see_that_it_fits(image, count * size, name)
                 image += count * (value & (1 << 8 * size) - 1).to_bytes(size, "little")
             else:
+                _see_that_it_fits(image, numbers[0], name)
                 image += bytes([numbers[1] if len(numbers) > 1 else 0]) * numbers[0]
-        elif name == ".p2align":
-            image += b"\0" * (-len(image) % (1 << int(rest.partition(",")[0], 0)))
+        elif word == ".p2align":
+            padding = -len(image) % (1 << min(int(rest.partition(",")[0], 0), _WIDEST * 8))
+            _see_that_it_fits(image, padding, name)
+            image += b"\0" * padding
     except ValueError:
         return False
     return True
+
+
+def _see_that_it_fits(image: bytearray, more: int, name: str) -> None:
+    if len(image) + more > MOST_CONSTANTS:
+        raise LimitError(
+            f"{name}: its constants take more than {MOST_CONSTANTS >> 20} MiB",
+            "remove the directive (.zero, .fill, .p2align) that asks for them",
+        )
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:
