@@ -164,7 +164,7 @@ class Emulator:
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
         function, called = joined(function, functions)
         addresses |= called
-        with _without_collections():
+        with without_collections():
             self.code: Code = prepare(
                 function, self.target, maxima, fields, mfma_cycles, addresses, bool(called)
             )
@@ -359,8 +359,8 @@ class Emulator:
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
-    """No garbage is collected: thousands of steps are made that all stay."""
+def without_collections() -> Iterator[None]:
+    """No garbage is looked for: thousands of objects are made that all stay, none in cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..emulator.access import NotCoveredError
-from ..emulator.launch import Emulator, Launch
+from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..errors import KinspectError, unforeseen
 from ..model import (
@@ -34,7 +34,9 @@ from .emulation_profile import AccessProfile, KernelProfile, Tally
 from .made_up import buffers_of
 
 WORKGROUPS: Final = 4
-BLOCKS: Final = 8000
+SMALL_GRID: Final = 8
+"""Workgroups of a grid that is executed as a whole: those of some kernels wait for one another."""
+BLOCKS: Final = 4000
 """Basic blocks that one kernel may run: with the same code and inputs the end is the same on every
 machine. A wave that waits for a workgroup which is not executed comes to that end."""
 SECONDS: Final = 20.0
@@ -47,8 +49,12 @@ ONLY_CODE: Final = (
     "not emulated: code does not say how it is launched; kinspect emulate FILE --grid N --args"
     " 'f32[4096], i32 4096' executes it"
 )
-_ADDRESSES: Final = frozenset({"outside"})
-"""Faults that made-up indices and addresses may be the cause of."""
+_BY_INDEX: Final = frozenset(
+    {"outside", "outside_lds", "outside_scratch", "misaligned", "global_race"}
+)
+"""Faults that made-up indices may be the cause of."""
+_MAY_BE_ADDRESSES: Final = frozenset({"int64", "uint64"})
+"""Elements that may be addresses of memory that the launch does not name."""
 
 
 class Sample(Struct, frozen=True):
@@ -89,7 +95,9 @@ def executed(
     if 0 in variant.grid:
         return _noted(report, "not emulated: its grid is empty")
     try:
-        run = _run(function, variant, variant.passed, machine, metadata, sample)
+        # Beside a run's reports the collector would have much to look through.
+        with without_collections():
+            run = _run(function, variant, variant.passed, machine, metadata, sample)
     except NotCoveredError as error:
         return _noted(report, f"not emulated: the emulator does not carry out this yet: {error}")
     except EmulationLimitError as error:
@@ -112,6 +120,8 @@ class _Run(Struct, frozen=True):
     made_up: tuple[str, ...]
     runs: Mapping[int, int]
     """Index of an instruction -> how many waves executed it."""
+    doubted: frozenset[str]
+    """Kinds of faults that what was made up may be the cause of."""
 
 
 def _run(
@@ -133,6 +143,7 @@ def _run(
     x, y, z = (*(variant.grid or ()), 1, 1, 1)[:3]
     total = x * y * z
     threads = int(metadata["num_warps"]) * emulator.target.lanes
+    most = max(sample.workgroups, SMALL_GRID)
     lds = int(metadata.get("shared") or 0)
     buffers, made_up = buffers_of(passed.memories)
     scratch = int(metadata.get("global_scratch_size") or 0) * total
@@ -148,7 +159,7 @@ def _run(
             SCRATCH_ADDRESS if scratch else 0,
             implicit_arguments((x, y, z), (threads, 1, 1), lds),
         ),
-        workgroups=None if total <= sample.workgroups else spread(total, sample.workgroups),
+        workgroups=None if total <= most else spread(total, sample.workgroups),
         seconds=sample.seconds,
         blocks=sample.blocks,
     )
@@ -161,16 +172,20 @@ def _run(
         if block.runs
         for index in range(block.first, block.stop)
     }
-    return _Run(tally.profile(), made_up, runs)
+    doubted: frozenset[str] = frozenset()
+    if any("float" not in dtype for dtype in made_up):
+        doubted = _BY_INDEX
+    elif any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
+        doubted = frozenset({"outside"})
+    return _Run(tally.profile(), made_up, runs, doubted)
 
 
 def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:
     profile = run.profile
-    integers = [dtype for dtype in run.made_up if "float" not in dtype]
     faults = tuple(
         EmulatedFault(finding.kind, finding.detail, finding.line)
         for finding in profile.findings
-        if finding.kind not in _ADDRESSES or not integers
+        if finding.kind not in run.doubted
     )
     emulated = Emulated(
         profile.workgroups,
