@@ -1,8 +1,8 @@
 """What `--emulate` adds to an analysis: `python -m benchmarks.emulated_analysis [--arch gfx942]`.
 
-A script launches up to three cases of each bundled kernel; it is captured and compiled once, so that
-only reading is timed. Seconds are CPU time of this process, with and without, in turns: the least of
-some runs each. Aim: 50 ms a kernel.
+A script launches up to three cases of each bundled kernel. Its kernels are compiled before anything
+is timed; seconds are CPU time of this process, with and without, in turns: the least of some runs
+each. Aim: 50 ms a kernel.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.model import PassedMemory
+from kinspect.inspector.model import KernelReport, PassedMemory
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.made_up import TILE, buffers_of
+from kinspect.inspector.profile.figures.beside import compared
+from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Match, Spread
 from kinspect.inspector.report.json_read import read
 from kinspect.inspector.report.json_write import kernel_dict
 
@@ -67,7 +69,7 @@ ragged_kernel[(4,)](x, lengths, out, 2.5, BLOCK=128)
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any]]:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> tuple[KernelReport, ...]:
     pytest.importorskip("torch")
     pytest.importorskip("triton")
     script = tmp_path_factory.mktemp("emulated") / "script.py"
@@ -82,7 +84,12 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, Any]]
     )
     assert not report.errors
     assert all(kernel.variant is None or kernel.variant.passed is None for kernel in report.kernels)
-    return [json.loads(json.dumps(kernel_dict(kernel))) for kernel in report.kernels]
+    return report.kernels
+
+
+@pytest.fixture(scope="module")
+def kernels(reports: tuple[KernelReport, ...]) -> list[Mapping[str, Any]]:
+    return [json.loads(json.dumps(kernel_dict(kernel))) for kernel in reports]
 
 
 def value(kernel: Mapping[str, Any], name: str) -> Any:
@@ -168,3 +175,36 @@ def test_known_contents_are_taken_and_unknown_integers_are_0() -> None:
     assert known.data[:8].view(np.int32).tolist() == [4, 5]
     assert made_up == ("int64",)
     assert unknown.data[[0, 1 << 33, (1 << 34) - 1]].tolist() == [0, 0, 0]
+
+
+def test_a_recording_is_laid_beside_the_emulated_counters(
+    reports: tuple[KernelReport, ...],
+) -> None:
+    """A recording of three times the grid, in which one counter counts in one of 8 XCCs alone."""
+    report = next(report for report in reports if report.name == "gemm_kernel")
+
+    def of_launch(name: str) -> float:
+        return float(report.metrics[f"emulated.counter.{name}"].value)  # type: ignore[arg-type]
+
+    recorded = {
+        "SQ_INSTS_VALU": 3 * of_launch("SQ_INSTS_VALU"),
+        "SQ_INSTS_LDS": 3 * of_launch("SQ_INSTS_LDS") / 8,
+        "SQ_LDS_BANK_CONFLICT": 3 * of_launch("SQ_LDS_BANK_CONFLICT") + 5000,
+        "SQ_INSTS_SALU": 0.0,
+        "GRBM_GUI_ACTIVE": 1234.0,
+    }
+    shape = KernelShape("gemm_kernel", workgroup=(256, 1, 1), grid=(3 * 256, 1, 1))
+    agent = Agent("1", arch="gfx942", xccs=8)
+    counters = {n: Spread(1, v, v, v, v, v) for n, v in recorded.items()}
+    kernel = KernelProfile(
+        "gemm_kernel", "gemm_kernel", shape, agent, 1, 1, 0, "main", 1, None, counters, {}, (),
+        Match("likely", (report.id,), ()),
+    )  # fmt: skip
+    both = {pair.counter: pair for pair in compared(kernel, report)}
+    assert set(both) == set(recorded) - {"GRBM_GUI_ACTIVE"}
+    assert (both["SQ_INSTS_VALU"].ratio, both["SQ_INSTS_VALU"].why) == (1.0, "")
+    assert both["SQ_INSTS_LDS"].ratio == 1 / 8
+    assert both["SQ_INSTS_LDS"].why == "as much as one XCC of 8 counts"
+    assert "other waves" in both["SQ_LDS_BANK_CONFLICT"].why
+    assert both["SQ_INSTS_SALU"].ratio == 0.0
+    assert list(compared(kernel, None)) == []
