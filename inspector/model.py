@@ -106,10 +106,13 @@ class EmulatedValue(Struct, frozen=True):
 
 
 class Parameter(Struct, frozen=True):
-    """An argument: Triton's type (`*fp16`, `i32`) and a number, which is a pointer's address."""
+    """An argument: Triton's type (`*fp16`, `i32`) and a number, which is a pointer's address.
+
+    What is not finite is a text: `inf`.
+    """
 
     kind: str
-    value: int | float
+    value: int | float | str
 
 
 class PassedMemory(Struct, frozen=True):

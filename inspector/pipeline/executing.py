@@ -13,9 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..emulator.access import NotCoveredError
+from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..errors import KinspectError, unforeseen
+from ..isa.asm.data import read_constants
 from ..model import (
     Emulated,
     EmulatedFault,
@@ -27,9 +29,14 @@ from ..model import (
     Metric,
     Passed,
     PassedMemory,
-    Variant,
 )
-from .emulating import SCRATCH_ADDRESS, implicit_arguments, pack_arguments, spread
+from .emulating import (
+    SCRATCH_ADDRESS,
+    implicit_arguments,
+    pack_arguments,
+    spread,
+    takes_implicit,
+)
 from .emulation_profile import AccessProfile, KernelProfile, Tally
 from .made_up import buffers_of
 
@@ -97,7 +104,7 @@ def executed(
     try:
         # Beside a run's reports the collector would have much to look through.
         with without_collections():
-            run = _run(function, variant, variant.passed, machine, metadata, sample)
+            run = _run(function, report, variant.passed, machine, metadata, sample)
     except NotCoveredError as error:
         return _noted(report, f"not emulated: the emulator does not carry out this yet: {error}")
     except EmulationLimitError as error:
@@ -126,7 +133,7 @@ class _Run(Struct, frozen=True):
 
 def _run(
     function: Function,
-    variant: Variant,
+    report: KernelReport,
     passed: Passed,
     machine: Machine,
     metadata: Mapping[str, Any],
@@ -139,8 +146,10 @@ def _run(
         machine.waitcnt_fields,
         machine.cache_line_bytes,
         machine.mfma_cycles,
+        _constants(report),
     )
-    x, y, z = (*(variant.grid or ()), 1, 1, 1)[:3]
+    grid = report.variant.grid if report.variant is not None else None
+    x, y, z = (*(grid or ()), 1, 1, 1)[:3]
     total = x * y * z
     threads = int(metadata["num_warps"]) * emulator.target.lanes
     most = max(sample.workgroups, SMALL_GRID)
@@ -150,14 +159,19 @@ def _run(
     if scratch:
         (zeros,), _ = buffers_of([PassedMemory(SCRATCH_ADDRESS, scratch, "uint8")])
         buffers.append(zeros)
+    arguments = [(parameter.kind, parameter.value) for parameter in passed.parameters]
+    calls = HostCalls() if takes_implicit(function, arguments) else None
+    if calls is not None:  # what it prints goes nowhere
+        buffers.append(calls.buffer)
+    hostcalls = HOSTCALL_ADDRESS if calls is not None else 0
     launch = Launch(
         (x, y, z),
         (threads, 1, 1),
         lds,
         pack_arguments(
-            [(parameter.kind, parameter.value) for parameter in passed.parameters],
+            arguments,
             SCRATCH_ADDRESS if scratch else 0,
-            implicit_arguments((x, y, z), (threads, 1, 1), lds),
+            implicit_arguments((x, y, z), (threads, 1, 1), lds, hostcalls),
         ),
         workgroups=None if total <= most else spread(total, sample.workgroups),
         seconds=sample.seconds,
@@ -178,6 +192,15 @@ def _run(
     elif any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
         doubted = frozenset({"outside"})
     return _Run(tally.profile(), made_up, runs, doubted)
+
+
+def _constants(report: KernelReport) -> tuple[bytes, Mapping[str, int]]:
+    """The program's constants: bytes, and symbols -> offset."""
+    artifact = report.artifacts.get("amdgcn")
+    if artifact is None:
+        return b"", {}
+    constants = read_constants(artifact.path.read_text("utf-8", "replace"))
+    return constants.data, constants.symbols
 
 
 def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -55,10 +56,13 @@ def passed(types: Sequence[Any], values: Sequence[Any]) -> dict[str, Any] | None
     return {"parameters": listed, "memories": list(memories.values())}
 
 
-def _number(value: Any) -> int | float:
+def _number(value: Any) -> int | float | str:
+    """A number as JSON has it: what is not finite as a text."""
     if value is None:
         return 0
-    return float(value) if isinstance(value, float) else int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return int(value)
 
 
 def _contents(tensor: Any, size: int) -> str | None:
