@@ -133,7 +133,14 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             # The emulator's rooms take a tenth of a second to import.
             from .executing import executed
 
-            report = executed(function, report, machine, context.metadata or {}, context.sample)
+            report = executed(
+                function,
+                program.functions,
+                report,
+                machine,
+                context.metadata or {},
+                context.sample,
+            )
         reports.append(replace(report, findings=evaluate(pack, report, source_text)))
     return reports
 

@@ -6,7 +6,7 @@ What comes of it goes to the kernel's report: metrics of origin `emulated`, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -80,6 +80,7 @@ class Sample(Struct, frozen=True):
 
 def executed(
     function: Function,
+    functions: Sequence[Function],
     report: KernelReport,
     machine: Machine | None,
     metadata: Mapping[str, Any],
@@ -89,6 +90,7 @@ def executed(
 
     Args:
         function: the kernel's code.
+        functions: of the program, for the kernel to call.
         report: on it; its variant says what was launched.
         machine: the target.
         metadata: Triton's, of the compile.
@@ -104,7 +106,7 @@ def executed(
     try:
         # Beside a run's reports the collector would have much to look through.
         with without_collections():
-            run = _run(function, report, variant.passed, machine, metadata, sample)
+            run = _run(function, functions, report, variant.passed, machine, metadata, sample)
     except NotCoveredError as error:
         return _noted(report, f"not emulated: the emulator does not carry out this yet: {error}")
     except EmulationLimitError as error:
@@ -125,6 +127,8 @@ def _noted(report: KernelReport, note: str) -> KernelReport:
 class _Run(Struct, frozen=True):
     profile: KernelProfile
     made_up: tuple[str, ...]
+    code: Function
+    """The kernel, and behind it the functions that it calls."""
     runs: Mapping[int, int]
     """Index of an instruction -> how many waves executed it."""
     doubted: frozenset[str]
@@ -133,6 +137,7 @@ class _Run(Struct, frozen=True):
 
 def _run(
     function: Function,
+    functions: Sequence[Function],
     report: KernelReport,
     passed: Passed,
     machine: Machine,
@@ -147,6 +152,7 @@ def _run(
         machine.cache_line_bytes,
         machine.mfma_cycles,
         _constants(report),
+        functions,
     )
     grid = report.variant.grid if report.variant is not None else None
     x, y, z = (*(grid or ()), 1, 1, 1)[:3]
@@ -191,7 +197,7 @@ def _run(
         doubted = _BY_INDEX
     elif any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
         doubted = frozenset({"outside"})
-    return _Run(tally.profile(), made_up, runs, doubted)
+    return _Run(tally.profile(), made_up, emulator.code.function, runs, doubted)
 
 
 def _constants(report: KernelReport) -> tuple[bytes, Mapping[str, int]]:
@@ -215,7 +221,7 @@ def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:
         profile.grid_workgroups,
         profile.waves,
         run.made_up,
-        tuple(_lines(function, run)),
+        tuple(_lines(run)),
         faults,
     )
     metrics = {metric.name: metric for metric in _metrics(profile, len(faults))}
@@ -227,10 +233,10 @@ def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:
     )
 
 
-def _lines(function: Function, run: _Run) -> Iterator[EmulatedLine]:
+def _lines(run: _Run) -> Iterator[EmulatedLine]:
     accesses = {access.line: access for access in run.profile.accesses}
     for index, runs in run.runs.items():
-        instruction = function.instructions[index]
+        instruction = run.code.instructions[index]
         access = accesses.get(instruction.line)
         if access is None or not access.waves:
             yield EmulatedLine(instruction.line, runs)
