@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-Origin = Literal["compiler", "derived", "estimated", "measured"]
+Origin = Literal["compiler", "derived", "estimated", "measured", "emulated"]
 """Where a figure comes from: read off the compiler's output, computed from what was read, resting
-on a model, or measured on a device."""
+on a model, measured on a device, or counted while the code was executed by the emulator."""
 
 Scalar = int | float | str | bool | None
 MetricValue = Scalar | Mapping[str, Scalar]
@@ -105,6 +105,39 @@ class EmulatedValue(Struct, frozen=True):
     source: SourceLoc
 
 
+class Parameter(Struct, frozen=True):
+    """An argument: Triton's type (`*fp16`, `i32`) and a number, which is a pointer's address.
+
+    What is not finite is a text: `inf`.
+    """
+
+    kind: str
+    value: int | float | str
+
+
+class PassedMemory(Struct, frozen=True):
+    """Memory that a launch's pointers point into.
+
+    Args:
+        address: of its first byte.
+        size: bytes.
+        dtype: torch's name of the elements of the tensor that was passed: `float16`, `int32`.
+        contents: what it holds; None where that is not known, or was not recorded.
+    """
+
+    address: int
+    size: int
+    dtype: str
+    contents: bytes | None = None
+
+
+class Passed(Struct, frozen=True):
+    """What the first launch of a specialisation passed to its kernel."""
+
+    parameters: tuple[Parameter, ...]
+    memories: tuple[PassedMemory, ...]
+
+
 class Variant(Struct, frozen=True):
     """One specialisation of one kernel for one target: TTIR + options + target.
 
@@ -124,6 +157,7 @@ class Variant(Struct, frozen=True):
     launch was seen. `values` are the whole numbers that the first launch passed, by argument.
 
     `generator` is the compiler that wrote the kernel: `inductor`; None where a person did.
+    `passed` is what the first launch passed; None where none was seen or it was not asked for.
     """
 
     kernel: str
@@ -148,6 +182,7 @@ class Variant(Struct, frozen=True):
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
     generator: str | None = None
+    passed: Passed | None = None
     stage: str = "ttir"  # of the text in `ttir`: "ttgir" where only that was saved
 
 
@@ -632,6 +667,56 @@ class MeasuredLine(Struct, frozen=True):
     reasons: Mapping[str, int] = field(default_factory=dict)
 
 
+class EmulatedLine(Struct, frozen=True, omit_defaults=True):
+    """What the emulator counted of one instruction, on its line of the assembly (1-based).
+
+    Args:
+        line: of the assembly.
+        executed: how many waves executed it.
+        active_lanes: mean share of the lanes that took part in an access of memory; None for
+            other instructions.
+        cache_lines: that an execution touched, in the mean; None for other than global memory.
+        least_cache_lines: that would hold as many bytes.
+        conflict_cycles: that LDS bank conflicts add to an execution, in the mean; None for other
+            than LDS.
+    """
+
+    line: int
+    executed: int
+    active_lanes: float | None = None
+    cache_lines: float | None = None
+    least_cache_lines: float | None = None
+    conflict_cycles: float | None = None
+
+
+class EmulatedFault(Struct, frozen=True):
+    """What the code did in the emulator and must not do: see `emulator.machine.Trouble`."""
+
+    kind: str
+    detail: str
+    line: int
+
+
+class Emulated(Struct, frozen=True):
+    """A few workgroups of a kernel's captured launch, executed by the emulator.
+
+    Args:
+        workgroups: executed ones.
+        grid_workgroups: those of the launch.
+        waves: executed ones.
+        made_up: types of the tensors whose contents were made up, in the order of the arguments.
+        lines: of the assembly, those that were executed.
+        faults: what went wrong.
+    """
+
+    workgroups: int
+    grid_workgroups: int
+    waves: int
+    made_up: tuple[str, ...]
+    lines: tuple[EmulatedLine, ...]
+    faults: tuple[EmulatedFault, ...] = ()
+
+
 class LoopReport(Struct, frozen=True):
     """A loop with its per-iteration metrics."""
 
@@ -850,6 +935,7 @@ class KernelReport(Struct, frozen=True):
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before
+    emulated: Emulated | None = None  # None where it was not executed
 
     @property
     def all_read(self) -> bool:

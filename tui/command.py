@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..inspector.capture.resolving import resolve
+from ..inspector.cli.options import emulate_option
 from ..inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from ..inspector.errors import KinspectError
 from .page_table import PAGES
@@ -33,6 +34,7 @@ _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
     show_default=True,
     help="Of the server that --web starts, on 127.0.0.1.",
 )
+@emulate_option
 @target_options
 def tui(
     target: TargetOptions,
@@ -41,6 +43,7 @@ def tui(
     no_passes: bool,
     web: bool,
     port: int,
+    emulate: bool,
 ) -> int:
     """Browse kernels in the terminal: from the table to the line that hurts.
 
@@ -55,7 +58,7 @@ def tui(
         return serve(port)
 
     def request() -> Request:
-        return target.request(passes=not no_passes)
+        return target.request(passes=not no_passes, emulate=emulate)
 
     from . import terminal
     from . import web as browser

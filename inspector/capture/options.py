@@ -52,6 +52,7 @@ class CaptureOptions(Struct, frozen=True):
         trust_trace: what a trace or a file of Inductor's names may be imported and run where a
             kernel cannot be made of its source alone.
         strict: a kernel that rests on an assumption is an error.
+        arguments: what each kernel's first launch passes is captured as well.
         explore: further runs of a script, with other answers to what nobody knows.
         emulate_budget: seconds that each run may take to compute what kernels wrote, where the
             script reads it; 0 for not at all.
@@ -75,3 +76,4 @@ class CaptureOptions(Struct, frozen=True):
     strict: bool = False
     explore: int = 0
     emulate_budget: float = EMULATE_SECONDS
+    arguments: bool = False

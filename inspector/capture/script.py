@@ -9,8 +9,10 @@ answers into `Variant`s and `ErrorRecord`s while they come.
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +22,16 @@ from msgspec.structs import replace
 
 from ..documents import python_tree
 from ..errors import KinspectError
-from ..model import Assumption, EmulatedValue, ErrorRecord, SourceLoc, Variant
+from ..model import (
+    Assumption,
+    EmulatedValue,
+    ErrorRecord,
+    Parameter,
+    Passed,
+    PassedMemory,
+    SourceLoc,
+    Variant,
+)
 from . import stated
 from .axes import BACKEND_ONLY
 from .labels import labelled
@@ -297,6 +308,7 @@ def _request(plan: Plan) -> dict[str, Any]:
         "backend_options": sorted(BACKEND_ONLY),
         "first": options.first,
         "explore": options.explore,
+        "arguments": options.arguments,
         "cwd": str(options.cwd.absolute()) if options.cwd is not None else None,
         "time_limit": options.time_limit,
         "trust": options.trust_trace,
@@ -349,7 +361,28 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         unspecialised=fields.get("unspecialised"),
         values=fields.get("values"),
         generator=fields.get("generator"),
+        passed=_passed(fields.get("passed")),
     )
+
+
+def _passed(fields: Mapping[str, Any] | None) -> Passed | None:
+    if fields is None:
+        return None
+    return Passed(
+        tuple(Parameter(kind, value) for kind, value in fields["parameters"]),
+        tuple(
+            PassedMemory(m["address"], m["size"], m["dtype"], _inflated(m["contents"], m["size"]))
+            for m in fields["memories"]
+        ),
+    )
+
+
+def _inflated(contents: str | None, size: int) -> bytes | None:
+    """What a guest deflated, never more than it says."""
+    if contents is None:
+        return None
+    raw = zlib.decompressobj().decompress(base64.b64decode(contents), size)
+    return raw if len(raw) == size else None
 
 
 def _assumption(fields: Mapping[str, Any]) -> Assumption:

@@ -12,7 +12,7 @@ from ..errors import KinspectError
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
 from .keeping import history_options, keeper_for
-from .options import format_option, output_option, result_stream
+from .options import emulate_option, format_option, output_option, result_stream
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 from .telling import Progress, tell
@@ -40,6 +40,7 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     metavar="PATH|LABEL",
     help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them.",
 )
+@emulate_option
 @target_options
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -52,6 +53,7 @@ def analyze(
     save: Path | None,
     no_passes: bool,
     tritons: tuple[str, ...],
+    emulate: bool,
     history: bool,
     label: str | None,
     color: bool | None,
@@ -77,7 +79,7 @@ def analyze(
             raise KinspectError(
                 f"{conflicting} and two --triton exclude each other", f"drop {conflicting}"
             )
-    request = target.request(passes=not no_passes)
+    request = target.request(passes=not no_passes, emulate=emulate)
     if len(tritons) > 1:
         return compare.compare_tritons(request, tritons, form, output)
     keeper = keeper_for("analyze", history, label)

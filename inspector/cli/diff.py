@@ -19,7 +19,7 @@ from ..errors import KinspectError
 from ..model import KernelReport, Report
 from ..pipeline.events import Captured, Compiled, Event
 from ..pipeline.jobs import Request, read_text
-from .options import format_option, output_option, result_stream
+from .options import emulate_option, format_option, output_option, result_stream
 from .progress import counting
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -67,6 +67,7 @@ FAIL_ON = ("never", "regression", "difference")
 @click.option("--isa", is_flag=True, help="Show the code of every kernel that changed, in full.")
 @click.option("--details", is_flag=True, help="Show every kernel that changed, not the worst only.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
+@emulate_option
 @target_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
@@ -81,6 +82,7 @@ def command(
     isa: bool,
     details: bool,
     no_passes: bool,
+    emulate: bool,
     color: bool | None,
 ) -> int:
     """Say what changed, kernel by kernel, and whether it matters.
@@ -99,7 +101,7 @@ def command(
         target = replace(target, python=python_of(target.python, tritons))
     elif len(tritons) > 1 and target.python is not None:
         raise KinspectError("--python and two --triton exclude each other", "drop --python")
-    request = target.request(passes=not no_passes)
+    request = target.request(passes=not no_passes, emulate=emulate)
     options = Options(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)

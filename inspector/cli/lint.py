@@ -28,7 +28,7 @@ from ..pipeline.linting import Happened
 from ..pipeline.linting import lint as run
 from ..pipeline.reading import READ, Made
 from .keeping import history_options, keeper_for
-from .options import format_option, output_option, result_stream, split_list
+from .options import emulate_option, format_option, output_option, result_stream, split_list
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 from .telling import Progress, tell
@@ -79,6 +79,7 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
     metavar="FILE",
     help="Read [tool.kinspect] here.  [the nearest pyproject.toml that has it]",
 )
+@emulate_option
 @target_options
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -94,6 +95,7 @@ def lint(
     baseline: Path | None,
     update_baseline: bool,
     config: Path | None,
+    emulate: bool,
     history: bool,
     label: str | None,
     color: bool | None,
@@ -117,7 +119,7 @@ def lint(
     asked_rules = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
     plan = prepare(asked_rules, loaded)
     # Each report is judged by the plan, once.
-    request = target.request(rules=Pack("", "", (), ""))
+    request = target.request(rules=Pack("", "", (), ""), emulate=emulate)
     keeper = keeper_for("lint", history, label)
     end_as_interrupted()
     judge = Judge(plan)

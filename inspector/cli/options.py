@@ -77,6 +77,14 @@ def launch_options(function: F) -> F:
     return lds(waves(function))
 
 
+def emulate_option(function: F) -> F:
+    return click.option(
+        "--emulate",
+        is_flag=True,
+        help="Execute a few workgroups of each launch on the CPU and report what they did.",
+    )(function)
+
+
 @contextmanager
 def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
     """stdout, or a file that appears only when it is complete; neither lets a terminal be steered.

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+from msgspec.structs import replace
 
+from ..capture.options import CaptureOptions
 from ..errors import KinspectError
 from ..version import VERSION
-from .options import COMPILE_LIMIT, format_option
+from .options import COMPILE_LIMIT, emulate_option, format_option
 
 if TYPE_CHECKING:
     from ..model import KernelReport
@@ -29,6 +31,7 @@ def report_options(function: F) -> F:
     """What of a recording is shown: `kernel`, `skip_warmup`, `top`, `joined`, `form`, `details`."""
     for option in (
         click.option("--details", is_flag=True, help="Every kernel in full."),
+        emulate_option,
         format_option("text", "json"),
         click.option(
             "--with",
@@ -86,6 +89,11 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         passes=False,
         time_limit=options.get("time_limit") or COMPILE_LIMIT,
     )
+    if options.get("emulate"):
+        from ..pipeline.executing import Sample
+
+        capture = CaptureOptions(arguments=True)
+        request = replace(request, capture=capture, sample=Sample())
     skip = options["skip_warmup"]
     settings = profiling.Options(
         kernel=expression(options.get("kernel")),

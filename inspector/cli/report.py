@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from ..errors import KinspectError
-from .options import result_stream
+from .options import emulate_option, result_stream
 from .target_options import ScriptCommand, TargetOptions, target_options
 from .telling import Progress, tell
 
@@ -30,11 +30,13 @@ from .telling import Progress, tell
     multiple=True,
     help="A profiler's run: what to analyse and lay beside it.",
 )
+@emulate_option
 @target_options
 def command(
     target: TargetOptions,
     output: Path,
     joined: tuple[str, ...],
+    emulate: bool,
 ) -> int:
     """Write a report, or a profiler's run with the kernels that it launched, as one HTML page.
 
@@ -42,7 +44,7 @@ def command(
     TARGET is what `kinspect analyze` takes, saved reports included. The page needs no network and
     no other file: plots are inline SVG.
     """
-    request, targets = target.request(), target.targets
+    request, targets = target.request(emulate=emulate), target.targets
     # Loaded only here: templates are of no use to other commands.
     from ..explain import view
     from ..formats.html import page

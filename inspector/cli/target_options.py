@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..capture.options import (
     EMULATE_SECONDS,
@@ -56,16 +57,24 @@ class TargetOptions(Struct, frozen=True):
     cu_mode: bool | None
     capture: CaptureOptions
 
-    def request(self, *, passes: bool = False, rules: Pack | None = None) -> Request:
+    def request(
+        self, *, passes: bool = False, rules: Pack | None = None, emulate: bool = False
+    ) -> Request:
         """The run that they describe.
 
         Args:
             passes: whether the MLIR dump is recorded.
             rules: what each report is asked; None for the default pack.
+            emulate: whether a few workgroups of each launch are executed.
         """
         from ..pipeline.analysis import Overrides
         from ..pipeline.jobs import Request
 
+        sample = None
+        if emulate:  # what that takes is imported by nobody else
+            from ..pipeline.executing import Sample
+
+            sample = Sample()
         return Request(
             targets=self.targets,
             archs=self.archs,
@@ -75,8 +84,9 @@ class TargetOptions(Struct, frozen=True):
             passes=passes,
             time_limit=self.time_limit,
             overrides=Overrides(self.lds, self.waves, None, self.cu_mode),
-            capture=self.capture,
+            capture=replace(self.capture, arguments=emulate),
             rules=rules,
+            sample=sample,
         )
 
 

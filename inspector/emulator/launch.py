@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from msgspec import Struct
@@ -162,9 +164,10 @@ class Emulator:
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
         function, called = joined(function, functions)
         addresses |= called
-        self.code: Code = prepare(
-            function, self.target, maxima, fields, mfma_cycles, addresses, bool(called)
-        )
+        with without_collections():
+            self.code: Code = prepare(
+                function, self.target, maxima, fields, mfma_cycles, addresses, bool(called)
+            )
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)
@@ -353,6 +356,18 @@ class Emulator:
                     waves.scalar[place] = number
                     place += 1
         return waves
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """No garbage is looked for: thousands of objects are made that all stay, none in cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _dispatch_packet(launch: Launch) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from typing import Final, Literal
@@ -37,6 +38,8 @@ _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)")
 _FLOAT: Final = re.compile(r"-?\d*\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+")
 _MODIFIER: Final = re.compile(r"[a-z]\w*(?::.+)?")
 _FULL_NUMBER: Final = re.compile(r"v(?:\d+|\[\d+:\d+\]) /\*(v(?:\d+|\[\d+:\d+\]))\*/")
+_LIST: Final = re.compile(r"\[[^\]]*[, ]")
+"""A bracket that holds more than a range of registers."""
 _SIGN_EXTENDED: Final = re.compile(r"sext\((.*)\)")
 _LONG_LITERAL: Final = re.compile(r"lit(?:64)?\((.*)\)")
 _SPECIAL_SOURCES: Final = frozenset(
@@ -109,6 +112,11 @@ class Decoded(Struct, frozen=True):
 
 def _split(text: str, separator: str) -> list[str]:
     """Parts between separators that stand outside of brackets and bars."""
+    if separator not in text:
+        return [text.strip()] if text.strip() else []
+    if "(" not in text and _LIST.search(text) is None:
+        # Brackets of registers alone, which hold no separators.
+        return [part.strip() for part in text.split(separator) if part.strip()]
     parts: list[str] = []
     depth = 0
     start = 0
@@ -124,6 +132,7 @@ def _split(text: str, separator: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def parse_operand(text: str, accum_offset: int) -> Operand:
     """One operand; what is neither register nor number has `kind` none and its `name`.
 
@@ -164,6 +173,7 @@ def parse_operand(text: str, accum_offset: int) -> Operand:
     return Operand("none", text, name=body)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _is_modifier(token: str) -> bool:
     return (
         _MODIFIER.fullmatch(token) is not None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from ..explain import view
+from ..explain.emulated_view import emulated_lines
 from ..model import KernelReport, Report, int_of, value_of
 from ..streams import no_commands
 from .markdown import cell, code, inline
@@ -95,6 +96,14 @@ def _kernel(kernel: KernelReport) -> list[str]:
             ("accesses", "bits", "source", "note"),
             ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
         )
+    title, *figures = emulated_lines(kernel) or [""]
+    if title:
+        lines += [
+            f"**{inline(title)}**",
+            "",
+            *(f"- {inline(text.strip())}" for text in figures),
+            "",
+        ]
     lines += [
         f"{view.findings_summary(kernel)}.",
         "",

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from msgspec import to_builtins
 
 from ..explain import profile_view as words
+from ..profile.figures.beside import compared
 from ..recording import KernelProfile, Profile, Spread
 from ..report import json_write as json_v1
 from ..version import VERSION
@@ -68,13 +69,14 @@ def to_dict(profile: Profile) -> dict[str, Any]:
         },
         "notes": [*run.notes, *profile.notes],
         "errors": [json_v1.error_fields(e) for e in (*run.errors, *profile.errors)],
-        "kernels": [_kernel(kernel) for kernel in profile.kernels],
+        "kernels": [_kernel(kernel, profile) for kernel in profile.kernels],
         "static_target": profile.static_target,
         "reports": [json_v1.kernel_dict(report) for report in profile.reports],
     }
 
 
-def _kernel(kernel: KernelProfile) -> dict[str, Any]:
+def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
+    emulated = [to_builtins(both) for both in compared(kernel, words.report_of(kernel, profile))]
     return {
         "id": kernel.id,
         "name": kernel.name,
@@ -87,6 +89,8 @@ def _kernel(kernel: KernelProfile) -> dict[str, Any]:
         "grids": kernel.grids,
         "duration": _duration(kernel),
         "counters": {name: _spread(spread) for name, spread in kernel.counters.items()},
+        # Only where the analysed kernel was emulated.
+        **({"emulated_counters": emulated} if emulated else {}),
         "metrics": json_v1.metrics_dict(kernel.metrics),
         "lines": json_v1.plain(kernel.lines),
         "match": {

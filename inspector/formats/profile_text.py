@@ -7,6 +7,8 @@ from typing import TextIO
 from ..explain import profile_view as words
 from ..explain import view
 from ..explain.table import Column, rows_of
+from ..model import KernelReport
+from ..profile.figures import beside
 from ..profile.placing.stalls import Stall, stalls
 from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
@@ -145,10 +147,27 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if left:
         hidden = view.plural(left, "more counter")
         paper.print(Line(f"  {hidden}: --details lists all", "dim"))
+    _emulated(paper, kernel, report)
     if report is not None:
         stall_table(paper, stalls(report))
     for note in kernel.notes:
         _wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
+
+
+def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
+    rows = list(beside.rows(kernel, report))
+    if not rows:
+        return
+    paper.print(Line())
+    columns = [
+        Column("counter, per dispatch", lambda c: c[0]),
+        Column("recorded", lambda c: c[1], right=True),
+        Column("emulated", lambda c: c[2], right=True),
+        Column("ratio", lambda c: c[3], right=True),
+        Column("", lambda c: c[4]),
+    ]
+    for index, text in enumerate(rows_of(columns, rows)):
+        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
 def stall_table(paper: Paper, stall_lines: list[Stall], most: int = MOST_STALLS) -> None:

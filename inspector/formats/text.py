@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from ..explain import view
+from ..explain.emulated_view import emulated_lines
 from ..explain.table import Column, rows_of
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
 from .paper import Line, Paper, paper_for, wrapped
@@ -114,6 +115,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     _memory(paper, kernel)
     _spills(paper, kernel)
     _measured(paper, kernel)
+    _emulated(paper, kernel)
     _findings(paper, kernel)
 
 
@@ -276,6 +278,15 @@ def _measured(paper: Paper, kernel: KernelReport) -> None:
         from .profile_text import stall_table
 
         stall_table(paper, stalls(kernel))
+
+
+def _emulated(paper: Paper, kernel: KernelReport) -> None:
+    """What the emulator counted; only reports of `--emulate` have it."""
+    lines = emulated_lines(kernel)
+    if lines:
+        paper.print(Line())
+    for index, text in enumerate(lines):
+        _wrapped(paper, Line(f"  {text}", style="bold" if index == 0 else ""), "      ")
 
 
 def _findings(paper: Paper, kernel: KernelReport) -> None:

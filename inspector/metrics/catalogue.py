@@ -10,6 +10,7 @@ from ..model import Instruction, Metric, MetricSpec
 from . import (
     barriers,
     dots,
+    emulated,
     inline_asm,
     launch,
     lds_buffers,
@@ -71,6 +72,7 @@ METRICS: tuple[Family, ...] = (
     Family(spill_remedies.SPECS),
     Family(lds_buffers.SPECS),
     Family(measured.SPECS),
+    Family(emulated.SPECS),
 )
 
 

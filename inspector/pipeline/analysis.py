@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,6 +42,9 @@ from ..model import (
     Variant,
 )
 
+if TYPE_CHECKING:
+    from .executing import Sample
+
 ANALYSIS_VERSION = 21
 """Raised whenever a figure of an unchanged input would change."""
 
@@ -68,6 +71,7 @@ class Context(Struct, frozen=True):
         variant: the captured specialisation it was compiled from.
         code_object: the code object of the same compile, to hold an assembly's figures against.
         rules: the rules to ask; None: the default pack's.
+        sample: how much of each launch the emulator executes; None: nothing.
     """
 
     path: str
@@ -82,6 +86,7 @@ class Context(Struct, frozen=True):
     overrides: Overrides = Overrides()
     notes: tuple[str, ...] = ()
     rules: Pack | None = None
+    sample: Sample | None = None
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
@@ -124,6 +129,18 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             artifacts=context.artifacts,
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
         )
+        if context.sample is not None:
+            # The emulator's rooms take a tenth of a second to import.
+            from .executing import executed
+
+            report = executed(
+                function,
+                program.functions,
+                report,
+                machine,
+                context.metadata or {},
+                context.sample,
+            )
         reports.append(replace(report, findings=evaluate(pack, report, source_text)))
     return reports
 

@@ -111,9 +111,9 @@ def implicit_arguments(
     return bytes(block)
 
 
-def _takes_implicit(function: Function, wanted: Mapping[str, Any]) -> bool:
+def takes_implicit(function: Function, arguments: Sequence[tuple[str, int | float | str]]) -> bool:
     """Whether the kernel's argument segment goes on behind what Triton passes."""
-    passed = pack_arguments(wanted["arguments"], 0, b"")
+    passed = pack_arguments(arguments, 0, b"")
     return (function.resources.kernarg_bytes or 0) > len(passed)
 
 
@@ -193,7 +193,7 @@ class Service:
         if scratch:
             data = np.zeros(scratch + 64, np.uint8)
             buffers.append(Buffer(SCRATCH_ADDRESS, scratch, data, "global scratch memory"))
-        calls = HostCalls() if _takes_implicit(emulator.code.function, wanted) else None
+        calls = HostCalls() if takes_implicit(emulator.code.function, wanted["arguments"]) else None
         if calls is not None:
             buffers.append(calls.buffer)
         sample = wanted["sample"]

@@ -26,6 +26,7 @@ from .analysis import Context, Overrides
 if TYPE_CHECKING:
     from ..compile.pool import Compiler, CompileSettings
     from ..lint.rule import Pack
+    from .executing import Sample
 
 DEFAULT_ARCH = "gfx942"
 MOST_TEXT_BYTES = 64 << 20
@@ -40,7 +41,8 @@ class Request(Struct, frozen=True):
     """One run: what to look at, how to compile, and what the user states about launches.
 
     `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
-    asked of each report; None for the default pack.
+    asked of each report; None for the default pack. `sample` is how much of each launch is
+    emulated; None: nothing.
     """
 
     targets: tuple[str, ...]
@@ -53,6 +55,7 @@ class Request(Struct, frozen=True):
     overrides: Overrides = field(default_factory=Overrides)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     rules: Pack | None = None
+    sample: Sample | None = None
 
 
 class Job(Struct, frozen=True):
@@ -64,6 +67,7 @@ class Job(Struct, frozen=True):
     settings: CompileSettings
     overrides: Overrides
     rules: Pack | None = None
+    sample: Sample | None = None
 
 
 class Outcome(Struct, frozen=True):
@@ -113,6 +117,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         code_object=_path(result.artifacts.get("hsaco")),
         overrides=job.overrides,
         rules=job.rules,
+        sample=job.sample,
         notes=(*_assumed(job), *result.notes),
     )
     try:

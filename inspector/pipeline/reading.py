@@ -166,6 +166,7 @@ def _context(target: Target, request: Request) -> Context:
         code_object=target.siblings.get("hsaco") if target.kind == "asm" else None,
         overrides=request.overrides,
         rules=request.rules,
+        sample=request.sample,
     )
 
 

@@ -128,6 +128,7 @@ class Compiles:
                     settings,
                     self._request.overrides,
                     self._request.rules,
+                    self._request.sample,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job
@@ -162,6 +163,7 @@ class Compiles:
         yield Compiled(job.variant, outcome.seconds, outcome.from_store)
         for report in outcome.reports:
             notes = dict.fromkeys((*report.notes, *job.variant.notes))
-            yield Reported(job.order, replace(report, variant=job.variant, notes=tuple(notes)))
+            variant = replace(job.variant, passed=None)  # of no use any more, and large
+            yield Reported(job.order, replace(report, variant=variant, notes=tuple(notes)))
         if outcome.error is not None:
             yield Failed(job.order, replace(outcome.error, kernel=where(job.variant)))

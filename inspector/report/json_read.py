@@ -18,6 +18,7 @@ from ..model import (
     Access,
     Artifact,
     Demand,
+    Emulated,
     ErrorRecord,
     Finding,
     KernelReport,
@@ -223,6 +224,7 @@ def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> Kernel
         measured_lines=convert(k.get("measured_lines", ()), tuple[MeasuredLine, ...]),
         unread=convert(k.get("unread", ()), tuple[Unread, ...]),
         demand=convert(k.get("demand"), Demand | None),
+        emulated=convert(k.get("emulated"), Emulated | None),
     )
 
 

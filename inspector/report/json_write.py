@@ -111,6 +111,8 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
         # Only where something was not read or followed.
         **({"unread": plain(k.unread)} if k.unread else {}),
         "demand": plain(k.demand),
+        # Only where a few of its workgroups were executed.
+        **({"emulated": plain(k.emulated)} if k.emulated is not None else {}),
         "findings": [finding_fields(f) for f in k.findings],
         "notes": list(k.notes),
     }

@@ -35,7 +35,7 @@ class Place(_Place, total=False):
 class _Metric(TypedDict):
     value: Value
     unit: str
-    origin: Literal["compiler", "derived", "estimated", "measured"]
+    origin: Literal["compiler", "derived", "estimated", "measured", "emulated"]
 
 
 class Metric(_Metric, total=False):
@@ -264,6 +264,39 @@ class MeasuredLine(TypedDict):
     reasons: dict[str, Count]
 
 
+class _EmulatedLine(TypedDict):
+    line: Line
+    executed: Count
+
+
+class EmulatedLine(_EmulatedLine, total=False):
+    """What the emulator counted of a line."""
+
+    active_lanes: float | None
+    cache_lines: float | None
+    least_cache_lines: float | None
+    conflict_cycles: float | None
+
+
+class EmulatedFault(TypedDict):
+    """What the code did in the emulator and must not do."""
+
+    kind: str
+    detail: str
+    line: Line
+
+
+class Emulated(TypedDict):
+    """A few workgroups of a launch, executed."""
+
+    workgroups: Count
+    grid_workgroups: Count
+    waves: Count
+    made_up: list[str]
+    lines: list[EmulatedLine]
+    faults: list[EmulatedFault]
+
+
 class Location(TypedDict):
     """Where a finding points."""
 
@@ -333,3 +366,4 @@ class Kernel(_Kernel, total=False):
     demand: Demand | None
     spills: list[Spill]
     measured_lines: list[MeasuredLine]
+    emulated: Emulated

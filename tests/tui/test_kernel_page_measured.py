@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 from att_files import OBJDUMP, Cost, listed, write_trace
-from kinspect.inspector.model import Artifact, KernelReport, MeasuredLine, Report
+from kinspect.inspector.model import (
+    Artifact,
+    Emulated,
+    EmulatedLine,
+    KernelReport,
+    MeasuredLine,
+    Report,
+)
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.profile.placing.loop_costs import source_costs, with_lines
@@ -218,6 +225,29 @@ async def test_without_measured_lines_there_is_no_column(opened: Any, plain: Ker
         page.action_stall(1)
         await pilot.pause()
         assert "no profiler measured lines" in text_of(pilot.app)
+
+
+async def test_executions_are_drawn_beside_the_texts(opened: Any, plain: KernelReport) -> None:
+    """A loop that runs 12 times for each of 4 waves, everything else once."""
+    (loop,) = [loop for loop in plain.loops if loop.id == plain.main_loop]
+    inside = [op.line for op in plain.memory_ops if op.loop == loop.id]
+    outside = [op.line for op in plain.memory_ops if op.loop != loop.id]
+    lines = tuple(
+        EmulatedLine(line, 48 if line in inside else 4, 1.0, 16.0, 8.0)
+        for line in sorted([*inside, *outside])
+    )
+    kernel = replace(plain, emulated=Emulated(4, 4096, 4, ("float16",), lines))
+    async with page_of(opened, kernel) as (pilot, page):
+        assert "exec" in text_of(pilot.app)
+        pane = page.panes.pane_of("amdgcn")
+        gutter = pane.code.shown.gutter
+        assert ("    12 ", "heat") in gutter(inside[0] - 1)
+        assert ("     1 ", "dim") in gutter(outside[0] - 1)
+        await pilot.press("t", "question_mark")
+        await pilot.pause()
+        text = text_of(pilot.app)
+        assert "12 × for each wave" in text
+        assert "16.0 cache lines, 8.0 would do" in text
 
 
 def test_shares_are_drawn_by_their_heat() -> None:

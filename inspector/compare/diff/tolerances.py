@@ -90,6 +90,16 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
         "count.full_wait": Judged("loop", "less", False, NONE, False, "full waits"),
         "count.barrier": Judged("loop", "less", False, NONE, False, "barriers"),
         "count.acc_move": Judged("loop", "less", False, NONE, False, "moves to and from AGPRs"),
+        # Only with --emulate: they hold for the captured launch.
+        "emulated.instructions": Judged(
+            "kernel", "less", False, FEW, False, "instructions that a wave executes"
+        ),
+        "emulated.lds.conflict_cycles": Judged(
+            "kernel", "less", False, FEW, False, "cycles of LDS bank conflicts for each wave"
+        ),
+        "emulated.line_excess": Judged(
+            "kernel", "less", False, FEW, False, "× the least cache lines"
+        ),
     }
 )
 """What is judged. `--tolerance` takes these names and no other."""

@@ -41,6 +41,7 @@ _LIMITED_BY: Mapping[str, str] = MappingProxyType(
     }
 )
 _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
+_EMULATED = tuple(name for name in JUDGED if name.startswith("emulated."))
 _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
 
@@ -100,6 +101,8 @@ def kernel_changes(
     for name in _SPILLS:
         yield from _spills(name, left, right, setting, hot)
     yield from _code(left, right, setting)
+    for name in _EMULATED:
+        yield from _emulated(name, left, right, setting)
     yield from _findings(left, right, setting)
 
 
@@ -274,6 +277,29 @@ def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator
             reason = f"{'fits' if b <= cache else 'on both sides more than'} {size}"
     matters = stated and judgement == "regression"
     yield Change(name, "bytes", None, left_bytes, right_bytes, judgement, matters, moved, reason)
+
+
+def _emulated(
+    name: str, left: KernelReport, right: KernelReport, setting: Setting
+) -> Iterator[Change]:
+    """What a few executed workgroups did; nothing where one side was not executed."""
+    left_value, right_value = value(left, name), value(right, name)
+    a, b = number(left_value), number(right_value)
+    if a is None or b is None or a == b:
+        return
+    unit = next((k.metrics[name].unit for k in (left, right) if name in k.metrics), "")
+    moved = f"{a:.4g} → {b:.4g} {JUDGED[name].words}"
+    if not setting.same_arch:
+        yield Change(name, unit, None, left_value, right_value, "shown", False, moved, _ELSEWHERE)
+        return
+    judgement: Judgement = "regression" if b > a else "improvement"
+    reason = "emulated, of the launch that was captured"
+    if setting.tolerances.of(name).allows(min(a, b), max(a, b)):
+        judgement = "neutral"
+    elif b > a and name in setting.tolerances.stated:
+        reason = f"over the tolerance of {tolerance(setting, name)}"
+    matters = setting.tolerances.matters(name) and judgement == "regression"
+    yield Change(name, unit, None, left_value, right_value, judgement, matters, moved, reason)
 
 
 def tolerance(setting: Setting, name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...explain import profile_view, view
+from ...explain.emulated_view import emulated_lines
 from ...isa.mnemonics import CLASSES
 from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
 from ...profile.placing.stalls import stalls
@@ -77,6 +78,7 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
         ],
         "narrow": view.narrow_accesses(kernel, most=8),
         "stalls": stalls(kernel)[:40],
+        "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),
         "measured": list(profile_view.rows(kernel.metrics, kernel.metrics)),
         "metrics": [

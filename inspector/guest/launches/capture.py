@@ -70,6 +70,7 @@ class Request:
         most_sets: parameter sets of each test to run; None for all.
         all_configs: whether a sweep covers every configuration of autotuned kernels.
         axes: of a sweep: name of an argument -> values.
+        arguments: whether what each kernel is passed is written out.
         deadline: when the parent ends this process, by `time.monotonic`.
         time_limit: seconds that led to the deadline, for messages.
         finished: keys of specialisations that earlier runs wrote out or died at.
@@ -95,6 +96,7 @@ class Request:
     most_sets: int | None
     all_configs: bool
     axes: Mapping[str, Sequence[Any]]
+    arguments: bool
     deadline: float
     time_limit: float
     finished: Sequence[str]
@@ -122,6 +124,7 @@ class Request:
             most_sets=fields.get("most_sets"),
             all_configs=bool(fields.get("all_configs")),
             axes=fields.get("axes") or {},
+            arguments=bool(fields.get("arguments")),
             deadline=float(fields["deadline"]),
             time_limit=float(fields["time_limit"]),
             finished=fields.get("finished") or (),
@@ -215,6 +218,7 @@ class _Run:
             self._readback.launched,
             (request.generated,),
             only_new=bool(request.reversed),
+            arguments=request.arguments,
         )
         recorder.install()
         return recorder

@@ -28,6 +28,7 @@ from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .kernel import StandInKernel, replace_compiler
+from .passed import passed
 from .readback import Launch
 from .writes import written_by_source, written_places
 
@@ -89,6 +90,7 @@ class Recorder:
         launched: told of each launch.
         generated: where code is kept that a compiler wrote.
         only_new: launches of what is `finished` were counted before.
+        arguments: whether what the first launch of each specialisation passes is written out.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Recorder:
         generated: Sequence[str] = (),
         *,
         only_new: bool = False,
+        arguments: bool = False,
     ) -> None:
         self.arch = arch
         self.captured = 0
@@ -117,6 +120,7 @@ class Recorder:
         self._finished = frozenset(finished)
         self._tell_launch = launched
         self._only_new = only_new
+        self._arguments = arguments
         self._sites = Sites(generated)
         self._by_key: dict[str, Specialisation] = {}
         self._target = target(arch)
@@ -256,16 +260,19 @@ class Recorder:
         values: Sequence[Any],
     ) -> None:
         self.launched += 1
+        if self._arguments and spec.pending is not None and len(values) >= len(spec.types) > 0:
+            # Before it is known what the kernel overwrites.
+            spec.pending["passed"] = passed(spec.types, values[len(values) - len(spec.types) :])
         types = spec.types or tuple(src.signature.values())
         launch = Launch(spec.key, src, stated, types, spec.written_places, grid, values)
         self._tell_launch(launch)
         if not spec.selected:
             return
         if spec.pending is not None and len(values) >= len(spec.names) > 0:
-            passed = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
+            named = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
             spec.pending["values"] = {
                 name: int(value)
-                for name, kind, value in passed
+                for name, kind, value in named
                 if kind != "constexpr" and type(value) in (bool, int)
             }
         spec.launches += 1

@@ -75,17 +75,24 @@ def counted(
     """
     rules = [rule for rule in rules_of(arch) if rule.name not in (WAVES, CONFLICTS)]
     values = {rule.name: 0 for rule in rules}
+    classes: set[str] = set()
+    # What an instruction adds follows from few words of it: each kind is looked at once.
+    known: dict[tuple[str, str, tuple[Operations, ...]], list[tuple[str, int]]] = {}
     for instruction, runs in executed:
         if not runs:
             continue
+        classes.add(instruction.cls)
         done = operations(instruction, lanes)
-        for rule in rules:
-            if instruction.cls in rule.unknown:
-                values.pop(rule.name, None)
-            elif rule.name in values:
-                values[rule.name] += runs * rule.counts(instruction, done)
+        kind = instruction.op.name, instruction.cls, done
+        if kind not in known:
+            counts = ((rule.name, rule.counts(instruction, done)) for rule in rules)
+            known[kind] = [(name, count) for name, count in counts if count]
+        for name, count in known[kind]:
+            values[name] += runs * count
     for rule in rules:
-        if rule.operations is not None:
+        if not classes.isdisjoint(rule.unknown):
+            del values[rule.name]
+        elif rule.operations is not None:
             values[rule.name] //= _MATRIX_UNIT
     counters = {WAVES: waves, **values}
     if conflict_cycles is not None and any(rule.name == CONFLICTS for rule in rules_of(arch)):

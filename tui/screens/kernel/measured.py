@@ -13,9 +13,10 @@ from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
 from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT, WARM
-from ....inspector.model import KernelReport, LoopReport, MeasuredLine
+from ....inspector.model import EmulatedLine, KernelReport, LoopReport, MeasuredLine
 from ....inspector.profile.placing.loop_costs import SourceCost, measure_of, source_costs
 from ....inspector.profile.placing.stalls import Stall, stalls
+from ...widgets.code import Cell
 from ...widgets.scorecard import Fact
 
 
@@ -30,6 +31,10 @@ class Costs(Struct, frozen=True):
         stalls: line of the assembly -> what it cost.
         measured: line of the assembly -> all that was measured there.
         sources: line of the source -> what it cost.
+        cells: kind of text -> line -> what stands in the gutter, where that is no share.
+        executed: line of the assembly -> what the emulator counted there, where no profiler
+            measured: see `executed`.
+        waves: that the emulator executed.
     """
 
     what: str
@@ -38,6 +43,9 @@ class Costs(Struct, frozen=True):
     stalls: Mapping[int, Stall] = field(default_factory=dict)
     measured: Mapping[int, MeasuredLine] = field(default_factory=dict)
     sources: Mapping[int, SourceCost] = field(default_factory=dict)
+    cells: Mapping[str, Mapping[int, Cell]] = field(default_factory=dict)
+    executed: Mapping[int, EmulatedLine] = field(default_factory=dict)
+    waves: int = 0
 
     def share(self, kind: str, line: int) -> float | None:
         """A line's part of the kernel's, %; None where nothing was measured."""
@@ -45,7 +53,11 @@ class Costs(Struct, frozen=True):
 
 
 def costs_of(report: KernelReport, links: Links) -> Costs | None:
-    """What was measured of a kernel, by line of each text; None where nothing was."""
+    """What was measured or emulated of a kernel, by line of each text; None: nothing was."""
+    if not report.measured_lines and report.emulated is not None:
+        from .executed import costs_of as executed_costs
+
+        return executed_costs(report.emulated, links)
     if not report.measured_lines:
         return None
     stall_costs = stalls(report)
@@ -55,14 +67,15 @@ def costs_of(report: KernelReport, links: Links) -> Costs | None:
     return Costs(
         what=measure_of(report.measured_lines) or "samples",
         shares=shares,
-        dearest={kind: _dearest(line_shares) for kind, line_shares in shares.items()},
+        dearest={kind: dearest_first(line_shares) for kind, line_shares in shares.items()},
         stalls={stall.line - 1: stall for stall in stall_costs},
         measured={measured_line.line - 1: measured_line for measured_line in report.measured_lines},
         sources=sources,
     )
 
 
-def _dearest(shares: Mapping[int, float]) -> Sequence[int]:
+def dearest_first(shares: Mapping[int, float]) -> Sequence[int]:
+    """Lines, those with the largest shares first."""
     return tuple(sorted(shares, key=lambda line: (-shares[line], line)))
 
 
@@ -96,6 +109,10 @@ def _by_source(
 
 def heading(report: KernelReport) -> str:
     """What stands over the column."""
+    if not report.measured_lines:
+        from .executed import HEADING
+
+        return HEADING
     measure = measure_of(report.measured_lines)
     return " sampl%" if measure == "samples" else " stall%"
 
@@ -117,6 +134,11 @@ def of_region(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact]:
 
 def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
     """What one line cost."""
+    if costs.executed:
+        from .executed import of_line as executed_facts
+
+        yield from executed_facts(costs, kind, line)
+        return
     share = costs.share(kind, line)
     if share is None:
         return
@@ -139,6 +161,10 @@ def _amounts(cost: Stall | SourceCost) -> str:
 
 def explained(costs: Costs, kind: str, line: int) -> str:
     """What was measured of a line, and what static analysis says of the same place."""
+    if costs.executed:
+        from .executed import explained as executed_words
+
+        return executed_words(costs, kind, line)
     share = costs.share(kind, line)
     measured = costs.measured.get(line) if kind == "amdgcn" else None
     if share is None and measured is None:

@@ -52,7 +52,8 @@ class KernelPage(Page):
         "the next register; N and P step through the marks, as they do after a search.\n"
         "Where a profiler measured lines, stall% is a line's share of what the kernel stalled, in "
         "the source and the TTGIR that of all instructions of the source line; t steps through "
-        "them, the dearest first, and ? says what it waits for.\n"
+        "them, the dearest first, and ? says what it waits for. With --emulate, exec is how often "
+        "a wave executes a line of the assembly; elsewhere a line's share, %, of all executions.\n"
         "⋯ stands where debug directives, metadata or the prologue are folded away; space opens."
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -240,9 +241,11 @@ class KernelPage(Page):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Stalls are offered where some were measured."""
+        """Stalls are offered where some were measured, or executions counted."""
         report = self.texts.report
-        return action != "stall" or (report is not None and bool(report.measured_lines))
+        return action != "stall" or (
+            report is not None and bool(report.measured_lines or report.emulated)
+        )
 
     def action_wait(self) -> None:
         """From a wait to what it waits for, one after the other, and back."""

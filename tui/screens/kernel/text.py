@@ -38,7 +38,7 @@ COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 _MOST_COUNTERS = 3
 _MOST_BARS = 3
 WIDTH = 7
-"""Columns of the gutter for what was measured."""
+"""Columns of the gutter for what was measured or emulated."""
 _LITTLE = 0.05  # share of what was measured of the kernel, %
 _INDENT = 8  # of instructions in assembly: LLVM writes a tab
 _SHOWN_INDENT = 2
@@ -74,7 +74,7 @@ def marked(
         gutter = CodeGutter(len(lines), report, marks)
     else:
         gutter = Gutter(len(lines), kind, marks)
-    if report.measured_lines:
+    if report.measured_lines or report.emulated is not None:
         from .measured import heading
 
         gutter.measure(heading(report), costs)
@@ -114,10 +114,12 @@ class Gutter:
         self._marks = marks
         self._over = ""  # what stands over the measured column; empty: there is none
         self._costs: Mapping[int, float] = {}
+        self._cells: Mapping[int, Cell] = {}
 
     def measure(self, over: str, costs: Costs | None) -> None:
-        """Adds a column of what a profiler measured; its figures may come later."""
+        """Adds a column of what was measured or emulated; its figures may come later."""
         self._over = over
+        self._cells = costs.cells.get(self._kind, {}) if costs is not None else {}
         self._costs = costs.shares.get(self._kind, {}) if costs is not None else {}
 
     @property
@@ -143,7 +145,9 @@ class Gutter:
         ]
 
     def _cost(self, line: int) -> list[Cell]:
-        return [cell(self._costs.get(line))] if self._over else []
+        if not self._over:
+            return []
+        return [self._cells.get(line) or cell(self._costs.get(line))]
 
     def _sign(self, line: int) -> list[Cell]:
         findings = self._marks.findings(line, self._kind) if self._marks is not None else ()

@@ -325,7 +325,7 @@ def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs 
 
 
 def _measured(report: KernelReport, reading: Reading) -> Costs | None:
-    if not report.measured_lines:
+    if not report.measured_lines and report.emulated is None:
         return None
     from .measured import costs_of
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
 from ....inspector.model import KernelReport, LoopReport, Metric
+from ....inspector.profile.figures import beside
 from ....inspector.profile.placing.stalls import Stall, stalls
 from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
@@ -49,6 +50,7 @@ def of_kernel(
         yield BLANK
         yield from wrapped(f"note: {note}", width, "dim", "  ", "    ")
     if report is not None:
+        yield from _emulated(kernel, report, width)
         yield from _static(report, width)
 
 
@@ -143,6 +145,19 @@ def _counters(kernel: KernelProfile, width: int) -> Iterator[Said]:
         yield BLANK
         yield (("Counters, per dispatch", "title"),)
         yield from gridded(("", "mean", "least … most"), rows, width, right=(1,))
+
+
+def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterator[Said]:
+    """Counters beside what the emulator says that they have to show."""
+    rows = [
+        ((name, ""), (recorded, "name"), (emulated, "info"), (ratio, ""), (why, "dim"))
+        for name, recorded, emulated, ratio, why in beside.rows(kernel, report)
+    ]
+    if rows:
+        yield BLANK
+        yield (("Counters, recorded and emulated", "title"),)
+        heads = ("", "recorded", "emulated", "ratio", "")
+        yield from gridded(heads, rows, width, right=(1, 2, 3))
 
 
 def _static(report: KernelReport, width: int) -> Iterator[Said]:
