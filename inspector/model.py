@@ -77,12 +77,32 @@ class Assumption(Struct, frozen=True):
         assumed: the answer.
         source: where it asked.
         explored: whether this is the other answer than the likelier one, tried on request.
+        reason: why it is not known, where a kernel wrote what was asked for: `off` (kernels are not
+            executed on request), `unavailable` (the emulator does not know the target), `budget`
+            (its seconds are used up), `uncovered` (it lacks an instruction), `faulty` (the kernel
+            races, hangs or accesses what it must not), `inputs` (what it reads is not known),
+            `failed` (the compiler or the emulator broke off). None for anything else.
     """
 
     what: str
     assumed: str
     source: SourceLoc | None = None
     explored: bool = False
+    reason: str | None = None
+
+
+class EmulatedValue(Struct, frozen=True):
+    """What a script read of memory that kernels wrote, which were executed for it.
+
+    Args:
+        what: it asked, in words.
+        value: the answer.
+        source: where it asked.
+    """
+
+    what: str
+    value: str
+    source: SourceLoc
 
 
 class Variant(Struct, frozen=True):
@@ -95,7 +115,8 @@ class Variant(Struct, frozen=True):
     `grid` is that of the first launch, `call_site` where it was launched from, `launches` how often
     that happened, `tuning` the autotuner's configuration it belongs to, `notes` what happened on
     the way that a reader of the figures should know, `assumptions` what the script was told before
-    that nobody knows: on a GPU it may launch something else.
+    that nobody knows: on a GPU it may launch something else. `emulated` is what it was told before
+    that comes from executed kernels.
 
     `unspecialised` says of which arguments Triton does not note that they are 1 or divisible by 16,
     and what keeps it from that: `annotation` (of 1 only), `do_not_specialize` or
@@ -123,6 +144,7 @@ class Variant(Struct, frozen=True):
     launches: int | None = None
     notes: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    emulated: tuple[EmulatedValue, ...] = ()
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
     generator: str | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
@@ -43,7 +44,8 @@ def marked(tool: Tool, tmp_path: Path) -> Marked:
 
     def run(body: str, *args: str, status: int = 0) -> Any:
         write(tmp_path / "script.py", body)
-        done = tool("analyze", "script.py", "--no-passes", "--format", "json", *args)
+        fixed = ("--no-passes", "--format", "json", "--emulate-budget", "0")
+        done = tool("analyze", "script.py", *fixed, *args)
         assert done.returncode == status, done.stderr
         above = HEAD.count("\n")
         found = []
@@ -164,7 +166,9 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int,
     folder = tmp_path_factory.mktemp("assumptions")
     bodies = [body for body, _ in STEERING] + [f"{body}\nlaunch(64)" for body in HARMLESS]
     files = {str(write(folder / f"script_{k}.py", body)): body for k, body in enumerate(bodies)}
-    found = collect(Request(tuple(files), ("gfx942",), passes=False, jobs=2))
+    unexecuted = CaptureOptions(emulate_budget=0)
+    request = Request(tuple(files), ("gfx942",), passes=False, jobs=2, capture=unexecuted)
+    found = collect(request)
     assert not found.errors
     specialisations: dict[str, list[tuple[int, Made]]] = {}
     for kernel in found.kernels:
@@ -227,7 +231,8 @@ def test_other_answers_are_tried_within_a_bound(tool: Tool, tmp_path: Path) -> N
     first = HEAD.count("\n") + 2
 
     def found(*args: str) -> tuple[dict[int, list[tuple[int, str]]], str]:
-        done = tool("analyze", "script.py", "--no-passes", "--format", "json", *args)
+        fixed = ("--no-passes", "--format", "json", "--emulate-budget", "0")
+        done = tool("analyze", "script.py", *fixed, *args)
         assert done.returncode == 0, done.stderr
         explored = {}
         for kernel in json.loads(done.stdout)["kernels"]:
@@ -270,6 +275,7 @@ def test_strict_makes_it_an_error(marked: Marked) -> None:
 
 def test_the_text_and_the_end_of_the_run_say_it(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(HEAD + "if y[0] > 0: launch(32)\nlaunch(64)\n")
-    done = tool("analyze", "script.py", "--no-passes", "--kernel", "add[B=64]")
+    options = ("--no-passes", "--kernel", "add[B=64]", "--emulate-budget", "0")
+    done = tool("analyze", "script.py", *options)
     assert "assumed: the value of a tensor that a kernel writes" in " ".join(done.stdout.split())
     assert "1 of 2 specialisations rest on what is not known without a GPU" in done.stderr

@@ -41,6 +41,49 @@ for scale in (2.0, 0.5, math.inf, -math.inf, math.nan):
     y = x.clone()
     bessel[(1,)](y, scale, BLOCK=64)
     torch.testing.assert_close(y, torch.special.bessel_j0(x) * float(scale), equal_nan=True)
+try:
+    bessel[(1,)](x, 1.0, BLOCK=64, num_warps=64)
+except triton.runtime.errors.OutOfResources as error:
+    print(error)
+"""
+
+CALLS = """
+import sys
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit(noinline=True)
+def smooth(x, rounds):
+    for _ in range(rounds):
+        x = x * x + 0.25
+    return x
+
+
+@triton.jit
+def twice(x_ptr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    offsets = pid * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    mean = smooth(smooth(tl.sum(x, 0) / BLOCK, pid), 1)
+    tl.device_assert(mean < 1000.0, "too large")
+    tl.store(x_ptr + offsets, x + mean)
+
+
+x = torch.rand(256, device="cuda")
+expected = x.clone().view(4, 64)
+for row in range(4):
+    mean = expected[row].mean()
+    for _ in range(row + 1):
+        mean = mean**2 + 0.25
+    expected[row] += mean
+twice[(4,)](x, BLOCK=64, num_warps=2, debug=True)
+torch.testing.assert_close(x.view(4, 64), expected)
+print("right", flush=True)
+x.fill_(100)
+twice[(4,)](x, BLOCK=64, num_warps=2, debug=True)
 """
 
 DATA = """
@@ -87,6 +130,21 @@ def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch
     run = tool("emulate", "script.py", "--arch", arch)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "5 launches executed, no findings" in run.stdout + run.stderr
+    threads = 64 * (64 if arch == "gfx942" else 32)
+    assert f"threads, Required: {threads}, Hardware limit: 1024" in run.stdout
+
+
+@pytest.mark.xdist_group(name="emulate")
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100"])
+def test_functions_are_called_and_assertions_fail(tool: Tool, tmp_path: Path, arch: str) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "script.py").write_text(CALLS)
+    run = tool("emulate", "script.py", "--arch", arch)
+    assert run.returncode == 1
+    assert "right\n" in run.stdout, run.stdout + run.stderr
+    assert "device assertion failed: 'too large', in " in run.stderr
+    assert "the kernel stopped itself: s_trap 2 (line " in run.stderr
+    assert "1 launches executed, no findings" in run.stdout + run.stderr
 
 
 def test_data_is_read_as_the_assembler_lays_it_out() -> None:

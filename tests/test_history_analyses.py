@@ -78,7 +78,7 @@ def report(small_asm: Path) -> Report:
 def test_an_analysis_comes_back_as_it_was(tmp_path: Path) -> None:
     history = History(tmp_path)
     kept = kernel(findings={"error": 1, "warning": 0, "info": 2})
-    number = history.add_analysis(analysis(kept, kernel(None, arch=None, name=None)))
+    number = history.add_analysis(analysis(kept, kernel(None, arch=None, case=None)))
     (run,) = history.analyses()
     assert (run.id, run.label, run.command, run.target) == (number, "abc", "lint", "gemm.py")
     assert run.versions == {"kinspect": "1", "triton": "3.9.0"}
@@ -328,8 +328,8 @@ def test_a_trend_is_one_series_for_each_specialisation(tmp_path: Path) -> None:
 
 
 def test_specialisations_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    a = kernel(96, name=None, config={"BLOCK": 64})
-    b = kernel(97, name=None, config={"BLOCK": 128}, identity="gemm.py::gemm@gfx942#2")
+    a = kernel(96, case=None, config={"BLOCK": 64})
+    b = kernel(97, case=None, config={"BLOCK": 128}, identity="gemm.py::gemm@gfx942#2")
     found = chart(history_of(tmp_path, (a, b)), Wanted("gemm"))
     assert [s.name for s in found.series] == ["gfx942  BLOCK=64", "gfx942  BLOCK=128"]
 

@@ -99,13 +99,13 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         params = item.callspec.params if hasattr(item, "callspec") else {}
         if item.name.startswith("test_launch_equals_reference["):
             path = KERNELS / f"{params['name']}.py"
-            keys[str(path)] = params["name"]
+            keys[str(path.resolve())] = params["name"]
             targets.append(f"{path}::{params['case']}")
         elif "mutant" in params:
             mutant = params["mutant"]
             path = tmp_path_factory.mktemp("mutant") / f"{mutant.kernel}.py"
             path.write_text(broken(mutant), encoding="utf-8")
-            keys[str(path)] = f"{mutant.kernel}: {mutant.title}"
+            keys[str(path.resolve())] = f"{mutant.kernel}: {mutant.title}"
             targets.append(f"{path}::{','.join(mutant.cases)}")
     done = subprocess.run(
         [sys.executable, "-m", "kinspect.inspector.cli", "check", "--format", "json",

@@ -43,7 +43,7 @@ def test_names_in_order() -> None:
     assert names()[:4] == ("gfx803", "gfx900", "gfx906", "gfx908")
     assert names()[4:10] == ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950", "gfx1010")
     assert names()[-1] == "gfx1250"
-    assert len(names()) == len(set(names())) == 20
+    assert sorted(names()) == sorted(path.stem for path in FOLDER.glob("gfx*.yaml"))
 
 
 @pytest.mark.parametrize("arch", names())
@@ -94,7 +94,7 @@ def test_targets_as_files_write_them(written: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "hint"),
-    [("gfx943", "did you mean gfx94"), ("gfx1105", "gfx1103"), ("sm_90", "arch list"),
+    [("gfx943", "did you mean gfx94"), ("gfx1105", "gfx11"), ("sm_90", "arch list"),
      ("../gfx942", "gfx942"), ("", "arch list")],
 )  # fmt: skip
 def test_unknown_target_names_the_nearest(written: str, hint: str) -> None:

@@ -34,7 +34,7 @@ def run_of(*passes: tuple[str | None, list[tuple[KernelShape, int, int]]]) -> Re
             one = replace(shape, process=number)
             row = builder.dispatch(builder.shape(one), place, start, start + duration)
             if counter is not None:
-                builder.count(row, counter, 900.0)
+                builder.add_counter_value(row, counter, 900.0)
     return builder.finish()
 
 
@@ -124,7 +124,7 @@ def test_a_workload_of_rocprof_compute_repeats_the_program() -> None:
         builder.begin(Part(f"pmc-{number}", "", "rocprof-compute workload"))
         for place in range(3):
             row = builder.dispatch(builder.shape(replace(GEMM, process=number)), place)
-            builder.count(row, f"COUNTER_{number}", 1.0)
+            builder.add_counter_value(row, f"COUNTER_{number}", 1.0)
     shown = read(builder.finish())
     assert profile_view.launches(shown.kernels[0]) == 3
     assert profile_view.dispatches(shown.kernels[0]) == "3 dispatches (12 in all 4 passes)"

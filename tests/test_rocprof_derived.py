@@ -35,7 +35,7 @@ def measure(
         one = KernelShape("k", agent="4" if agent else None, process=number)
         row = builder.dispatch(builder.shape(one), 1, 1000, 1000 + time)
         for name, value in values.items():
-            builder.count(row, name, value)
+            builder.add_counter_value(row, name, value)
     (kernel,) = profile(builder.finish(), arch=arch)
     return kernel
 

@@ -155,7 +155,7 @@ def test_times_come_from_the_pass_without_counters_where_there_is_one() -> None:
     builder.begin(Part("pass_1", "", "made up"))
     for start in (0, 100, 200):
         row = builder.dispatch(builder.shape(shape(process=2)), start, start + 1, start + 91)
-        builder.count(row, "SQ_WAVES", 8)
+        builder.add_counter_value(row, "SQ_WAVES", 8)
     (kernel,) = profile(builder.finish())
     assert kernel.duration is not None
     assert (kernel.duration.count, kernel.duration.mean) == (2, 10)
@@ -268,7 +268,7 @@ def test_merging_passes_loses_no_dispatch_and_no_time(
         for name, vgpr, kernel, start, duration in rows:
             one = KernelShape(name, agent="1", process=process, kernel_id=kernel, vgpr=vgpr)
             row = builder.dispatch(builder.shape(one), None, start, start + duration)
-            builder.count(row, "SQ_WAVES", duration)
+            builder.add_counter_value(row, "SQ_WAVES", duration)
             total += duration
             values += duration
     run = builder.finish()
@@ -300,7 +300,7 @@ def test_counter_instances_of_a_dispatch_add_up_in_any_order() -> None:
         (one, "TCC_MISS[0]", 7),
         (two, "SQ_WAVES", float("nan")),
     ):
-        builder.count(row, name, value)
+        builder.add_counter_value(row, name, value)
     (kernel,) = profile(builder.finish(), skip_warmup=0)
     assert {name: (s.count, s.total) for name, s in kernel.counters.items()} == {
         "TCC_HIT": (2, 33),

@@ -75,10 +75,19 @@ LISTED = _listed()
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Mapping[str, KernelReport]:
-    """Every fixture's report by its name in fixtures.yaml; files and targets are run together."""
+def kernels(request: pytest.FixtureRequest) -> Mapping[str, KernelReport]:
+    """The reports by their names in fixtures.yaml, those of the rules that `-k` leaves.
+
+    Files and targets are run together.
+    """
     pytest.importorskip("triton")
-    names = {name for entry in LISTED.values() for name in (*entry.fail, *entry.keep)}
+    rules = {
+        item.callspec.params["rule"].text.id
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and "kernels" in item.fixturenames
+    }
+    entries = [entry for rule, entry in LISTED.items() if rule in rules]
+    names = {name for entry in entries for name in (*entry.fail, *entry.keep)}
     wanted: dict[tuple[Path, str | None], dict[str | None, str]] = {}
     for name in sorted(names):
         fixture = Fixture.of(name)

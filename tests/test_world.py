@@ -408,7 +408,7 @@ def test_what_is_overwritten_in_parts_is_known_once_all_of_it_is(world: World) -
         assert rows._memory.unknown
     rows[3] = 3
     assert not rows._memory.unknown
-    world.overwritten(rows)
+    world.launched([rows], [True])
     rows[3] = 3
     assert rows._memory.unknown
 

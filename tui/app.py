@@ -20,7 +20,8 @@ from textual.worker import WorkerFailed
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
 from .harmless import HarmlessApp
-from .pages import PAGES, Page, page_class
+from .page_table import PAGES
+from .pages import Page, page_class
 from .session import Session
 from .state import State
 from .themes import THEMES

@@ -11,17 +11,18 @@ import click
 from ..inspector.capture.resolving import resolve
 from ..inspector.cli.target_options import ScriptCommand, TargetOptions, target_options
 from ..inspector.errors import KinspectError
+from .page_table import PAGES
 
 if TYPE_CHECKING:
     from ..inspector.pipeline.jobs import Request
 
-_FIRST = ("kernels", "findings", "compare", "passes", "occupancy", "profile", "history")
+_WITH_KEY = tuple(name for name, spec in PAGES.items() if spec.key)
 _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
 
 
 @click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="[TARGET...]", nargs=-1)
-@click.option("--page", type=click.Choice(_FIRST), help="The page to begin with.")
+@click.option("--page", type=click.Choice(_WITH_KEY), help="The page to begin with.")
 @click.option("--watch", is_flag=True, help="Analyse a file again when it is saved.")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
 @click.option("--web", is_flag=True, help="Serve it to a browser on this machine (kinspect[web]).")

@@ -1,44 +1,18 @@
-"""The pages of the application by name; a page's module is imported when it is first opened."""
+"""What every page has; a page's module is imported when it is first opened."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from msgspec import Struct
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+
+from .page_table import PAGES
 
 if TYPE_CHECKING:
     from .app import KinspectApp
     from .session import Session
-
-
-class PageSpec(Struct, frozen=True):
-    """A page that the application has."""
-
-    key: str
-    module: str
-    cls: str
-    title: str
-    about: str
-
-
-PAGES: Mapping[str, PageSpec] = {
-    "kernels": PageSpec("1", "kernels", "KernelsPage", "Kernels", "every kernel with its figures"),
-    "findings": PageSpec(
-        "2", "findings", "FindingsPage", "Findings", "what is wrong, grouped by rule"
-    ),
-    "compare": PageSpec("3", "compare", "ComparePage", "Compare", "two kernels side by side"),
-    "passes": PageSpec("4", "passes", "PassesPage", "Passes", "what each compiler pass changed"),
-    "occupancy": PageSpec(
-        "5", "occupancy", "OccupancyPage", "Occupancy", "what limits it; what if"
-    ),
-    "profile": PageSpec("6", "profile", "ProfilePage", "Profile", "what was measured"),
-    "history": PageSpec("7", "history", "HistoryPage", "History", "figures over time"),
-    "kernel": PageSpec("", "kernel", "KernelPage", "Kernel", "source, TTGIR and assembly, linked"),
-}
 
 
 def page_class(name: str) -> type[Page]:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
-from ..pipeline.emulation import emulator_command
+from ..pipeline.emulators import emulator_command
 from .guest import crash, end, records
 from .suite.catalogue import KernelFile
 from .suite.checks import CRASHED, CaseCheck, Description, Device, KernelCheck

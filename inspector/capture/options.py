@@ -15,6 +15,8 @@ MOST_CONFIGS = 8
 """Autotune configurations of one launch that are looked at unless more are asked for."""
 MOST_SETS = 3
 """Parameter sets of one test that are run unless more are asked for."""
+EMULATE_SECONDS = 5.0
+"""Seconds in which kernels are executed for values that a script reads back, unless told."""
 LEAST_MEMORY = 8 << 30
 
 
@@ -51,6 +53,8 @@ class CaptureOptions(Struct, frozen=True):
             kernel cannot be made of its source alone.
         strict: a kernel that rests on an assumption is an error.
         explore: further runs of a script, with other answers to what nobody knows.
+        emulate_budget: seconds that each run may take to compute what kernels wrote, where the
+            script reads it; 0 for not at all.
     """
 
     argv: tuple[str, ...] = ()
@@ -70,3 +74,4 @@ class CaptureOptions(Struct, frozen=True):
     trust_trace: bool = False
     strict: bool = False
     explore: int = 0
+    emulate_budget: float = EMULATE_SECONDS

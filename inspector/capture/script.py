@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ..documents import python_tree
 from ..errors import KinspectError
-from ..model import Assumption, ErrorRecord, SourceLoc, Variant
+from ..model import Assumption, EmulatedValue, ErrorRecord, SourceLoc, Variant
 from . import stated
 from .axes import BACKEND_ONLY
 from .labels import labelled
@@ -67,6 +67,8 @@ class Plan(Struct, frozen=True):
         triton_version: noted in the variants.
         generated: where the code is kept that torch.compile generates in a script, at whose lines
             reports point; None for the scratch folder.
+        emulator: command of the process that executes launches.
+        not_emulated: gfx name -> why launches for it cannot be executed.
     """
 
     path: Path
@@ -78,6 +80,8 @@ class Plan(Struct, frozen=True):
     options: CaptureOptions = field(default_factory=CaptureOptions)
     triton_version: str | None = None
     generated: Path | None = None
+    emulator: tuple[str, ...] = ()
+    not_emulated: Mapping[str, str] = field(default_factory=dict)
 
 
 class Found(Struct, frozen=True):
@@ -299,10 +303,24 @@ def _request(plan: Plan) -> dict[str, Any]:
         "memory_limit": memory,
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
+        "emulators": {arch: _emulation(plan, arch) for arch in plan.archs},
     }
     if options.signature is not None or options.defines:
         request["stated"] = stated.read(options.signature, options.defines)
     return request
+
+
+def _emulation(plan: Plan, arch: str) -> dict[str, Any]:
+    """How values that kernels wrote are had; see `guest/launches/capture.py`."""
+    seconds = plan.options.emulate_budget
+    detail = plan.not_emulated.get(arch, "" if plan.emulator else "there is no emulator")
+    is_emulated = seconds > 0 and not detail
+    return {
+        "command": list(plan.emulator) if is_emulated else None,
+        "reason": "off" if seconds <= 0 else "unavailable",
+        "detail": detail,
+        "seconds": seconds,
+    }
 
 
 def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
@@ -327,6 +345,7 @@ def _variant(fields: Mapping[str, Any], plan: Plan) -> Variant:
         launches=fields.get("launches"),
         notes=tuple(fields.get("notes") or ()),
         assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
+        emulated=tuple(map(_emulated, fields.get("emulated") or ())),
         unspecialised=fields.get("unspecialised"),
         values=fields.get("values"),
         generator=fields.get("generator"),
@@ -337,7 +356,13 @@ def _assumption(fields: Mapping[str, Any]) -> Assumption:
     file, line = fields.get("file"), fields.get("line")
     source = SourceLoc(file, line) if file and line else None
     explored = bool(fields.get("explored"))
-    return Assumption(str(fields["what"]), str(fields["assumed"]), source, explored)
+    what, assumed = str(fields["what"]), str(fields["assumed"])
+    return Assumption(what, assumed, source, explored, fields.get("reason"))
+
+
+def _emulated(fields: Mapping[str, Any]) -> EmulatedValue:
+    source = SourceLoc(fields["file"], fields["line"])
+    return EmulatedValue(str(fields["what"]), str(fields["value"]), source)
 
 
 def _on_assumptions(

@@ -83,7 +83,7 @@ class Target(Struct, frozen=True):
 def only_of(
     targets: Sequence[Target], kinds: Collection[Kind], message: str, hint: str
 ) -> list[Target]:
-    """The targets, those of other kinds with that as their fault.
+    """The targets; each of another kind gets a fault.
 
     Args:
         targets: what was named.

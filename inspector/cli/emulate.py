@@ -89,8 +89,8 @@ def emulate(
 
     TARGET is a Python script, run with the arguments behind --, or a file of tests, which pytest
     runs (of any other file FILE::TEST); or assembly or a code object, one kernel of which is
-    launched as --grid, --block and --args say. Tensors hold what the compiled code computes. Nothing
-    is timed.
+    launched as --grid, --block and --args say. Tensors hold what the compiled code computes.
+    Nothing is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves

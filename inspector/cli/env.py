@@ -116,7 +116,7 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
     if dry_run or not (yes or force):
         steps = changing.planned_reset(host, entries)
         for step in steps:
-            if step.outcome is changing.Outcome.DONE:
+            if step.outcome is changing.Outcome.POSSIBLE:
                 change = step.change
                 sys.stdout.write(f"{change.name}: {change.after} -> {change.before}\n")
             else:

@@ -25,7 +25,7 @@ from .options import format_option, output_option, result_stream
 from .signals import signals_for
 
 _RUN, _IMPORT = "run", "import"
-_LITERAL = "report.%p.txt"
+_REPORT_NAME = "report.%p.txt"
 """The report's name; newer agents put the process's number in, older ones leave it as it is."""
 _ONE_FOR_ALL = (
     "this agent writes one report for all processes: where several used the GPU, parts of it may be"
@@ -124,12 +124,12 @@ def run_command(
     folders = debug_agent.places(os.environ, _prefixes(command[0]), Path("/"))
     library = debug_agent.find_agent(folders, agent_path)
     folder = _new_folder(out)
-    with _work(folder) as work:
+    with _writable_folder(folder) as work:
         objects, cache = work / "code_objects", work / "triton_cache"
         for new_folder in (objects, cache):
             new_folder.mkdir()
         options = debug_agent.options(
-            work / _LITERAL, objects, every_wave=all_waves, precise=precise
+            work / _REPORT_NAME, objects, every_wave=all_waves, precise=precise
         )
         environment, set_aside = debug_agent.environment(
             os.environ, library, options, cache, memory_caches=memory_caches
@@ -186,6 +186,7 @@ def _beside(path: Path) -> tuple[Path, ...]:
 
 
 def _explained(folder: Path, command: tuple[str, ...], status: int, precise: bool) -> FaultReport:
+    """What the folder's reports say; without a readable one, only how the program ended."""
     from ..host.fault.running import explain, read_reports, report_files
 
     files = report_files(folder)
@@ -195,7 +196,7 @@ def _explained(folder: Path, command: tuple[str, ...], status: int, precise: boo
         return FaultReport(tuple(map(str, files)), (), (), command=command, status=status)
     explained = explain(report, [str(f) for f in files], (folder,), precise=precise)
     notes = explained.notes
-    if (folder / _LITERAL).exists():
+    if (folder / _REPORT_NAME).exists():
         notes = (*notes, _ONE_FOR_ALL)
     return replace(explained, command=command, status=status, notes=notes)
 
@@ -210,6 +211,11 @@ def _prefixes(program: str) -> list[Path]:
 
 
 def _new_folder(out: Path | None) -> Path:
+    """Makes the folder of the run, and gives its absolute path.
+
+    Raises:
+        KinspectError: it is not empty, or cannot be made.
+    """
     folder = out or Path(time.strftime("kinspect-fault-%Y%m%d-%H%M%S"))
     try:
         folder.mkdir(parents=True, exist_ok=out is not None)
@@ -225,11 +231,12 @@ def _new_folder(out: Path | None) -> Path:
 
 
 @contextmanager
-def _work(folder: Path) -> Iterator[Path]:
+def _writable_folder(folder: Path) -> Iterator[Path]:
     """Where the run writes: the folder itself, or one that the agent's options can name."""
     if debug_agent.safe(folder):
         yield folder
         return
+    # `/tmp` and not TMPDIR: the agent cannot be told of a path that needs quoting.
     work = Path(tempfile.mkdtemp(prefix="kinspect-fault-", dir="/tmp"))
     try:
         yield work
@@ -262,7 +269,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> 
 
 
 def _pump(source: IO[bytes], copied: IO[bytes]) -> None:
-    """Passes on what comes, to its end: a program must never wait for a reader that is gone."""
+    """Copies stderr until it closes, even when ours is gone, so that the program never blocks."""
     ours: int | None = sys.stderr.fileno()
     while chunk := os.read(source.fileno(), 1 << 16):
         if not copied.closed:
@@ -280,6 +287,7 @@ def _write_all(to: int, chunk: bytes) -> None:
 
 
 def _show(fault_report: FaultReport, form: str, output: Path | None) -> None:
+    """Prints the result to stderr, or to a file: stdout is the program's."""
     if output is None:
         _write(fault_report, form, sys.stderr)
     else:

@@ -168,7 +168,7 @@ def _kernel_columns() -> list[Column]:
 
     return [
         Column("kernel", lambda s: s.kernel.kernel),
-        Column("case", lambda s: s.kernel.name or ""),
+        Column("case", lambda s: s.kernel.case or ""),
         Column("arch", lambda s: s.kernel.arch or ""),
         *(figure(metric) for _, metric in FIGURES),
     ]
@@ -228,7 +228,7 @@ def _kernel(sighting: Sighting) -> dict[str, Any]:
         "kernel": kernel.kernel,
         "id": kernel.identity,
         "arch": kernel.arch,
-        "case": kernel.name,
+        "case": kernel.case,
         "config": dict(kernel.config),
         "figures": {
             name: {"value": value, "unit": sighting.units.get(name, "")}

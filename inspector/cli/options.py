@@ -15,6 +15,9 @@ from ..writing import replacing_text, unwritable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+COMPILE_LIMIT = 300.0
+"""Seconds that one compile may take, unless told."""
+
 
 def format_option(*formats: str) -> Callable[[F], F]:
     return click.option(
@@ -42,7 +45,7 @@ def compile_options(function: F) -> F:
         click.option(
             "--time-limit",
             type=click.FloatRange(1),
-            default=300.0,
+            default=COMPILE_LIMIT,
             show_default=True,
             help="Seconds that one compile may take.",
         ),

@@ -13,13 +13,16 @@ import click
 
 from ..errors import KinspectError
 from ..version import VERSION
-from .options import format_option
+from .options import COMPILE_LIMIT, format_option
 
 if TYPE_CHECKING:
     from ..model import KernelReport
     from ..recording import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_ANALYSED = ("exact", "likely")
+"""Verdicts that name one analysed kernel."""
 
 
 def report_options(function: F) -> F:
@@ -67,7 +70,11 @@ def expression(text: str | None) -> str | None:
 
 
 def read(path: Path, options: Mapping[str, Any]) -> Profile:
-    """Reads and joins a run folder or file, as `report_options` and `compile_options` ask."""
+    """Reads and joins a run folder or file, as `report_options` and `compile_options` ask.
+
+    Raises:
+        KinspectError: nothing can be read there, a target is wrong, or --kernel is no expression.
+    """
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
     from ..pipeline.jobs import Request
@@ -77,7 +84,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         python=options.get("python") or sys.executable,
         jobs=options.get("jobs") or os.cpu_count() or 1,
         passes=False,
-        time_limit=options.get("time_limit") or 300.0,
+        time_limit=options.get("time_limit") or COMPILE_LIMIT,
     )
     skip = options["skip_warmup"]
     settings = profiling.Options(
@@ -92,7 +99,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
 
 
 def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
-    """Prints it in the format that `report_options` name."""
+    """Prints it in the format that `report_options` names."""
     from ..formats import profile_json, profile_text
 
     if options["form"] == "json":
@@ -112,7 +119,7 @@ def check_save(path: Path) -> None:
 def save_reports(profile: Profile, path: Path) -> None:
     """Writes the analysed kernels of a profile, with what was measured of them, as one file.
 
-    What was measured of a kernel that is no analysed one is kept as a kernel without code.
+    A measured kernel without an analysed counterpart is kept, without code.
 
     Raises:
         KinspectError: nothing was measured, or the file cannot be written.
@@ -129,7 +136,7 @@ def save_reports(profile: Profile, path: Path) -> None:
     run = profile.recording
     tool = {"name": "kinspect", "version": VERSION}
     profiler = " ".join(filter(None, (run.tool.get("name"), run.tool.get("version"))))
-    measured = sum(kernel.match.verdict in ("exact", "likely") for kernel in profile.kernels)
+    measured = sum(kernel.match.verdict in _ANALYSED for kernel in profile.kernels)
     notes = (
         f"measured by {profiler or 'a profiler'} in {run.path}: {measured} of "
         f"{len(profile.kernels)} recorded kernels are analysed ones",
@@ -161,5 +168,5 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
             notes=("measured, not analysed: nothing of its code is known", *kernel.notes),
         )
         for kernel in profile.kernels
-        if kernel.match.verdict not in ("exact", "likely")
+        if kernel.match.verdict not in _ANALYSED
     )

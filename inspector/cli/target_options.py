@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct
 
-from ..capture.options import MOST_CONFIGS, MOST_SETS, TIME_LIMIT, CaptureOptions
+from ..capture.options import (
+    EMULATE_SECONDS,
+    MOST_CONFIGS,
+    MOST_SETS,
+    TIME_LIMIT,
+    CaptureOptions,
+)
 from ..errors import KinspectError
 from .options import compile_options, launch_options, split_list
 
@@ -102,6 +108,7 @@ def target_options(function: F) -> F:
         trust_trace: bool,
         strict: bool,
         explore: int,
+        emulate_budget: float,
         **kwargs: Any,
     ) -> Any:
         if calls and (signature is not None or defines):
@@ -121,6 +128,7 @@ def target_options(function: F) -> F:
             trust_trace=trust_trace,
             strict=strict,
             explore=explore,
+            emulate_budget=emulate_budget,
         )
         target = TargetOptions(
             targets=targets,
@@ -249,6 +257,14 @@ CAPTURE = (
         metavar="N",
         help="Run the script up to N times more, with the other answer where it decides by what is"
         " not known without a GPU.",
+    ),
+    click.option(
+        "--emulate-budget",
+        type=click.FloatRange(0),
+        default=EMULATE_SECONDS,
+        show_default=True,
+        metavar="S",
+        help="Seconds to execute kernels for values that the script reads back; 0: never.",
     ),
     click.option(
         "--trust-trace",

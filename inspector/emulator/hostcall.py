@@ -211,9 +211,9 @@ def _number(match: re.Match[str], spec: str, raw: bytes) -> str:
         mark = re.search("[+ ]", str(match["flags"]))
         if not bits >> 63 and mark is not None:
             text = mark[0] + text
-        width = re.match(r"[-+ #0]*(\d*)", spec)
-        assert width is not None
-        aligned = "%" + "-" * ("-" in match["flags"]) + width[1] + "s"
+        digits = re.match(r"[-+ #0]*(\d*)", spec)
+        assert digits is not None
+        aligned = "%" + "-" * ("-" in match["flags"]) + digits[1] + "s"
         return aligned % (text.upper() if kind.isupper() else text)
     if kind in "aA":
         text = _hexadecimal(value)

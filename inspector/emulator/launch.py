@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from ..errors import KinspectError
 from ..model import Function, WaveStart
 from .access import NotCoveredError
+from .calls import joined
 from .counts import Counts
 from .footprint import Footprint
 from .global_races import GlobalShadow
@@ -116,6 +117,7 @@ class Emulator:
         line_bytes: int | None = None,
         mfma_cycles: Mapping[str, int] | None = None,
         constants: tuple[bytes, Mapping[str, int]] = (b"", {}),
+        functions: Sequence[Function] = (),
     ) -> None:
         """Makes a kernel ready.
 
@@ -127,6 +129,7 @@ class Emulator:
             line_bytes: of a cache line; None: accesses are not counted.
             mfma_cycles: of matrix instructions; None: their hazards are not looked for.
             constants: of the program: bytes, and symbols -> offset.
+            functions: of the program, for the kernel to call.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -157,7 +160,11 @@ class Emulator:
         )
         self._constants, symbols = constants
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
-        self.code: Code = prepare(function, self.target, maxima, fields, mfma_cycles, addresses)
+        function, called = joined(function, functions)
+        addresses |= called
+        self.code: Code = prepare(
+            function, self.target, maxima, fields, mfma_cycles, addresses, bool(called)
+        )
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         self.counts = None if line_bytes is None else Counts(arch, line_bytes)

@@ -17,7 +17,7 @@ from ..errors import KinspectError
 from ..model import Block, Instruction
 from .access import NotCoveredError
 from .machine import first_active
-from .program import Code, Kind
+from .program import Code, Kind, Transfer
 from .waves import Array, Waves
 
 if TYPE_CHECKING:
@@ -53,6 +53,14 @@ class EmulationLimitError(KinspectError):
     """
 
     troubles: tuple[Trouble, ...] = ()
+
+
+class HangError(EmulationLimitError):
+    """Nothing moves any more: waves wait at a barrier that others never reach."""
+
+
+class TrapError(KinspectError):
+    """The kernel ended itself by `s_trap`, as a failed `device_assert` does."""
 
 
 class Barriers:
@@ -121,7 +129,7 @@ class Scheduler:
                 self._let_through()
             if not self._ready:
                 self._running = None
-                raise EmulationLimitError(
+                raise HangError(
                     f"not all waves of a workgroup reach the barrier: {self._standing()}"
                 )
             block = min(self._ready, key=self._turn)
@@ -184,7 +192,14 @@ class Scheduler:
                         self._ready.setdefault(where, []).append(part)
                     return
             elif leave.kind is Kind.INDIRECT:
-                raise NotCoveredError(self._code.decoded[leave.site].text)
+                places = self._places(leave, waves)
+                following = int(places[0])
+                if (places != following).any():
+                    for where in np.unique(places).tolist():
+                        part = waves.select(places == where)
+                        part.turns += where <= number
+                        self._ready.setdefault(where, []).append(part)
+                    return
             else:
                 following = leave.target if leave.kind is Kind.JUMP else leave.following
             waves.turns += following <= number
@@ -192,6 +207,15 @@ class Scheduler:
             if self._ready and self._must_yield(number, waves):
                 self._ready.setdefault(number, []).append(waves)
                 return
+
+    def _places(self, leave: Transfer, waves: Waves) -> Array:
+        """The blocks that a call or a return leads to, [wave]."""
+        if leave.goes is not None:
+            return leave.goes(waves)
+        text = self._code.decoded[leave.site].text
+        if text.startswith("s_trap"):
+            raise TrapError(f"the kernel stopped itself: {text} ({self._line(leave.site)})")
+        raise NotCoveredError(text)
 
     def _must_yield(self, number: int, waves: Waves) -> bool:
         if number in self._ready:

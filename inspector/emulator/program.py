@@ -18,6 +18,7 @@ from ..isa.waits import decode as decode_wait
 from ..model import Function, Instruction
 from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError
+from .calls import transfer_of
 from .crosslane import DPP_CONTROLS
 from .effects import Effect, effects_of
 from .hazards import Hazard, hazards_of
@@ -53,6 +54,7 @@ class Transfer(Struct):
         taken: for a branch: bool [wave].
         mask: the register of the lane mask that a branch goes by; None for SCC.
         site: index of the instruction that ends the block.
+        goes: for a call or a return: block [wave]; None where it cannot be followed.
     """
 
     kind: Kind
@@ -61,6 +63,7 @@ class Transfer(Struct):
     taken: Callable[[Waves], Array] | None = None
     site: int = -1
     mask: int | None = None
+    goes: Callable[[Waves], Array] | None = None
 
 
 class CodeBlock(Struct):
@@ -122,6 +125,7 @@ def prepare(
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
     mfma_cycles: Mapping[str, int] | None = None,
     symbols: Mapping[str, int] | None = None,
+    calls: bool = False,
 ) -> Code:
     """Builds every step of a function.
 
@@ -134,7 +138,8 @@ def prepare(
         maxima: the wait counters -> largest value.
         fields: bit fields of a bare `s_waitcnt` number.
         mfma_cycles: of matrix instructions; None: their hazards are not looked for.
-        symbols: constants that the code may read -> address.
+        symbols: constants that the code may read, and functions that it calls -> address.
+        calls: whether it calls functions, whose code is part of it (`calls.joined`).
     """
     counters = Counters.of(maxima)
     decoded = [
@@ -157,6 +162,8 @@ def prepare(
             ending = _transfer(parts, at, aims, number)
             if ending is not None:
                 leave = ending
+                if calls and leave.kind is Kind.INDIRECT:
+                    leave.goes = transfer_of(parts, at, place)
                 break
             events = events_of(inst, counters)
             raised = tuple(dict.fromkeys(event.counter for event in events))

@@ -109,6 +109,16 @@ def assumed(kernel: KernelReport) -> str:
     return f"{how}: {first.what} is {first.assumed}{at}{omitted}"
 
 
+def emulated(kernel: KernelReport) -> str:
+    """What the script read before of what executed kernels wrote, in one line; "" for nothing."""
+    values = kernel.variant.emulated if kernel.variant is not None else ()
+    if not values:
+        return ""
+    first, further = values[0], len(values) - 1
+    omitted = f", and {further} more" if further else ""
+    return f"emulated: {first.what} is {first.value} ({place(first.source)}){omitted}"
+
+
 def assumption_mark(kernel: KernelReport) -> str:
     """The same for a cell of a table: where the script asked and what it was told."""
     first, further = _first_assumption(kernel)

@@ -72,7 +72,7 @@ def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
     for step in steps:
         change = step.change
         way = (change.after, change.before) if back else (change.before, change.after)
-        remark = f": {step.said}" if step.said else ""
+        remark = f": {step.next_step}" if step.next_step else ""
         stream.write(
             f"{change.name}: {_value_text(way[0])} -> {_value_text(way[1])}"
             f"  {step.outcome.value}{remark}\n"
@@ -85,7 +85,7 @@ def write_steps_json(steps: Sequence[Step], stream: TextIO) -> None:
         "schema": SCHEMA,
         "kind": "environment_changes",
         "changes": [
-            {**_change_value(s.change), "outcome": s.outcome.value, "said": s.said or None}
+            {**_change_value(s.change), "outcome": s.outcome.value, "said": s.next_step or None}
             for s in steps
         ],
     }

@@ -59,6 +59,8 @@ def _kernel(kernel: KernelReport) -> list[str]:
         lines += [inline(configuration), ""]
     if assumed := view.assumed(kernel):
         lines += [f"**{inline(assumed[0].upper() + assumed[1:])}**", ""]
+    if emulated := view.emulated(kernel):
+        lines += [inline(emulated[0].upper() + emulated[1:]), ""]
     lines += _table(
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [

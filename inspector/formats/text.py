@@ -106,6 +106,8 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
         paper.print(Line(f"  {configuration}", style="dim"))
     if assumed := view.assumed(kernel):
         _wrapped(paper, Line(f"  {assumed}", style="yellow"), "    ")
+    if emulated := view.emulated(kernel):
+        _wrapped(paper, Line(f"  {emulated}", style="dim"), "    ")
     paper.print(Line())
     _resources(paper, kernel)
     _loops(paper, kernel)

@@ -68,7 +68,9 @@ class Capturing:
                 self._import_torch()
             for arch in archs:
                 device = self._request["devices"][arch]
-                self._target(f"-{arch}", {"archs": [arch], "arch": arch, "device": device})
+                special = {"archs": [arch], "arch": arch, "device": device}
+                special["emulate"] = (self._request.get("emulators") or {}).get(arch)
+                self._target(f"-{arch}", special)
         else:
             self._target("", {})
         if self._stood_in:

@@ -12,7 +12,7 @@ from .names import MATCHES
 from .nodes import Values
 from .rule import Pack, Rule
 from .subjects import Group, Place, Subjects
-from .superseding import SEVERITY_RANK, Match, Severity, without_superseded
+from .superseding import SEVERITY_RANK, Match, Reading, Severity, without_superseded
 
 MAX_ACCESSES = 5
 MAX_SOURCE_LINES = 3
@@ -34,6 +34,8 @@ _COUNTED = (
 _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
 CORRECTNESS = "correctness"
 """The tag of rules that find wrong results; they matter even where nothing can be launched."""
+_CAUSES = ("access.reason", "op.kind", "wait.counter")
+"""What tells apart the findings of one rule in one loop."""
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
@@ -88,33 +90,34 @@ class _Judge:
         self._of_kernel = _kernel_values(kernel)
         self._of_loops: dict[int, dict[str, MetricValue]] = {-1: {}}
         self._subjects = Subjects(kernel)
-        self._of_groups: dict[int, Sequence[tuple[Values, Sequence[Place]]]] = {}
+        self._of_groups: dict[int, Sequence[Reading]] = {}
 
     def matches(self, rule: Rule) -> Iterator[Match]:
         """Where the rule is broken: each is a finding, unless another rule says it better."""
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
             values = Values(self._of_kernel, {})
-            if self._breaks(rule, values):
-                yield Match(rule, -1, ((values, ()),))
+            if self._breaks_whatever_unread(rule, values):
+                yield Match(rule, -1, (Reading(values, ()),))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
-                if self._breaks(rule, values):
-                    yield Match(rule, ordinal, ((values, ()),))
+                if self._breaks_whatever_unread(rule, values):
+                    yield Match(rule, ordinal, (Reading(values, ()),))
         else:
             for group in self._subjects.of(scope, hot_only):
                 broken = [
-                    group_match
-                    for group_match in self._values_of_kinds(group)
-                    if self._breaks(rule, group_match[0])
+                    reading
+                    for reading in self._readings(group)
+                    if self._breaks_whatever_unread(rule, reading.values)
                 ]
-                for alike in _by_cause(broken):
-                    yield Match(rule, group.ordinal, tuple(alike))
+                for readings in _by_cause(broken):
+                    yield Match(rule, group.ordinal, tuple(readings))
 
-    def _breaks(self, rule: Rule, values: Values) -> bool:
+    def _breaks_whatever_unread(self, rule: Rule, values: Values) -> bool:
+        """Whether the rule is broken, whatever the code holds that was not read."""
         if not _breaks(rule, values):
             return False
         if not self._kernel.unread:
@@ -129,12 +132,13 @@ class _Judge:
             ),
         )
 
-    def _values_of_kinds(self, group: Group) -> Sequence[tuple[Values, Sequence[Place]]]:
+    def _readings(self, group: Group) -> Sequence[Reading]:
         """What rules read of each kind in the group, made once, and where that kind stands."""
         if id(group) not in self._of_groups:
             loop = self._loop(group.ordinal)
             self._of_groups[id(group)] = [
-                (Values(self._of_kernel, loop, alike.values), alike.places) for alike in group.alike
+                Reading(Values(self._of_kernel, loop, alike.values), alike.places)
+                for alike in group.alike
             ]
         return self._of_groups[id(group)]
 
@@ -147,13 +151,13 @@ class _Judge:
 
     def finding(self, match: Match, severity: Severity) -> Finding:
         """The match as a finding; its figures are those of the worst place."""
-        rule, values = match.rule, match.alike[0][0]
+        rule, values = match.rule, match.readings[0].values
         count: dict[str, MetricValue] = {}
         if rule.text.scope in ("kernel", "loop"):
             loop = self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None
             at = tuple(_locations(rule, self._kernel, loop, self._source_text))
         else:
-            places = [place for _, alike in match.alike for place in alike]
+            places = [place for reading in match.readings for place in reading.places]
             count = {MATCHES: len(places)}
             values = Values(values.kernel, values.loop, {**values.subject, **count})
             at = tuple(_places(places[:MAX_MATCHES], self._source_text))
@@ -179,22 +183,17 @@ def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
     return {name: value for name, value in figures.items() if not isinstance(value, Interval)}
 
 
-_CAUSES = ("access.reason", "op.kind", "wait.counter")
-
-
-def _by_cause(
-    matches: Sequence[tuple[Values, Sequence[Place]]],
-) -> Iterable[Sequence[tuple[Values, Sequence[Place]]]]:
-    """The matches of one loop apart by what made them so: each cause has a remedy of its own.
+def _by_cause(readings: Sequence[Reading]) -> Iterable[Sequence[Reading]]:
+    """The readings of one loop apart by what made them so: each cause has a remedy of its own.
 
     Loads and stores are told apart as well: what widens the ones does nothing for the others, and
     their number is the number of one class of instructions. So are counters: a wait for one is none
     for another.
     """
-    by_cause: dict[tuple[MetricValue | Interval, ...], list[tuple[Values, Sequence[Place]]]] = {}
-    for match in matches:
-        cause = tuple(match[0].subject.get(name) for name in _CAUSES)
-        by_cause.setdefault(cause, []).append(match)
+    by_cause: dict[tuple[MetricValue | Interval, ...], list[Reading]] = {}
+    for reading in readings:
+        cause = tuple(reading.values.subject.get(name) for name in _CAUSES)
+        by_cause.setdefault(cause, []).append(reading)
     return by_cause.values()
 
 

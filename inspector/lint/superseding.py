@@ -14,10 +14,24 @@ from .rule import Rule
 from .subjects import Place
 
 Severity = Literal["error", "warning", "info"]
-MEMORY_CLASSES = frozenset(
+# Scratch is left out: how much of it a loop uses follows from its registers, so that a requirement
+# on `scratch_load` or `scratch_store` speaks of the loop as a whole, whatever else it accesses.
+_CLASSES_IN_REQUIREMENTS = frozenset(
     ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "atomic")
 )
 SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning": 1, "info": 2})
+
+
+class Reading(Struct, frozen=True):
+    """What a rule read of accesses or waits that are alike to it.
+
+    Args:
+        values: what its conditions and message read.
+        places: the accesses or waits; none where the rule is about a loop or the kernel.
+    """
+
+    values: Values
+    places: Sequence[Place]
 
 
 class Match(Struct, frozen=True):
@@ -27,13 +41,13 @@ class Match(Struct, frozen=True):
         rule: the rule.
         ordinal: of the loop among the kernel's loops; -1 for the kernel as a whole, and for what
             stands in no loop.
-        alike: what the rule read there, the worst first, each with the accesses or waits it was
-            read of; a rule of scope kernel or loop has one, of no access.
+        readings: what the rule read there, the worst first; a rule of scope kernel or loop has
+            one, of no access.
     """
 
     rule: Rule
     ordinal: int
-    alike: tuple[tuple[Values, Sequence[Place]], ...]
+    readings: tuple[Reading, ...]
 
 
 def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severity]]:
@@ -55,49 +69,54 @@ def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severi
         for superior_rule in match.rule.text.superseded_by:
             for superior in of_rule.get(superior_rule, ()):
                 earlier = remainder
-                remainder = _unsaid(remainder, matches[superior]) if remainder is not None else None
+                if remainder is not None:
+                    remainder = _not_covered_by(matches[superior], remainder)
                 if remainder is not earlier:
                     silenced_by.setdefault(index, []).append(superior)
         remaining.append(remainder)
     for index, superiors in silenced_by.items():
-        for heir in _heirs(superiors, silenced_by):
-            severity[heir] = min(severity[heir], severity[index], key=SEVERITY_RANK.__getitem__)
+        for superior in _all_superiors(superiors, silenced_by):
+            severity[superior] = min(
+                severity[superior], severity[index], key=SEVERITY_RANK.__getitem__
+            )
     for match_left, graded in zip(remaining, severity, strict=True):
         if match_left is not None:
             yield match_left, graded
 
 
-def _heirs(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -> set[int]:
+def _all_superiors(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -> set[int]:
     """The superiors, and what supersedes them in turn."""
-    heirs: set[int] = set()
+    reached: set[int] = set()
     ahead = list(superiors)
     while ahead:
         index = ahead.pop()
-        if index not in heirs:
-            heirs.add(index)
+        if index not in reached:
+            reached.add(index)
             ahead += silenced_by.get(index, ())
-    return heirs
+    return reached
 
 
-def _unsaid(match: Match, superior: Match) -> Match | None:
+def _not_covered_by(superior: Match, match: Match) -> Match | None:
     """What a match says that its superior does not; the match itself where their places differ."""
     if "kernel" in (match.rule.text.scope, superior.rule.text.scope):
         return None
     if match.ordinal != superior.ordinal:
         return match
-    if not match.alike[0][1]:  # it is about the loop as a whole
+    if not match.readings[0].places:  # it is about the loop as a whole
         return None
     if superior.rule.text.scope == "loop":
         return _of_other_kinds(match, superior)
-    named = {(place.line, place.text) for _, places in superior.alike for place in places}
-    alike = []
-    for values, places in match.alike:
-        unnamed = [place for place in places if (place.line, place.text) not in named]
-        if unnamed:
-            alike.append((values, places if len(unnamed) == len(places) else unnamed))
-    if sum(len(p) for _, p in alike) == sum(len(p) for _, p in match.alike):
+    named = {(place.line, place.text) for reading in superior.readings for place in reading.places}
+    readings = []
+    for reading in match.readings:
+        unnamed = [place for place in reading.places if (place.line, place.text) not in named]
+        if len(unnamed) == len(reading.places):
+            readings.append(reading)
+        elif unnamed:
+            readings.append(replace(reading, places=unnamed))
+    if sum(len(r.places) for r in readings) == sum(len(r.places) for r in match.readings):
         return match
-    return replace(match, alike=tuple(alike)) if alike else None
+    return replace(match, readings=tuple(readings)) if readings else None
 
 
 def _of_other_kinds(match: Match, superior: Match) -> Match | None:
@@ -107,13 +126,11 @@ def _of_other_kinds(match: Match, superior: Match) -> Match | None:
     that names none speaks of the loop as a whole.
     """
     parts = {part for name in superior.rule.require.names for part in name.name.split(".")}
-    kinds = {values.subject.get("op.kind") for values, _ in match.alike}
+    kinds = {reading.values.subject.get("op.kind") for reading in match.readings}
     if kinds.isdisjoint(parts):
-        named_any = any(part in MEMORY_CLASSES for part in parts)
+        named_any = any(part in _CLASSES_IN_REQUIREMENTS for part in parts)
         return match if named_any and kinds != {None} else None
-    alike = tuple(
-        alternative
-        for alternative in match.alike
-        if alternative[0].subject.get("op.kind") not in parts
+    readings = tuple(
+        reading for reading in match.readings if reading.values.subject.get("op.kind") not in parts
     )
-    return replace(match, alike=alike) if alike else None
+    return replace(match, readings=readings) if readings else None

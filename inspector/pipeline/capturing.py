@@ -14,6 +14,7 @@ from ..capture.script import GENERATED, Ended, Found, Plan, capture_file, mode_o
 from ..capture.targets import Kind, Target
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Machine, Variant
+from .emulators import emulator_command, why_not_emulated
 from .jobs import DEFAULT_ARCH, MOST_NAMED, Request, label_of, matches, read_text, record, wanted_of
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 options=request.capture,
                 triton_version=version,
                 generated=compiler.store.root / GENERATED,
+                emulator=tuple(emulator_command()),
+                not_emulated={arch: why for arch in archs if (why := why_not_emulated(arch))},
             )
             for item in _chosen(capture_file(worker, plan), patterns, target):
                 refusal = None

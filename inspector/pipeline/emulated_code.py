@@ -18,6 +18,7 @@ from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
 from ..errors import KinspectError
+from ..isa.asm.data import Constants, read_constants
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function, Program
@@ -97,7 +98,7 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         KinspectError: the file cannot be read, the kernel or an argument is not understood, or an
             instruction is not covered.
     """
-    program, function = _kernel_of(wanted)
+    program, function, constants = _kernel_of(wanted)
     machine = load_machine(wanted.arch or program.arch or "")
     emulator = Emulator(
         function,
@@ -106,6 +107,8 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         machine.waitcnt_fields,
         machine.cache_line_bytes,
         machine.mfma_cycles,
+        (constants.data, constants.symbols),
+        program.functions if program.form == "asm" else (),
     )
     block = wanted.block or _block_of(function)
     buffers, scalars, arrays = _arguments(wanted.arguments)
@@ -139,7 +142,7 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     return CodeResult(tally.profile(), states, tuple(calls.printed.parts))
 
 
-def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function]:
+def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function, Constants]:
     try:
         data = wanted.path.read_bytes()
     except OSError as error:
@@ -147,15 +150,16 @@ def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function]:
     if data.startswith(CODE_OBJECT):
         from ..isa.objects.load import load_code_object
 
-        program = load_code_object(data, str(wanted.path), wanted.arch)
+        program, constants = load_code_object(data, str(wanted.path), wanted.arch), Constants()
     else:
-        program = parse_text(data.decode(errors="replace"), str(wanted.path))
+        text = data.decode(errors="replace")
+        program, constants = parse_text(text, str(wanted.path)), read_constants(text)
     names = [function.name for function in program.kernels]
     if wanted.kernel is None and len(names) == 1:
-        return program, program.kernels[0]
+        return program, program.kernels[0], constants
     for function in program.kernels:
         if function.name == wanted.kernel:
-            return program, function
+            return program, function, constants
     asked = f"no kernel {wanted.kernel}" if wanted.kernel else "more than one kernel"
     raise KinspectError(
         f"{wanted.path}: {asked}", f"choose with --kernel: {', '.join(names) or 'it has none'}"

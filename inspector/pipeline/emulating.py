@@ -7,7 +7,8 @@ memory with it through the file FD. When its input ends, what was counted goes t
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
                                                             "printed": [[is_error, text], ...]}
 
-Each may be answered by {"error": text} as well.
+Each may be answered by {"error": text, "kind": kind} as well; the kinds are those of the guest's
+`EmulationError`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from msgspec import to_builtins
 from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
-from ..emulator.lockstep import EmulationLimitError
+from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..errors import KinspectError
 from ..isa.asm.data import read_constants
@@ -146,10 +147,15 @@ class Service:
             if "load" in message:
                 return self._load(message["load"], message["text"], message["arch"])
             reply = self._launch(message)
+        except HangError as error:
+            reply = {"error": error.message, "kind": "hang"}
+        except EmulationLimitError as error:
+            reply = {"error": error.message, "kind": "limit"}
         except KinspectError as error:
-            reply = {"error": error.message}
+            reply = {"error": error.message, "kind": "failed"}
         except NotCoveredError as error:
-            reply = {"error": f"the emulator does not carry out this yet: {error}"}
+            text = f"the emulator does not carry out this yet: {error}"
+            reply = {"error": text, "kind": "uncovered"}
         return {**reply, **self._printed()}
 
     def _printed(self) -> dict[str, Any]:
@@ -160,7 +166,8 @@ class Service:
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
         started = time.perf_counter()
         machine = load_machine(arch)
-        kernel = parse_text(text, key).kernels[0]
+        program = parse_text(text, key)
+        (kernel,) = program.kernels
         constants = read_constants(text)
         emulator = Emulator(
             kernel,
@@ -170,6 +177,7 @@ class Service:
             machine.cache_line_bytes,
             machine.mfma_cycles,
             (constants.data, constants.symbols),
+            program.functions,
         )
         self._emulators[key] = emulator
         self._tallies[key] = Tally(arch, emulator, time.perf_counter() - started)

@@ -21,6 +21,7 @@ from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from .capturing import device_facts
 from .emulation_profile import KernelProfile
+from .emulators import emulator_command
 
 LAUNCH_SECONDS = 600.0
 """Seconds that one launch may take, unless told."""
@@ -68,16 +69,6 @@ class EmulationResult(Struct, frozen=True):
     launches: int
     complete: bool
     notes: tuple[str, ...]
-
-
-def emulator_command(profile: Path | None = None) -> list[str]:
-    """The process that executes launches, for a guest to start.
-
-    Args:
-        profile: where it leaves what it counted.
-    """
-    command = [sys.executable, "-m", "kinspect.inspector.pipeline.emulating"]
-    return command if profile is None else [*command, "--profile", str(profile)]
 
 
 def emulate(

@@ -23,10 +23,9 @@ class PlacedFinding(Struct, frozen=True):
     """A finding, with the places at which a comment may speak of it.
 
     Args:
-        finding: it.
         places: (file, line).
         of_kernel: whether it is about the kernel as a whole.
-        setting: the setting that leaves it out.
+        setting: label of the setting that ignores the rule, or None.
     """
 
     finding: Finding
@@ -42,7 +41,7 @@ class Judged(Struct, frozen=True):
         kernel: without findings yet.
         findings: its findings, the gravest first.
         source_lines: file -> lines that its code came from.
-        overrides: numbers of the settings that speak of it.
+        overrides: indices of the overrides that match the kernel.
         unknown: metrics that a budget needs, with the budget's place, that are not known.
     """
 
@@ -64,7 +63,11 @@ class Judge:
         """Judges a report; the findings that it brings along are not looked at."""
         plan = self._plan
         text = _source_text(report, self._read)
-        matching = [(n, o) for n, o in enumerate(plan.overrides) if o.matches(report)]
+        matching = [
+            (index, override)
+            for index, override in enumerate(plan.overrides)
+            if override.matches(report)
+        ]
         findings = list(evaluate(plan.pack, report, text))
         budgets = {metric: (pack, o) for _, o in matching for metric, pack in o.budgets.items()}
         unknown = []
@@ -90,7 +93,7 @@ class Judge:
                 for finding in graded
             ),
             _source_lines(report),
-            tuple(n for n, _ in matching),
+            tuple(index for index, _ in matching),
             tuple(unknown),
         )
 
@@ -138,6 +141,7 @@ def _source_text(report: KernelReport, read: SourceText) -> SourceText:
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, gravest first; those of one severity keep their order."""
     return tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity)))
 
 

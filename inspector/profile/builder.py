@@ -54,6 +54,7 @@ class Builder(Struct):
     _shapes: dict[KernelShape, int] = field(default_factory=dict)
     _processes: list[int] = field(default_factory=list)  # of each shape
     _counters: dict[str, int] = field(default_factory=dict)
+    # (process, dispatch id) -> row
     _rows: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def begin(self, part: Part) -> None:
@@ -108,7 +109,7 @@ class Builder(Struct):
         """The row of a dispatch of this part, by its process and the profiler's id."""
         return self._rows.get((NONE if process is None else process, number))
 
-    def count(self, row: int, counter: str, value: float) -> None:
+    def add_counter_value(self, row: int, counter: str, value: float) -> None:
         """Adds a counter's value for a dispatch; values of one counter and dispatch add up."""
         table = self.values
         number = self.counter(counter)
@@ -132,7 +133,7 @@ class Builder(Struct):
             number = self._counters[name] = len(self._counters)
         return number
 
-    def mend(self) -> None:
+    def truncate_to_whole_rows(self) -> None:
         """Makes its columns of one length again, after reading was ended between two of them."""
         table, values = self.dispatches, self.values
         columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
@@ -140,11 +141,11 @@ class Builder(Struct):
         for column in columns:
             del column[rows:]
         counted = (values.dispatch, values.counter, values.value)
-        whole = min(len(column) for column in counted)
-        if whole and max(values.dispatch[:whole]) >= rows:
-            whole = next(at for at, row in enumerate(values.dispatch) if row >= rows)
-        for part in counted:
-            del part[whole:]
+        complete = min(len(column) for column in counted)
+        if complete and max(values.dispatch[:complete]) >= rows:
+            complete = next(at for at, row in enumerate(values.dispatch) if row >= rows)
+        for value_column in counted:
+            del value_column[complete:]
 
     def transfer(self, name: str, nanoseconds: int, count: int = 1) -> None:
         """Adds copies or fills of memory; those of one name add up."""

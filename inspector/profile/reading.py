@@ -137,7 +137,7 @@ def _read(reader: Reader, group: Group, builder: Builder) -> None:
     except Exception as error:
         if _is_debugging() and not isinstance(error, KinspectError):
             raise
-        builder.mend()
+        builder.truncate_to_whole_rows()
         _fail(group.files[0] if group.files else builder.path, error, builder)
 
 

@@ -31,8 +31,8 @@ __all__ = (
 
 _VARIANT = (
     *("case", "signature", "constexprs", "attrs", "options", "wave_size", "grid", "call_site"),
-    *("qualname", "triton_version", "tuning", "launches", "notes", "assumptions", "unspecialised"),
-    *("values", "generator"),
+    *("qualname", "triton_version", "tuning", "launches", "notes", "assumptions", "emulated"),
+    *("unspecialised", "values", "generator"),
 )
 """What the report has of a variant, in its order: what else there is stands beside it."""
 

@@ -112,20 +112,20 @@ def _unpack(
 ) -> None:
     digest = info.filename.removeprefix(_ARTIFACTS)
     place = cache / digest
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     pieces = limits.zip_pieces(archive, info, str(path), counted)
     try:
         if place.is_file() and sha256_of(place) == digest:
             for piece in pieces:
-                found.update(piece)
-            _check(found.hexdigest(), digest, path)
+                hasher.update(piece)
+            _check(hasher.hexdigest(), digest, path)
             return
         cache.mkdir(parents=True, exist_ok=True)
         with replacing(place) as out:
             for piece in pieces:
-                found.update(piece)
+                hasher.update(piece)
                 out.write(piece)
-            _check(found.hexdigest(), digest, path)
+            _check(hasher.hexdigest(), digest, path)
     except OSError as error:
         raise unwritable(
             f"the cache folder {cache}",
@@ -134,6 +134,6 @@ def _unpack(
         ) from None
 
 
-def _check(found: str, digest: str, path: Path) -> None:
-    if found != digest:
+def _check(actual: str, digest: str, path: Path) -> None:
+    if actual != digest:
         raise KinspectError(f"{path}: artifact {digest[:12]} is damaged", _AGAIN)

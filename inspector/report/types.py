@@ -68,6 +68,17 @@ class Assumption(_Assumption, total=False):
     """An answer to what nobody knows, and where the script asked."""
 
     explored: bool
+    reason: (
+        Literal["off", "unavailable", "budget", "uncovered", "faulty", "inputs", "failed"] | None
+    )
+
+
+class EmulatedValue(TypedDict):
+    """What a script read of memory that executed kernels wrote, and where it asked."""
+
+    what: str
+    value: str
+    source: Place
 
 
 class _Variant(TypedDict):
@@ -90,6 +101,7 @@ class Variant(_Variant, total=False):
     launches: Count | None
     notes: list[str]
     assumptions: list[Assumption]
+    emulated: list[EmulatedValue]
     unspecialised: (
         dict[str, Literal["annotation", "do_not_specialize", "do_not_specialize_on_alignment"]]
         | None

@@ -12,7 +12,8 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp, Opening
-from kinspect.tui.pages import PAGES, Page, page_class
+from kinspect.tui.page_table import PAGES
+from kinspect.tui.pages import Page, page_class
 from kinspect.tui.themes import THEMES
 from msgspec.structs import replace
 from textual.color import Color

@@ -19,8 +19,7 @@ from kinspect.inspector.cli.group import COMMANDS
 from kinspect.inspector.errors import KinspectError
 from kinspect.tui import web
 from kinspect.tui.app import Opening
-from kinspect.tui.command import _FIRST, _text, tui
-from kinspect.tui.pages import PAGES
+from kinspect.tui.command import _text, tui
 from tui_terminal import kinspect
 
 ISA = Path(__file__).parent.parent / "data" / "isa"
@@ -42,10 +41,6 @@ def test_help_is_true() -> None:
     for option in ("--arch", "--page", "--watch", "--web", "--port", "--call", "--first"):
         assert option in done.output
     assert COMMANDS["tui"][2] in ran("--help").stdout
-
-
-def test_the_pages_that_may_come_first_are_those_with_a_key() -> None:
-    assert list(_FIRST) == [name for name, known in PAGES.items() if known.key]
 
 
 @pytest.mark.parametrize(

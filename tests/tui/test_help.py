@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import pytest
 from kinspect.inspector.model import Report
-from kinspect.tui.pages import PAGES, Page
+from kinspect.tui.page_table import PAGES
+from kinspect.tui.pages import Page
 from kinspect.tui.screens.help import HelpScreen, Row, groups_of, page_of
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType

@@ -19,7 +19,8 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from ..pages import PAGES, Page
+from ..page_table import PAGES
+from ..pages import Page
 
 _WIDTH = 78
 _WIDE = 96

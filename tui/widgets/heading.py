@@ -9,7 +9,8 @@ from rich.text import Text
 from textual.app import RenderResult
 from textual.widget import Widget
 
-from ..pages import PAGES, Page
+from ..page_table import PAGES
+from ..pages import Page
 from .styles import part_style
 
 

@@ -46,6 +46,7 @@ HOT_COUNTS = (
     "full_wait",
     "barrier",
 )
+"""Classes of instructions that are counted in the hot loops, without the prefix `count.`."""
 HOT = "hot_loops.count."
 """Prefix of their sums over the hot loops, per iteration; without a hot loop there are none."""
 FINDINGS = "findings."
@@ -59,7 +60,7 @@ class AnalysedKernel(Struct, frozen=True):
         kernel: its name.
         identity: what is the same for it in another run: file, name, arch, options.
         arch: gfx name.
-        name: of the case.
+        case: its name; None where there is none.
         config: options and constexprs.
         figures: metric -> value; what is unknown is not in it.
         findings: severity -> how many; None if no rules were asked.
@@ -68,7 +69,7 @@ class AnalysedKernel(Struct, frozen=True):
     kernel: str
     identity: str
     arch: str | None
-    name: str | None
+    case: str | None
     config: Mapping[str, Any]
     figures: Mapping[str, float]
     findings: Mapping[str, int] | None = None
@@ -191,7 +192,7 @@ def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> N
                 _text(k.kernel),
                 _text(k.identity),
                 k.arch,
-                _text(k.name),
+                _text(k.case),
                 json.dumps(dict(k.config), sort_keys=True, default=str),
                 json.dumps(dict(k.figures), sort_keys=True),
                 None if k.findings is None else json.dumps(dict(k.findings), sort_keys=True),
@@ -206,7 +207,7 @@ def _text(value: str | None) -> str | None:
     return None if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
-def typed(kind: Any, value: Any) -> Any:
+def checked_as(kind: Any, value: Any) -> Any:
     """A value or row of the file as what it should be: SQLite keeps any value in any column.
 
     Args:
@@ -226,7 +227,7 @@ def typed(kind: Any, value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def listed(connection: sqlite3.Connection, kernel: str | None, most: int) -> list[AnalysisRun]:
+def latest_runs(connection: sqlite3.Connection, kernel: str | None, most: int) -> list[AnalysisRun]:
     """The last runs, newest first; of those that saw a kernel, if one is named."""
     where = (
         "WHERE id IN (SELECT analysis FROM analysed WHERE kernel = ?)" if kernel is not None else ""
@@ -239,7 +240,7 @@ def listed(connection: sqlite3.Connection, kernel: str | None, most: int) -> lis
         ((kernel,) if kernel is not None else ()) + (most,),
     ).fetchall()
     return [
-        typed(
+        checked_as(
             AnalysisRun,
             (
                 number,
@@ -259,7 +260,13 @@ def listed(connection: sqlite3.Connection, kernel: str | None, most: int) -> lis
 def sightings(
     connection: sqlite3.Connection, condition: str, values: Iterable[Any]
 ) -> list[Sighting]:
-    """Kernels of runs, the oldest run first, in the order of their reports."""
+    """Kernels of runs, the oldest run first, in the order of their reports.
+
+    Args:
+        connection: to the history's file.
+        condition: of SQL's WHERE, over columns of `analysis` and `analysed`.
+        values: of its `?`, in order.
+    """
     rows = connection.execute(
         "SELECT analysis.id, date, label, units, kernel, identity, arch, name, config, figures,"
         " findings FROM analysed JOIN analysis ON analysis.id = analysed.analysis"
@@ -268,11 +275,11 @@ def sightings(
     ).fetchall()
     return [
         Sighting(
-            typed(int, number),
-            typed(str, date),
-            typed(str | None, label),
-            typed(dict[str, str], json.loads(units)),
-            typed(
+            checked_as(int, number),
+            checked_as(str, date),
+            checked_as(str | None, label),
+            checked_as(dict[str, str], json.loads(units)),
+            checked_as(
                 AnalysedKernel,
                 (
                     kernel,

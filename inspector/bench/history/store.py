@@ -21,7 +21,7 @@ from ...errors import KinspectError
 from ...writing import reason
 from ..suite.results import Before, Bench, Timed
 from . import analyses
-from .analyses import Analysis, AnalysisRun, Sighting, typed
+from .analyses import Analysis, AnalysisRun, Sighting, checked_as
 from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, set_up, version_of
 
 FILE = "results.sqlite"
@@ -168,7 +168,7 @@ class History:
                 ((kernel,) if kernel is not None else ()) + (most,),
             ).fetchall()
             return [
-                typed(Run, (run, date, name, device, json.loads(versions), mode, cases))
+                checked_as(Run, (run, date, name, device, json.loads(versions), mode, cases))
                 for run, date, name, device, versions, mode, cases in rows
             ]
 
@@ -187,7 +187,7 @@ class History:
                 (run,),
             ).fetchall()
             return [
-                typed(Kept, (name, json.loads(config), json.loads(clocks), *figures))
+                checked_as(Kept, (name, json.loads(config), json.loads(clocks), *figures))
                 for name, config, clocks, *figures in rows
             ]
 
@@ -227,7 +227,7 @@ class History:
             KinspectError: the file is damaged.
         """
         with self._reading() as connection:
-            return analyses.listed(connection, kernel, most) if connection is not None else []
+            return analyses.latest_runs(connection, kernel, most) if connection is not None else []
 
     def analysed(self, run: int) -> list[Sighting]:
         """The kernels of an analysis.

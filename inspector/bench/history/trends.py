@@ -106,7 +106,7 @@ def _compiled(sightings: Sequence[Sighting], metric: str, query: Wanted) -> list
     fitting = [
         s
         for s in sightings
-        if _fits(s.kernel.arch, query.arch) and _fits(s.kernel.name, query.case)
+        if _fits(s.kernel.arch, query.arch) and _fits(s.kernel.case, query.case)
     ]
     names = _names([sighting.kernel for sighting in fitting])
     return [
@@ -130,7 +130,7 @@ def _names(kernels: Sequence[AnalysedKernel]) -> dict[str, str]:
     """Identity -> arch and case; where two would be called the same, with their options."""
     short: dict[str, str] = {}
     for k in kernels:
-        text = " ".join(part for part in (k.arch, k.name) if part) or k.kernel
+        text = " ".join(part for part in (k.arch, k.case) if part) or k.kernel
         short.setdefault(_identity(k), text)
     texts = list(short.values())
     long = {
@@ -186,7 +186,7 @@ def _nothing(
             f"there are {listed}",
         )
     choices = sorted(
-        {" ".join(p for p in (s.kernel.arch, s.kernel.name) if p) for s in sightings}
+        {" ".join(p for p in (s.kernel.arch, s.kernel.case) if p) for s in sightings}
         | {f"{run.device} {case.name}" for run, case in measured}
     )
     return KinspectError(

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..launches.kernel import StandInKernel, replace_compiler
 from ..lowering import target
+from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
 from .process import EmulationError, EmulatorProcess, SharedBuffer
 
@@ -70,9 +71,7 @@ class Executor:
         """What launches call; takes and gives what `triton.compile` does."""
         with self._suspended():
             compiled = self._compile(src, target=self.target, options=dict(options or {}))
-        if compiled.metadata.shared > self._lds_limit:  # what loading it onto the device would say
-            errors = importlib.import_module("triton.runtime.errors")
-            raise errors.OutOfResources(compiled.metadata.shared, self._lds_limit, "shared memory")
+        self._fits(compiled.metadata)
         self._keys += 1
         key = f"{src.name}-{self._keys}"
         signature = dict(getattr(src, "signature", None) or {})
@@ -81,6 +80,15 @@ class Executor:
             self._launch(key, compiled, signature, grid, values)
 
         return StandInKernel(src.name, launched, lambda: compiled)
+
+    def _fits(self, metadata: Any) -> None:
+        """Raises what loading the kernel onto the device would, when it asks for too much."""
+        errors = importlib.import_module("triton.runtime.errors")
+        threads = int(metadata.num_warps) * int(self.target.warp_size)
+        if metadata.shared > self._lds_limit:
+            raise errors.OutOfResources(metadata.shared, self._lds_limit, "shared memory")
+        if threads > MAX_THREADS_PER_BLOCK:
+            raise errors.OutOfResources(threads, MAX_THREADS_PER_BLOCK, "threads")
 
     def _launch(
         self,

@@ -6,10 +6,12 @@ import ctypes
 import json
 import mmap
 import os
+import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 PAGE = 4096
@@ -18,7 +20,17 @@ SLACK = 64
 
 
 class EmulationError(RuntimeError):
-    """A launch could not be executed, or did what no kernel may do."""
+    """A launch could not be executed, or did what no kernel may do.
+
+    Args:
+        text: why.
+        kind: `limit` (it takes too long), `hang` (it never ends), `uncovered` (an instruction
+            that the emulator lacks) or `failed`.
+    """
+
+    def __init__(self, text: str, kind: str = "failed") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class SharedBuffer:
@@ -44,10 +56,16 @@ class EmulatorProcess:
 
     Args:
         command: starts it; it speaks JSON lines on its standard streams.
+        environment: of the process; None for this one's.
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.deadline: float | None = None
+        """When to end it if it has not answered by then, by `time.monotonic`; None for never."""
         self._command = list(command)
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._file = -1
         self._map: mmap.mmap | None = None
@@ -60,13 +78,20 @@ class EmulatorProcess:
             self._ask({"load": key, "text": text, "arch": arch})
             self._loaded.add(key)
 
-    def launch(self, request: dict[str, Any], buffers: Sequence[SharedBuffer]) -> dict[str, Any]:
+    def launch(
+        self, request: dict[str, Any], buffers: Sequence[SharedBuffer], *, keep: bool = True
+    ) -> dict[str, Any]:
         """Executes a launch on the buffers' contents; what it wrote is written back.
+
+        Args:
+            request: the launch.
+            buffers: the memory that it may use.
+            keep: whether what it wrote is written back.
 
         Raises:
             EmulationError: it could not be executed.
         """
-        self._start()
+        self.start()
         shared = self._place(buffers)
         base = ctypes.addressof(ctypes.c_char.from_buffer(shared))
         for buffer in buffers:
@@ -76,7 +101,7 @@ class EmulatorProcess:
             for b in buffers
         ]
         reply = self._ask({"launch": request, "buffers": described, "memory": self._size})
-        for index in reply["written"]:
+        for index in reply["written"] if keep else ():
             buffer = buffers[index]
             ctypes.memmove(buffer.backing, base + buffer.offset, buffer.size)
         return reply
@@ -88,13 +113,8 @@ class EmulatorProcess:
             self._process.wait()
             self._process = None
 
-    def _forget(self) -> None:
-        """The next launch starts another process, which knows no kernels and has no memory yet."""
-        os.close(self._file)
-        self._process, self._file, self._map, self._size = None, -1, None, 0
-        self._loaded.clear()
-
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Starts it, if that was not done yet; does not wait for it."""
         if self._process is not None:
             return
         if hasattr(os, "memfd_create"):
@@ -107,6 +127,7 @@ class EmulatorProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(self._file,),
+            env=self._environment,
         )
 
     def _place(self, buffers: Sequence[SharedBuffer]) -> mmap.mmap:
@@ -125,7 +146,7 @@ class EmulatorProcess:
         return self._map
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        self._start()
+        self.start()
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -133,6 +154,7 @@ class EmulatorProcess:
         try:
             process.stdin.write(json.dumps(message).encode() + b"\n")
             process.stdin.flush()
+            self._await(process)
             line = process.stdout.readline()
         except BrokenPipeError:
             line = b""
@@ -144,8 +166,32 @@ class EmulatorProcess:
         for is_error, text in reply.get("printed", ()):
             _write_behind(sys.stderr if is_error else sys.stdout, 2 if is_error else 1, text)
         if "error" in reply:
-            raise EmulationError(reply["error"])
+            raise EmulationError(reply["error"], reply["kind"])
         return reply
+
+    def _await(self, process: subprocess.Popen[bytes]) -> None:
+        """Waits for an answer.
+
+        Raises:
+            EmulationError: there is none by the deadline; the process is ended.
+        """
+        if self.deadline is None:
+            return
+        left = max(self.deadline - time.monotonic(), 0.0)
+        assert process.stdout is not None
+        answered, _, _ = select.select([process.stdout], [], [], left)
+        if not answered:
+            process.kill()
+            process.wait()
+            self._forget()
+            raise EmulationError("it took longer than it may", "limit")
+
+    def _forget(self) -> None:
+        """The process is gone, and the next one knows no kernels."""
+        self._process = None
+        self._loaded.clear()
+        os.close(self._file)
+        self._file, self._map, self._size = -1, None, 0
 
 
 def _write_behind(stream: Any, descriptor: int, text: str) -> None:

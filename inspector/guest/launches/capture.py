@@ -12,13 +12,15 @@ from .. import world as worlds
 from ..records import Emit, error, note
 from ..world.assumptions import LOG, Question
 from ..world.device import Device
+from ..world.refused import RefusedError
 from . import processes
-from .clock import Clock
+from .clock import MARGIN_SECONDS, Clock
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .graphs import Graphs
 from .kernel_filter import KernelFilter
 from .layers import LaunchLimitError, Layers
 from .project import Project
+from .readback import Readback
 from .recorder import Recorder
 from .running import Script
 from .tuning import Tuning
@@ -27,6 +29,23 @@ OTHER_TYPE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
     " want another one, e.g. T(..., dtype='fp32')"
 )
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """How values that kernels wrote are had where the script reads them.
+
+    Args:
+        command: starts the emulator; None where kernels are not executed.
+        reason: why not, as `RefusedError` takes it.
+        detail: more of it.
+        seconds: for all launches of the run.
+    """
+
+    command: Sequence[str] | None = None
+    reason: str = "off"
+    detail: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,7 @@ class Request:
         finished: keys of specialisations that earlier runs wrote out or died at.
         reversed: questions whose answer nobody knows and that get the other one in this run; then
             only what is new is written.
+        emulation: whether launches are executed for what the script reads back.
     """
 
     path: str
@@ -79,6 +99,7 @@ class Request:
     time_limit: float
     finished: Sequence[str]
     reversed: Sequence[Question]
+    emulation: Emulation
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Request:
@@ -105,6 +126,7 @@ class Request:
             time_limit=float(fields["time_limit"]),
             finished=fields.get("finished") or (),
             reversed=[tuple(question) for question in fields.get("reversed") or ()],
+            emulation=Emulation(**fields.get("emulate") or {}),
         )
 
 
@@ -172,6 +194,17 @@ class _Run:
             tuning, self._emit, request.first, request.axes, request.all_configs, selects
         )
         layers.install()
+        emulation = request.emulation
+        self._readback = Readback(
+            self._world,
+            request.arch,
+            emulation.command,
+            RefusedError(emulation.reason, emulation.detail),
+            emulation.seconds,
+            request.folder,
+            request.deadline - MARGIN_SECONDS,
+        )
+        self._readback.is_trial = layers.is_trial
         recorder = Recorder(
             request.arch,
             self._emit,
@@ -179,7 +212,7 @@ class _Run:
             layers.origin,
             selects,
             request.finished,
-            self._world.overwritten,
+            self._readback.launched,
             (request.generated,),
             only_new=bool(request.reversed),
         )
@@ -195,7 +228,7 @@ class _Run:
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self.write_pending, self._emit, request.path)
-        clock = Clock(request.deadline, recorder)
+        clock = Clock(request.deadline, recorder, self._readback)
         try:
             clock.start()
             with self._world.running():

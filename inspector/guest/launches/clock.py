@@ -6,6 +6,7 @@ import signal
 import time
 
 from .endings import IdleError, OutOfTimeError
+from .readback import Readback
 from .recorder import Recorder
 
 TICK_SECONDS = 0.5
@@ -25,12 +26,14 @@ class Clock:
     Args:
         deadline: when the parent kills this process, by `time.monotonic`.
         recorder: counts specialisations and launches; it is not interrupted at its own work.
+        readback: executes launches; nor is that.
     """
 
-    def __init__(self, deadline: float, recorder: Recorder) -> None:
+    def __init__(self, deadline: float, recorder: Recorder, readback: Readback) -> None:
         start = time.monotonic()
         self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
         self._recorder = recorder
+        self._readback = readback
         # As they were when the last new specialisation came, or the script was interrupted.
         self._specialisations = 0
         self._launches = 0
@@ -52,7 +55,7 @@ class Clock:
         if specialisations != self._specialisations:
             self._specialisations = specialisations
             self._restart(now)
-        if recorder.busy:
+        if recorder.busy or self._readback.busy:
             return
         if time.monotonic() > self._deadline:
             raise OutOfTimeError

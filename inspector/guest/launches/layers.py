@@ -70,6 +70,14 @@ class Layers:
         self._point: dict[str, Any] = {}  # of the sweep, while it is launched
         self._config: Any = None  # the `triton.Config` that a sweep is at
         self._dropped_options: tuple[str, ...] = ()  # a note on each
+        self._swept = 0  # launches of the sweep that is under way
+
+    def is_trial(self) -> bool:
+        """Whether the launch under way comes on top of the one that the script asked for.
+
+        An autotuner times others before it, a sweep launches again at its other points.
+        """
+        return self._tuning.is_benching or self._swept > 0
 
     def install(self) -> None:
         """Patches the classes. After `Tuning.install`: this goes around its patch."""
@@ -142,6 +150,7 @@ class Layers:
         A point that fails is reported and does not end the others.
         """
         result = None
+        self._swept = 0
         for point in itertools.product(*(self._axes[name] for name in swept)):
             self._point = dict(zip(swept, point))
             try:
@@ -153,6 +162,7 @@ class Layers:
                 self._emit(error("capture", message, hint, _jit_function(layer).__name__, stated))
             finally:
                 self._point = {}
+        self._swept = 0
         return result
 
     def _run_heuristics(
@@ -204,7 +214,9 @@ class Layers:
         try:
             for _ in range(len(kwargs) + 1):  # each round drops one
                 try:
-                    return run(layer, *args, **kwargs)
+                    result = run(layer, *args, **kwargs)
+                    self._swept += bool(self._point)
+                    return result
                 except KeyError as failure:
                     unknown = UNRECOGNISED.search(str(failure))
                     if unknown is None or unknown[1] not in kwargs:

@@ -6,6 +6,7 @@ multiprocessing's `spawn`, knows nothing of it: its launches are not seen.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.process
 import os
@@ -13,7 +14,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -28,6 +29,21 @@ NOT_FOLLOWED = (
     "is another process, which is not followed: kernels that it launches are not seen; name what it"
     " runs as a target of its own"
 )
+
+
+_ours = 0
+"""How many blocks of `ours` are at work."""
+
+
+@contextlib.contextmanager
+def ours() -> Iterator[None]:
+    """What is started inside is not the script's."""
+    global _ours
+    _ours += 1
+    try:
+        yield
+    finally:
+        _ours -= 1
 
 
 def watch(project: Project, note: Callable[[str], None]) -> None:
@@ -47,7 +63,7 @@ def watch(project: Project, note: Callable[[str], None]) -> None:
         note(f"{place}: {process_text} {NOT_FOLLOWED}")
 
     def hear(event: str, args: Sequence[Any]) -> None:
-        command = _command(event, args)
+        command = [] if _ours else _command(event, args)
         if command and _is_python(command[0]):
             say(f"`{_shortened(command)}`")
 

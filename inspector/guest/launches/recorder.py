@@ -28,6 +28,7 @@ from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .kernel import StandInKernel, replace_compiler
+from .readback import Launch
 from .writes import written_by_source, written_places
 
 LAUNCHER = "triton.runtime.jit"
@@ -85,7 +86,7 @@ class Recorder:
         origin: asked at each new specialisation.
         wanted: whether a kernel of this name and qualified name was asked for.
         finished: keys that an earlier run of the same script wrote out, or died at.
-        overwritten: told of each argument of a launch that the kernel may write to.
+        launched: told of each launch.
         generated: where code is kept that a compiler wrote.
         only_new: launches of what is `finished` were counted before.
     """
@@ -98,7 +99,7 @@ class Recorder:
         origin: Callable[[], Origin],
         is_selected: Callable[[str, str], bool],
         finished: Collection[str] = (),
-        overwritten: Callable[[Any], None] = lambda value: None,
+        launched: Callable[[Launch], None] = lambda launch: None,
         generated: Sequence[str] = (),
         *,
         only_new: bool = False,
@@ -114,7 +115,7 @@ class Recorder:
         self._origin = origin
         self._is_selected = is_selected
         self._finished = frozenset(finished)
-        self._overwritten = overwritten
+        self._tell_launch = launched
         self._only_new = only_new
         self._sites = Sites(generated)
         self._by_key: dict[str, Specialisation] = {}
@@ -160,7 +161,7 @@ class Recorder:
                 self._record(spec, src, function, stated, by_launch=by_launch)
         return StandInKernel(
             src.name,
-            lambda grid, values: self._launched(spec, grid, values),
+            lambda grid, values: self._launched(spec, src, stated, grid, values),
             lambda: self._really_compile(src, stated),
         )
 
@@ -235,6 +236,7 @@ class Recorder:
                 tuning=dict(origin.tuning) if origin.tuning else None,
                 notes=[*variant["notes"], *origin.notes],
                 assumptions=LOG.so_far(),
+                emulated=LOG.emulated_so_far(),
                 unspecialised=unspecialised(function) if by_launch else None,
             )
             _learn(spec, src, variant["ttir"])
@@ -245,9 +247,18 @@ class Recorder:
         self.failed += 1
         self._emit(record)
 
-    def _launched(self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]) -> None:
+    def _launched(
+        self,
+        spec: Specialisation,
+        src: Any,
+        stated: Mapping[str, Any],
+        grid: tuple[int, ...],
+        values: Sequence[Any],
+    ) -> None:
         self.launched += 1
-        self._overwrite(spec, values)
+        types = spec.types or tuple(src.signature.values())
+        launch = Launch(spec.key, src, stated, types, spec.written_places, grid, values)
+        self._tell_launch(launch)
         if not spec.selected:
             return
         if spec.pending is not None and len(values) >= len(spec.names) > 0:
@@ -261,16 +272,6 @@ class Recorder:
         if grid in spec.grids or len(spec.grids) < MOST_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
         self._write(spec, grid)
-
-    def _overwrite(self, spec: Specialisation, values: Sequence[Any]) -> None:
-        """Marks what the kernel would have written as unknown from here on."""
-        if spec.written_places is not None and len(values) >= len(spec.types) > 0:
-            # Triton's launcher gets every argument, its kernel those that are no constants.
-            named = zip(spec.types, values[len(values) - len(spec.types) :])
-            passed = [value for kind, value in named if kind != "constexpr"]
-            values = [passed[place] for place in spec.written_places if place < len(passed)]
-        for value in values:
-            self._overwritten(value)
 
     def _write(self, spec: Specialisation, grid: tuple[int, ...] | None) -> None:
         variant, spec.pending = spec.pending, None

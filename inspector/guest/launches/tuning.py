@@ -76,6 +76,11 @@ class Tuning:
             config = getattr(tuner, "best_config", None)
         return values(config) if config is not None else None
 
+    @property
+    def is_benching(self) -> bool:
+        """Whether a launch at this moment is one that an autotuner only times."""
+        return bool(self._active) and self._active[-1][1] is not None
+
     def say(self, text: str) -> None:
         """Notes something, once."""
         if text not in self._notes:

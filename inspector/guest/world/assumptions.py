@@ -36,7 +36,8 @@ class Assumptions:
     """Those of one run, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._assumptions: dict[tuple[str, str, str | None, int | None], None] = {}
+        self._assumptions: dict[tuple[str, str, str, int, str | None], None] = {}
+        self._emulated: dict[tuple[str, str, str, int], None] = {}
         self._owns: Callable[[CodeType], bool] = _is_outside
         self._telling: dict[str, dict[int, bool]] = {}
         self._muted = 0
@@ -55,12 +56,13 @@ class Assumptions:
         """Has questions answered the other way."""
         self._reversed = dict.fromkeys(questions, MOST_TIMES)
 
-    def answer(self, question_text: str, assumed: Any) -> Any:
+    def answer(self, question_text: str, assumed: Any, reason: str | None = None) -> Any:
         """Writes an answer down, unless it is only told.
 
         Args:
             question_text: what was asked, in words.
             assumed: the answer.
+            reason: why what a kernel wrote is not known; see `refused.REASONS`.
 
         Returns:
             the answer; the other one where that is to be tried.
@@ -75,10 +77,29 @@ class Assumptions:
             if left:
                 self._reversed[question] = left - 1
                 assumed = not assumed
-        record = (question_text, _short(assumed), *place)
+        record = (question_text, _short(assumed), *place, reason)
         if len(self._assumptions) < MOST:
             self._assumptions[record] = None
         return assumed
+
+    def emulated(self, question_text: str, value: Any) -> None:
+        """Writes down what was read of memory that an executed kernel wrote to, unless only told.
+
+        Args:
+            question_text: what was asked, in words.
+            value: the answer.
+        """
+        place = self._place()
+        if place is not None and len(self._emulated) < MOST:
+            file, line = place
+            self._emulated[question_text, _short(value), file, line] = None
+
+    def emulated_so_far(self) -> list[dict[str, Any]]:
+        """Those until now: `what`, `value`, `file`, `line`."""
+        return [
+            {"what": question_text, "value": value, "file": file, "line": line}
+            for question_text, value, file, line in self._emulated
+        ]
 
     def two_sided(self) -> list[Question]:
         """The questions until now that have one other answer."""
@@ -89,7 +110,7 @@ class Assumptions:
         return self._place() is not None
 
     def so_far(self) -> list[dict[str, Any]]:
-        """The answers until now: `what`, `assumed`, `file`, `line`, whether `explored`."""
+        """The answers until now: `what`, `assumed`, `file`, `line`, `explored` and `reason`."""
         return [
             {
                 "what": question_text,
@@ -97,8 +118,9 @@ class Assumptions:
                 "file": file,
                 "line": line,
                 "explored": (question_text, file, line) in self._reversed,
+                "reason": reason,
             }
-            for question_text, assumed, file, line in self._assumptions
+            for question_text, assumed, file, line, reason in self._assumptions
         ]
 
     def __enter__(self) -> None:
@@ -168,7 +190,30 @@ def _telling_lines(file: str) -> dict[int, bool]:
             last = node.test.end_lineno if isinstance(node, ast.If) else node.end_lineno
             for line in range(node.lineno, (last or node.lineno) + 1):
                 lines[line] = tells
+    _tell_by_name(tree, lines)
     return lines
+
+
+def _tell_by_name(tree: ast.AST, lines: dict[int, bool]) -> None:
+    """Adds assignments to names that are only told of: `error = (a - b).max().item()`, printed.
+
+    Uses of the same name elsewhere in the file count too, whatever they mean there.
+    """
+    uses: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            uses[node.id] = uses.get(node.id, True) and lines.get(node.lineno, False)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            uses.update(dict.fromkeys(node.names, False))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            uses[node.target.id] = False
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or calls_more(node.value):
+            continue
+        names = [its.id for its in node.targets if isinstance(its, ast.Name)]
+        if len(names) == len(node.targets) and all(uses.get(name, False) for name in names):
+            last = node.end_lineno or node.lineno
+            lines.update(dict.fromkeys(range(node.lineno, last + 1), True))
 
 
 def _chooses_words(node: ast.If) -> bool:
@@ -221,7 +266,8 @@ def _tells(node: ast.stmt) -> bool:
         return False
     called = value.func
     name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-    return name in SAYING and not any(calls_more(inner) for inner in (*value.args, *value.keywords))
+    says = name in SAYING or name.startswith("assert_")  # which compare nothing here
+    return says and not any(calls_more(inner) for inner in (*value.args, *value.keywords))
 
 
 _READERS = frozenset(
@@ -266,7 +312,7 @@ def _noting(name: str) -> Callable[..., Any]:
         question_text = (
             self.origin if sign is None or not operands else f"{self.origin} {sign} {operands[0]}"
         )
-        return LOG.answer(question_text, answer)
+        return LOG.answer(question_text, answer, self.reason)
 
     return method
 
@@ -276,7 +322,7 @@ def _carrying(name: str) -> Callable[..., Any]:
 
     def method(self: Any, *operands: Any) -> Any:
         answer = plain(self, *operands)
-        return UnknownFloat(answer, self.origin) if type(answer) is float else answer
+        return UnknownFloat(answer, self.origin, self.reason) if type(answer) is float else answer
 
     return method
 
@@ -287,13 +333,15 @@ class UnknownFloat(float):
     Args:
         value: what is taken for it.
         origin: what it is, in words.
+        reason: why it is not known, if a kernel wrote it; see `refused.REASONS`.
     """
 
     origin: str
+    reason: str | None
 
-    def __new__(cls, value: float, origin: str = "") -> UnknownFloat:
+    def __new__(cls, value: float, origin: str = "", reason: str | None = None) -> UnknownFloat:
         number = super().__new__(cls, value)
-        number.origin = origin
+        number.origin, number.reason = origin, reason
         return number
 
     def __reduce__(self) -> Any:

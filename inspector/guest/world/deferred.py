@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,12 +23,21 @@ DEEPEST = 200
 """Calls one behind the other that are kept: a training loop would go on without an end."""
 
 
-_UNTOUCHED = Memory(0, 0)
+UNTOUCHED = Memory(0, 0)
 """Of copies that only this package holds."""
 
 
 class UnknownError(Exception):
-    """Contents that cannot be computed; the reason completes "a tensor …"."""
+    """Contents that cannot be computed; the reason completes "a tensor …".
+
+    Args:
+        text: the reason.
+        reason: the same as one of `refused.REASONS`, where kernels are behind it; else None.
+    """
+
+    def __init__(self, text: str, reason: str | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
@@ -107,39 +116,63 @@ class Target:
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
-class Call:
-    """An operator that was not run.
+class Work:
+    """Something that was not run: an operator, or a kernel.
 
     Args:
-        number: of the call; it rests on those of smaller numbers alone.
-        func: the overload.
-        plan: what is known of it.
-        args: its arguments, with `Known`, `Part` and `Target` in the place of tensors.
-        kwargs: likewise.
+        number: of the work; it rests on that of smaller numbers alone.
         targets: what it writes to, as it was before.
         operands: the other tensors.
         results: what it gives back, if that is anything else.
-        depth: of the calls behind it.
-        seed: of its random numbers.
+        depth: of the work behind it.
+        by_kernels: whether it is a kernel, or one is behind it.
+        made: the storages that it made, once it was run and they are kept with it.
     """
 
     number: int
-    func: Any
-    plan: Plan
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
     targets: tuple[Known | Part, ...]
     operands: tuple[Known | Part, ...]
     results: tuple[Part, ...]
     depth: int
+    by_kernels: bool
+    made: list[Any] | None = field(default=None, init=False)
+
+    def settle(self, made: list[Any]) -> None:
+        """Keeps what it made, and no longer what that was made from."""
+        self.made = made
+        self.targets = self.operands = ()
+        self.depth = 0
+
+
+@dataclass(eq=False)  # not frozen: they are made at each operator
+class Call(Work):
+    """An operator that was not run.
+
+    Args:
+        func: the overload.
+        plan: what is known of it.
+        args: its arguments, with `Known`, `Part` and `Target` in the place of tensors.
+        kwargs: likewise.
+        seed: of its random numbers.
+    """
+
+    func: Any
+    plan: Plan
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
     seed: int
+
+    def settle(self, made: list[Any]) -> None:
+        """Keeps what it made, and no longer what that was made from."""
+        super().settle(made)
+        self.args, self.kwargs = (), {}
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Recipe:
     """The contents of one allocation: a call's n-th result, or the n-th place that it writes to."""
 
-    call: Call
+    call: Work
     nth: int
 
 
@@ -150,7 +183,7 @@ class Deferred:
     """Keeps the calls of one run."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
+        self.numbers = itertools.count()
 
     def keep(
         self, func: Any, plan: Plan, args: Sequence[Any], kwargs: Any, results: Any
@@ -189,22 +222,21 @@ class Deferred:
             }
         except UnknownError:
             return None
-        depth = 1 + max(map(_depth, (*operands, *targets)), default=0)
+        depth = depth_over((*operands, *targets))
         if depth > DEEPEST:
             return None
-        number, seed = next(self._numbers), torch.initial_seed() % (1 << 30)
-        geometries = tuple(map(geometry_of, tensors(results)))
         return Call(
-            number,
-            func,
-            plan,
-            call_args,
-            named,
-            tuple(targets),
-            tuple(operands),
-            geometries,
-            depth,
-            seed,
+            number=next(self.numbers),
+            targets=tuple(targets),
+            operands=tuple(operands),
+            results=tuple(map(geometry_of, tensors(results))),
+            depth=depth,
+            by_kernels=any(map(is_by_kernels, (*operands, *targets))),
+            func=func,
+            plan=plan,
+            args=call_args,
+            kwargs=named,
+            seed=torch.initial_seed() % (1 << 30),
         )
 
 
@@ -229,10 +261,21 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def _depth(operand: Known | Part) -> int:
-    """Calls behind an operand."""
-    source = operand.source if isinstance(operand, Part) else None
-    return source.call.depth if source is not None else 0
+def depth_over(operands: Iterable[Known | Part]) -> int:
+    """The depth of work over these operands."""
+    return 1 + max((source.call.depth for source in sources_of(operands)), default=0)
+
+
+def is_by_kernels(operand: Known | Part) -> bool:
+    """Whether a kernel is behind an operand."""
+    return any(source.call.by_kernels for source in sources_of((operand,)))
+
+
+def sources_of(operands: Iterable[Known | Part]) -> Iterator[Recipe]:
+    """What makes those operands that have yet to be made."""
+    for operand in operands:
+        if isinstance(operand, Part) and operand.source is not None:
+            yield operand.source
 
 
 def _operand(tensor: torch.Tensor) -> Known | Part:
@@ -268,7 +311,7 @@ def _place(tensor: torch.Tensor, plan: Plan) -> Known | Part:
     operand = _operand(tensor)
     if isinstance(operand, Known):  # this very call is to write to it
         copied = geometry_of(operand.tensor).of(operand.tensor.untyped_storage().clone())
-        return Known(copied, _UNTOUCHED, _UNTOUCHED.version)
+        return Known(copied, UNTOUCHED, UNTOUCHED.version)
     return operand
 
 

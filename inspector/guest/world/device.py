@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 GIB = 1 << 30
+MAX_THREADS_PER_BLOCK = 1024
+"""Work-items of a workgroup, on every AMD GPU (LLVM, IsaInfo::getMaxFlatWorkGroupSize)."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Device:
             "is_integrated": 0,
             "is_multi_gpu_board": 0,
             "max_threads_per_multi_processor": self.max_threads_per_cu,
-            "max_threads_per_block": 1024,
+            "max_threads_per_block": MAX_THREADS_PER_BLOCK,
             "warp_size": self.wave_size,
             "regs_per_multiprocessor": self.registers_per_block,
             "shared_memory_per_block": self.lds_bytes,

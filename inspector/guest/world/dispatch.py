@@ -18,7 +18,9 @@ from . import collectives, payloads, precision, unknowns
 from . import tensors as device_tensors
 from .assumptions import LOG, UnknownFloat, unknown_array
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
+from .launched import Execute, Launches
 from .plans import OVERWRITING, SHAPED, Plan, plan_of
+from .refused import RefusedError
 from .rerunning import Rerunning
 from .shapes import META, Shapes
 from .tensors import READ_LIMIT, Addresses, DeviceTensor, Memory, bytes_of, fits, host_dtype
@@ -33,6 +35,8 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
     {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
 )
 """What an operator that reads a tensor asks for, in words."""
+MOST_TOLD = 16
+"""Elements of an array that are told of."""
 COMPARING = frozenset(("allclose", "equal"))
 _WITHOUT_A_MODE = frozenset(("cond", "invoke_subgraph", "scan", "strict_mode"))
 """Operators that call functions and insist on there being no mode (torch 2.13)."""
@@ -93,7 +97,8 @@ class Dispatcher:
         self._addresses = Addresses()
         self._shapes = Shapes()
         self._deferred = Deferred()
-        self._rerunning = Rerunning()
+        self.rerunning = Rerunning()
+        self._launches = Launches(self._deferred)
         self._target: torch.device | None = None
         self.tensor_class: type[DeviceTensor] = type(
             "DeviceTensor", (DeviceTensor,), {"dispatcher": self}
@@ -213,12 +218,26 @@ class Dispatcher:
             return tensor._payload
         if tensor._memory.recipe is None or not LOG.matters():
             return None
-        return self._rerunning.contents(tensor)
+        return self.rerunning.contents(tensor)
 
     def is_unknown(self, tensor: DeviceTensor) -> bool:
         """Whether nobody can know a tensor's contents."""
         memory = tensor._memory
         return (memory.unknown or tensor._payload.is_meta) and memory.recipe is None
+
+    @staticmethod
+    def _emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) -> None:
+        """Notes a value that was read, where kernels that were executed are behind it."""
+        for tensor in tensors:
+            recipe = tensor._memory.recipe
+            if recipe is not None and recipe.call.by_kernels:
+                LOG.emulated(f"{question} a tensor that a kernel writes", value)
+                return
+
+    @staticmethod
+    def _reason(tensors: Sequence[DeviceTensor]) -> str | None:
+        """Why nobody knows their contents, as one of `refused.REASONS`."""
+        return next((its._memory.reason for its in tensors if its._memory.reason is not None), None)
 
     def read(self, tensor: DeviceTensor, how: str) -> Any:
         """What the host sees of a tensor: `tolist`, `numpy` or `repr`."""
@@ -231,7 +250,9 @@ class Dispatcher:
             unknown = contents is None
             if unknown:
                 LOG.answer(
-                    self.described((tensor,), f"{how} of"), "zeros" if payload.is_meta else "…"
+                    self.described((tensor,), f"{how} of"),
+                    "zeros" if payload.is_meta else "…",
+                    self._reason((tensor,)),
                 )
             if how == "tolist" and payload.is_meta:
                 zero = torch.zeros((), dtype=payload.dtype, device=CPU).item()
@@ -241,8 +262,12 @@ class Dispatcher:
             else:
                 values = payload.detach().clone().resolve_conj().resolve_neg()
             values = values.to(host_dtype(values.dtype))
+            listed = values.tolist() if how == "tolist" else None
+            if not unknown:
+                few = listed if listed is not None else values.flatten()[:MOST_TOLD].tolist()
+                self._emulated((tensor,), f"{how} of", few)
             if how == "tolist":
-                return values.tolist()
+                return listed
             return values.numpy().view(unknown_array()) if unknown else values.numpy()
 
     @staticmethod
@@ -366,8 +391,12 @@ class Dispatcher:
             known_args = self._all_known(args, kwargs)
             if known_args is not None:
                 results = self._computed(func, plan, *known_args)
+                question = f"how many elements {plan.name.strip('_')} finds in"
+                self._emulated(outers, question, payloads.first_shape(results))
                 return self._wrap_computed(func, plan, args, kwargs, results, claim)
         call = None
+        if plan.mutates:
+            self._preserve(plan, args, kwargs)
         if unknown and plan.mutates:  # before it does
             call = self._deferred.keep(func, plan, args, kwargs, None)
         if plan.view:
@@ -391,10 +420,10 @@ class Dispatcher:
         memory = outers[0]._memory if plan.view and outers else None
         outer_by_payload = {id(t._payload): t for t in outers}
         truth = payloads.truth_of(plan, outers) if unknown else None
-        cause = self._cause(outers) if unknown else ""
+        cause, reason = (self._cause(outers), self._reason(outers)) if unknown else ("", None)
         if unknown and unknowns.decides_shape(plan.name, args):
             question = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
-            LOG.answer(question, payloads.first_shape(results))
+            LOG.answer(question, payloads.first_shape(results), self._reason(outers))
 
         if plan.mutates:
             call = None  # `_follow_writes` made use of it
@@ -410,9 +439,9 @@ class Dispatcher:
                 return result
             wrapped = self.wrap(result, claim, memory)
             if memory is None and unknown:
-                self._taint(wrapped, truth, cause)
+                self._taint(wrapped, truth, cause, reason)
             elif plan.uninitialised:
-                wrapped._memory.unknown = True
+                wrapped._memory.unknown = wrapped._memory.blank = True
             if memory is None and call is not None:
                 wrapped._memory.recipe = Recipe(call, places[id(result)])
             return wrapped
@@ -427,14 +456,17 @@ class Dispatcher:
         if plan.name in COMPARING or (unknown and plan.name in QUESTIONS):
             known_args = self._all_known(args, kwargs)
             if known_args is not None:
-                return func(*known_args[0], **known_args[1])
+                value = func(*known_args[0], **known_args[1])
+                if unknown:
+                    question = QUESTIONS.get(plan.name, f"{plan.name} of")
+                    self._emulated(tensors, question, value)
+                return value
         assert plan.host_read is not None
         value = plan.host_read(tensors[0], unknown)
         if not unknown or plan.name in ("is_pinned", "_pin_memory"):
             return value
-        return LOG.answer(
-            self.described(tensors, QUESTIONS.get(plan.name, f"{plan.name} of")), value
-        )
+        question = self.described(tensors, QUESTIONS.get(plan.name, f"{plan.name} of"))
+        return LOG.answer(question, value, self._reason(tensors))
 
     def item(self, tensor: DeviceTensor) -> Any:
         """What `tensor.item()` gives; a float that nobody knows is noted where it is used."""
@@ -443,10 +475,12 @@ class Dispatcher:
             return torch._C.TensorBase.item(tensor)
         contents = self._contents(tensor)
         if contents is not None:
+            self._emulated((tensor,), "the value of", contents.item())
             return contents.item()
         with LOG:
             value = torch._C.TensorBase.item(tensor)
-        return UnknownFloat(value, self.described((tensor,), "the value of"))
+        question = self.described((tensor,), "the value of")
+        return UnknownFloat(value, question, self._reason((tensor,)))
 
     @staticmethod
     def described(tensors: Sequence[DeviceTensor], question: str) -> str:
@@ -548,14 +582,15 @@ class Dispatcher:
                 doubtful = any(t._memory.unknown or t._payload.is_meta for t in other_tensors)
                 put_off = doubtful or memory.unknown or tensor._payload.is_meta
                 if doubtful:
-                    memory.unknown = True
+                    memory.unknown, memory.blank = True, False
                     memory.cause = self._cause(other_tensors)
                     memory.unset = None
                 elif plan.name in OVERWRITING and _is_all_set(tensor):
-                    memory.unknown = False
+                    memory.unknown = memory.blank = False
                     put_off = tensor._payload.is_meta
                 memory.version += 1
                 memory.refusal = None
+                memory.reason = self._reason(other_tensors) if doubtful else None
                 memory.recipe = Recipe(call, nth) if call is not None and put_off else None
                 if plan.changes_shape:
                     self._reshape(tensor)
@@ -574,11 +609,13 @@ class Dispatcher:
             tensor._memory = self._addresses.allocate(nbytes)
         self.replace(tensor, self.wrap(payload, tensor._claim, tensor._memory))
 
-    def _taint(self, tensor: DeviceTensor, truth: bool | None, cause: str) -> None:
+    def _taint(
+        self, tensor: DeviceTensor, truth: bool | None, cause: str, reason: str | None
+    ) -> None:
         memory = tensor._memory
-        memory.unknown = True
+        memory.unknown, memory.blank = True, False
         memory.truth = truth
-        memory.cause = cause
+        memory.cause, memory.reason = cause, reason
 
     @staticmethod
     def _cause(tensors: Sequence[DeviceTensor]) -> str:
@@ -586,19 +623,48 @@ class Dispatcher:
         cause = next((t._memory.cause for t in tensors if t._memory.unknown), None)
         return cause or TOO_LARGE
 
-    def written_by_a_kernel(self, tensor: DeviceTensor) -> None:
-        """From here on nobody knows its contents: the kernel is not run."""
-        memory = tensor._memory
-        memory.unknown = True
-        memory.truth = None
-        memory.cause = "that a kernel writes, which is not run"
-        memory.recipe = memory.refusal = memory.unset = None
-        memory.version += 1
+    def launched(
+        self,
+        tensors: Sequence[DeviceTensor],
+        is_written: Sequence[bool],
+        execute: Execute | None,
+        refusal: RefusedError | None,
+    ) -> None:
+        """A kernel writes to some of its arguments: their contents are known once it is executed.
+
+        Args:
+            tensors: the arguments.
+            is_written: of each, whether the kernel may write to it.
+            execute: executes the launch; None where it cannot be.
+            refusal: why it cannot be.
+        """
+        written = [tensor for tensor, writes in zip(tensors, is_written) if writes]
+        call = None
+        if execute is not None and written:
+            refusal = RefusedError("inputs")
+            call = self._launches.keep(tensors, is_written, execute)
+        for tensor in written:
+            memory = tensor._memory
+            if call is None:
+                memory.recipe = None
+            memory.unknown, memory.blank = True, False
+            memory.truth = None
+            memory.cause = str(refusal or RefusedError("off"))
+            memory.reason = refusal.reason if call is None and refusal is not None else None
+            memory.refusal = memory.unset = None
+        for memory in {id(tensor._memory): tensor._memory for tensor in written}.values():
+            memory.version += 1
+
+    def _preserve(self, plan: Plan, args: Any, kwargs: Any) -> None:
+        """Keeps for launches what an operator is about to change."""
+        for tensor in payloads.tensors(payloads.written(plan, args, kwargs)):
+            if isinstance(tensor, DeviceTensor) and tensor._memory.holders is not None:
+                self._launches.preserve(tensor._memory)
 
     def written_for_real(self, tensor: DeviceTensor) -> None:
         """A kernel that was executed wrote to it: its contents are what they are."""
         memory = tensor._memory
-        memory.unknown = False
+        memory.unknown = memory.blank = False
         memory.truth = memory.recipe = memory.refusal = memory.unset = None
         memory.version += 1
 

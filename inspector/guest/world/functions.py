@@ -19,7 +19,7 @@ FROM_DATA = ("tensor", "as_tensor", "asarray")
 LIKE = ("empty", "zeros", "ones", "full", "rand", "randn", "randint")
 """`torch.NAME_like` makes a tensor like another."""
 NEW = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
-"""Methods that do."""
+"""Tensor methods that make a tensor like `self`."""
 HOST_MADE = ("one_hot",)
 """Of `torch.nn.functional`: composites whose C++ makes their result on the device that it sees."""
 CHECKS = (
@@ -58,6 +58,8 @@ def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
 
 
 class _Rewriter:
+    """Replaces torch's functions one group at a time."""
+
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._rewritten: dict[Any, Callable[..., Any]] = {}
@@ -72,7 +74,7 @@ class _Rewriter:
         def cuda(tensor: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
             return move(tensor, device_of(device, default="cuda"))
 
-        def kind(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        def type_(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
             if dtype is None:
                 name = plain_type(tensor)
                 on_device = getattr(tensor, "is_cuda", False)
@@ -100,7 +102,7 @@ class _Rewriter:
         torch.Tensor.to = to
         torch.Tensor.type_as = type_as
         torch.Tensor.cuda = cuda
-        torch.Tensor.type = kind
+        torch.Tensor.type = type_
         torch.Tensor.new_tensor = new
         torch.Tensor.pin_memory = lambda tensor, device=None: tensor
         torch.Tensor.is_pinned = lambda tensor, device=None: False
@@ -119,9 +121,9 @@ class _Rewriter:
             self._rewritten[original] = replacement
         for name in LIKE:
             original = getattr(torch, f"{name}_like")
-            setattr(torch, f"{name}_like", self._elsewhere(original))
+            setattr(torch, f"{name}_like", self._beside_first_argument(original))
         for name in NEW:
-            setattr(torch.Tensor, name, self._elsewhere(getattr(torch.Tensor, name)))
+            setattr(torch.Tensor, name, self._beside_first_argument(getattr(torch.Tensor, name)))
         for name in HOST_MADE:
             original = getattr(torch.nn.functional, name)
             setattr(torch.nn.functional, name, self._following(original))
@@ -136,8 +138,7 @@ class _Rewriter:
         def from_data(data: Any, *args: Any, **kwargs: Any) -> Any:
             device = kwargs.pop("device", None)
             grad = kwargs.pop("requires_grad", False)
-            pinned = kwargs.pop("pin_memory", False)
-            del pinned  # of no consequence
+            kwargs.pop("pin_memory", None)  # of no consequence
             if isinstance(data, DeviceTensor):
                 claim = dispatcher.device_of(device, default=str(data.device))
                 dtype = kwargs.get("dtype", args[0] if args else None)
@@ -151,7 +152,7 @@ class _Rewriter:
 
         return from_data
 
-    def _elsewhere(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _beside_first_argument(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Made where the first argument is; then moved to the host if that was asked for.
 
         Torch's C++ asks for the CPU as well, and means the device: so only Python's word counts.
@@ -404,4 +405,5 @@ class _Unchanged(contextlib.ContextDecorator):
 
 @contextlib.contextmanager
 def _any_attention(*args: Any, **kwargs: Any) -> Any:
+    """Stands for `sdpa_kernel`: the choice of a backend has no effect on the claimed device."""
     yield

@@ -138,6 +138,15 @@ def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
+def written(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments that an operator writes to."""
+    places = ((kwargs.get(name), place) for place, name in plan.mutates)
+    return [
+        named if named is not None else args[place] if place < len(args) else None
+        for named, place in places
+    ]
+
+
 def truth_of(plan: Plan, operands: Sequence[DeviceTensor]) -> bool | None:
     """What to take an unknown result for: see `Truth`. None where there is nothing to go by."""
     if plan.truth is Truth.NONE:

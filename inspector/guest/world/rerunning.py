@@ -9,16 +9,32 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from .deferred import Call, Known, Part, Recipe, Target, UnknownError, each, geometry_of, part_of
+from .deferred import (
+    Call,
+    Known,
+    Part,
+    Recipe,
+    Target,
+    UnknownError,
+    Work,
+    each,
+    geometry_of,
+    part_of,
+    sources_of,
+)
+from .launched import KernelCall
 from .payloads import tensors
 from .plans import LIKE, OVERWRITING
+from .refused import REASONS
 from .tensors import DeviceTensor
 
 MOST_BYTES = 1 << 30
@@ -49,26 +65,26 @@ REDUCTIONS = frozenset(("sum", "mean", "max", "min", "amax", "amin", "any", "all
 _TOO_LONG = f"that would take more than {MOST_SECONDS:g} s to compute"
 _TOO_LARGE = f"that would take more than {MOST_BYTES >> 30} GiB to compute"
 
-Storages = dict[Call, "list[Any]"]
-"""Call -> the storages that it made."""
+Storages = dict[Work, "list[Any]"]
+"""Work -> the storages that it made."""
 Piece = Callable[[Storages, int, int], torch.Tensor]
 """Makes elements from one place up to another, in the order of memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A call and how it is run.
+    """Work and how it is run.
 
     Args:
         call: it.
-        needs: calls whose results must be there before.
+        needs: work whose results must be there before.
         piece: makes the operand of a reduction in pieces; None where nothing is done in pieces.
         bytes: that it makes.
         seconds: that it takes, roughly.
     """
 
-    call: Call
-    needs: tuple[Call, ...]
+    call: Work
+    needs: tuple[Work, ...]
     piece: Piece | None
     bytes: int
     seconds: float
@@ -101,12 +117,47 @@ def _plain_torch() -> Iterator[None]:
         yield
 
 
+class Budget:
+    """Seconds of wall time that kernels may be executed for, in one run of a script.
+
+    What is computed for a kernel's sake counts as well.
+
+    Args:
+        seconds: so many.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+        self._began: float | None = None
+
+    @property
+    def remaining(self) -> float:
+        """What is left of it at this moment, less than 0 where it was overdrawn."""
+        began = self._began
+        return self.left if began is None else self.left - (time.monotonic() - began)
+
+    @contextlib.contextmanager
+    def spending(self) -> Iterator[None]:
+        """What happens inside counts; not twice where one is inside another."""
+        if self._began is not None:
+            yield
+            return
+        self._began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.left, self._began = self.remaining, None
+
+
 class Rerunning:
     """Computes contents, within one budget of time over its whole life."""
 
     def __init__(self) -> None:
         self._spent = 0.0
         self._cached: Storages = {}
+        self._settled: weakref.WeakSet[Work] = weakref.WeakSet()
+        self._lock = threading.RLock()
+        self.budget = Budget(0.0)
 
     def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
         """A tensor's contents, to be read only.
@@ -115,21 +166,25 @@ class Rerunning:
             None where they cannot be known, or not within the budget.
         """
         memory = tensor._memory
-        if memory.recipe is None:
+        recipe = memory.recipe
+        if recipe is None:
             return None
-        started = time.process_time()
-        try:
-            with _plain_torch():
-                storage = self._storage(memory.recipe, started + MOST_SECONDS - self._spent)
-                return part_of(tensor, None).of(storage)
-        except UnknownError as refusal:
-            memory.refusal = str(refusal)
-        except Exception as failure:  # the CPU lacks the operator or the type
-            text = str(failure).splitlines() or [type(failure).__name__]
-            memory.refusal = f"that cannot be computed here: {text[0][:80]}"
-        finally:
-            self._spent += time.process_time() - started
-        return None
+        with self._lock:
+            started = time.process_time()
+            try:
+                with _plain_torch():
+                    storage = self._storage(recipe, started + MOST_SECONDS - self._spent)
+                    return part_of(tensor, None).of(storage)
+            except UnknownError as refusal:
+                memory.refusal = str(refusal)
+                memory.reason = refusal.reason or ("inputs" if recipe.call.by_kernels else None)
+            except Exception as failure:  # the CPU lacks the operator or the type
+                text = str(failure).splitlines() or [type(failure).__name__]
+                memory.refusal = f"that cannot be computed here: {text[0][:80]}"
+                memory.reason = "failed" if recipe.call.by_kernels else None
+            finally:
+                self._spent += time.process_time() - started
+            return None
 
     def _storage(self, recipe: Recipe, until: float) -> Any:
         """The storage of an allocation.
@@ -137,38 +192,66 @@ class Rerunning:
         Raises:
             UnknownError: it cannot be had, or not within the budget.
         """
+        if recipe.call.made is not None:
+            return recipe.call.made[recipe.nth]
         storages = dict(self._cached)
         steps = _steps(recipe, storages)
-        last: dict[Call, Call] = {}
+        last: dict[Work, Work] = {}
         for step in steps:
             last.update((needed_call, step.call) for needed_call in step.needs)
         last[recipe.call] = recipe.call
         if time.process_time() + sum(step.seconds for step in steps) > until:
             raise UnknownError(_TOO_LONG)
-        held: dict[Call, int] = {}
+        held: dict[Work, int] = {}
         for step in steps:
             held[step.call] = step.bytes
             if sum(held.values()) > MOST_BYTES:
                 raise UnknownError(_TOO_LARGE)
             _drop(held, last, step.call)
-        for step in steps:
-            if time.process_time() > until:
-                raise UnknownError(_TOO_LONG)
-            storages[step.call] = _run(step, storages)
-            if step.bytes <= MOST_KEPT and step.piece is None:
-                self._keep(step.call, storages[step.call])
-            if step.call is not recipe.call:
-                _drop(storages, last, step.call)
+        with contextlib.ExitStack() as stack:
+            emulates = any(isinstance(step.call, KernelCall) for step in steps)
+            if emulates:
+                stack.enter_context(self.budget.spending())
+            for step in steps:
+                if time.process_time() > until:
+                    raise UnknownError(_TOO_LONG)
+                if emulates and self.budget.remaining <= 0:
+                    raise UnknownError(REASONS["budget"], "budget")
+                if isinstance(step.call, KernelCall):
+                    allocations = [_allocation(its, storages) for its in step.call.operands]
+                    made = step.call.run(allocations, self.budget.remaining)
+                else:
+                    made = _run(step, storages)
+                storages[step.call] = made
+                if step.call.by_kernels:
+                    self._settle(step, storages[step.call])
+                elif step.bytes <= MOST_KEPT and step.piece is None:
+                    self._keep(step.call, storages[step.call])
+                if step.call is not recipe.call:
+                    _drop(storages, last, step.call)
         return storages[recipe.call][recipe.nth]
 
-    def _keep(self, call: Call, storages: list[Any]) -> None:
+    def _keep(self, call: Work, storages: list[Any]) -> None:
         """Caches a call's storages; drops the oldest beyond the limit."""
         self._cached[call] = storages
         while sum(s.size() for held in self._cached.values() for s in held) > MOST_KEPT:
             del self._cached[next(iter(self._cached))]
 
+    def _settle(self, step: Step, storages: list[Any]) -> None:
+        """Keeps what was made with the work itself, as long as there is room.
 
-def _drop(held: dict[Call, Any], last: dict[Call, Call], call: Call) -> None:
+        A loop that reads what its kernels wrote goes on from there: nothing is executed twice, and
+        what was before is forgotten.
+        """
+        settled = sum(s.size() for work in self._settled for s in work.made or ())
+        if settled + sum(s.size() for s in storages) > MOST_KEPT:
+            self._keep(step.call, storages)
+            return
+        step.call.settle(storages)
+        self._settled.add(step.call)
+
+
+def _drop(held: dict[Work, Any], last: dict[Work, Work], call: Work) -> None:
     """Removes what no later step needs after a call."""
     for done in [c for c in held if last.get(c) is call and c is not call]:
         del held[done]
@@ -176,27 +259,30 @@ def _drop(held: dict[Call, Any], last: dict[Call, Call], call: Call) -> None:
 
 def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
     """What must be run for an allocation, in order."""
-    steps: dict[Call, Step] = {}
+    steps: dict[Work, Step] = {}
     left = [recipe.call]
     while left:
         call = left.pop()
-        if call not in steps and call not in storages:
+        if call not in steps and call not in storages and call.made is None:
             steps[call] = _step(call)
             left += steps[call].needs
     return sorted(steps.values(), key=lambda step: step.call.number)
 
 
-def _step(call: Call) -> Step:
+def _step(call: Work) -> Step:
+    if isinstance(call, KernelCall):
+        needs = tuple(source.call for source in sources_of(call.operands))
+        return Step(call, needs, None, 2 * sum(call.nbytes), 0.0)  # its copies, and the emulator's
+    assert isinstance(call, Call)
     reduced = _reduced(call)
     if reduced is not None:
         behind = Behind()
         piece = _in_pieces(reduced, behind)
         if piece is not None:
             seconds = sum(map(_seconds, (call, *behind.calls)))
-            needs = tuple(part.source.call for part in behind.whole if part.source is not None)
+            needs = tuple(source.call for source in sources_of(behind.whole))
             return Step(call, needs, piece, PIECE * 32, seconds)
-    parts = [part for part in (*call.operands, *call.targets) if isinstance(part, Part)]
-    needs = tuple(part.source.call for part in parts if part.source is not None)
+    needs = tuple(source.call for source in sources_of((*call.operands, *call.targets)))
     size = sum(part.nbytes for part in (*call.results, *call.targets) if isinstance(part, Part))
     return Step(call, needs, None, size, _seconds(call))
 
@@ -204,6 +290,7 @@ def _step(call: Call) -> Step:
 def _run(step: Step, storages: Storages) -> list[Any]:
     """The storages that a call makes: of its results, or of what it writes to."""
     call = step.call
+    assert isinstance(call, Call)
     if step.piece is not None:
         return [_over_pieces(call, step.piece, storages).untyped_storage()]
     if _is_filled(call):
@@ -229,6 +316,13 @@ def _run(step: Step, storages: Storages) -> list[Any]:
     return [_as_expected(result, part).untyped_storage() for result, part in expected]
 
 
+def _allocation(operand: Known | Part, storages: Storages) -> torch.Tensor:
+    """An argument's memory for a launch to change; zeros where nothing has written to it."""
+    if isinstance(operand, Part) and operand.source is None:
+        return torch.zeros(operand.nbytes, dtype=torch.uint8)
+    return _value(operand, storages).clone()
+
+
 def _applied(call: Call, change: Callable[[Any], torch.Tensor]) -> Any:
     args = [each(value, change) for value in call.args]
     return call.func(*args, **{name: each(value, change) for name, value in call.kwargs.items()})
@@ -250,7 +344,9 @@ def _value(operand: Any, storages: Storages) -> torch.Tensor:
         return operand.value()
     if operand.source is None:  # it is overwritten
         return operand.of(torch.empty(operand.nbytes, dtype=torch.uint8).untyped_storage())
-    return operand.of(storages[operand.source.call][operand.source.nth])
+    source = operand.source
+    made = source.call.made if source.call.made is not None else storages[source.call]
+    return operand.of(made[source.nth])
 
 
 def _seed(call: Call, begin: int) -> int:
@@ -302,6 +398,8 @@ def _in_pieces(part: Part, behind: Behind) -> Piece | None:
     if part.source is None or not part.is_whole:
         return None
     call = part.source.call
+    if not isinstance(call, Call) or call.made is not None:
+        return None
     behind.calls.append(call)
     if _is_filled(call):
         return functools.partial(_fill, call, part)

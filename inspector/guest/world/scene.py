@@ -14,6 +14,7 @@ from . import arrivals, benchmarking, rocm, smi
 from . import stubs as stub_modules
 from .device import Device
 from .driver import TargetDriver, activate
+from .refused import RefusedError
 
 INTERPRET = "TRITON_INTERPRET"
 
@@ -37,10 +38,32 @@ class World:
         if text not in self.notes:
             self.notes.append(text)
 
-    def overwritten(self, value: Any) -> None:
-        """Takes an argument of a launch that the kernel writes to, if it is a tensor."""
+    def on_device(self, value: Any) -> Any:
+        """The tensor on the device that an argument of a launch is or wraps; None for none."""
+        return self._torch.on_device(value) if self._torch is not None else None
+
+    def launched(
+        self,
+        tensors: Sequence[Any],
+        is_written: Sequence[bool],
+        execute: Callable[..., None] | None = None,
+        refusal: RefusedError | None = None,
+    ) -> None:
+        """Takes a launch that is not executed, or not yet.
+
+        Args:
+            tensors: its arguments on the device.
+            is_written: of each, whether the kernel may write to it.
+            execute: executes it (`launched.Execute`); None where that cannot be done.
+            refusal: why not.
+        """
+        if tensors and self._torch is not None:
+            self._torch.launched(tensors, is_written, execute, refusal)
+
+    def emulate_for(self, seconds: float) -> None:
+        """What kernels wrote is computed where the host reads it, within so many seconds of all."""
         if self._torch is not None:
-            self._torch.overwritten(value)
+            self._torch.emulate_for(seconds)
 
     def executed(self, value: Any) -> None:
         """Takes a tensor that an executed kernel wrote to."""
@@ -74,7 +97,7 @@ class World:
         """What torch.compile generates from here on goes to `take` (`graphs/generated.py`).
 
         Args:
-            take: given each graph's.
+            take: called with the records of each graph.
             most_choices: of those that max-autotune would time, how many are generated.
             keep: given the name of another compiler and a module that it wrote; where it is kept.
         """

@@ -40,8 +40,8 @@ class Memory:
     """
 
     __slots__ = (
-        *("address", "cause", "nbytes", "recipe", "refusal", "truth", "unknown", "unset"),
-        "version",
+        *("address", "blank", "cause", "holders", "nbytes", "reason", "recipe", "refusal"),
+        *("truth", "unknown", "unset", "version"),
     )
 
     def __init__(self, address: int, nbytes: int) -> None:
@@ -61,6 +61,12 @@ class Memory:
         self.unset: torch.Tensor | None = None
         # How often it was written to.
         self.version = 0
+        # Whether it is unknown for the one reason that nothing has written to some of it.
+        self.blank = False
+        # Launches that wait for being executed and want its contents as they are.
+        self.holders: list[Any] | None = None
+        # Why what a kernel wrote is not known, as one of `refused.REASONS`.
+        self.reason: str | None = None
 
 
 class Addresses:

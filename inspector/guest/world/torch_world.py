@@ -25,6 +25,8 @@ from .graphs.generated import Generated
 from .graphs.helion import MODULE as HELION
 from .graphs.helion import Helion
 from .graphs.originals import Originals
+from .refused import RefusedError
+from .rerunning import Budget
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
 
 # Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
@@ -113,11 +115,26 @@ class TorchWorld:
         with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
             yield
 
-    def overwritten(self, value: Any) -> None:
-        """Takes an argument that a kernel writes to: a tensor, a descriptor or wrapper of one."""
+    def on_device(self, value: Any) -> Any:
+        """The tensor on the device that an argument of a launch is or wraps; None for none."""
         for held in (value, getattr(value, "base", None)):
             if isinstance(held, DeviceTensor):
-                self._dispatcher.written_by_a_kernel(held)
+                return held
+        return None
+
+    def launched(
+        self,
+        tensors: Sequence[Any],
+        is_written: Sequence[bool],
+        execute: Callable[..., None] | None,
+        refusal: RefusedError | None,
+    ) -> None:
+        """Takes a launch; see `Dispatcher.launched`."""
+        self._dispatcher.launched(tensors, is_written, execute, refusal)
+
+    def emulate_for(self, seconds: float) -> None:
+        """What kernels wrote is computed where the host reads it, within so many seconds."""
+        self._dispatcher.rerunning.budget = Budget(seconds)
 
     def executed(self, value: Any) -> None:
         """Takes a tensor that an executed kernel wrote to."""

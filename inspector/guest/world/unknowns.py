@@ -15,6 +15,8 @@ import torch
 UNKNOWN_FLOAT = 1e-6
 """What an unknown float reads as: small, so that a difference from a reference passes."""
 UNKNOWN_INTEGER = 1
+LIST_LIMIT = 1 << 24
+"""Elements of one list that `tolist` makes at most."""
 
 
 def scalar(dtype: torch.dtype, truth: bool | None) -> bool | int | float | complex:
@@ -132,10 +134,6 @@ def zeros(shape: tuple[int, ...], zero: Any) -> Any:
     for extent in reversed(shape):
         value = [value] * min(extent, LIST_LIMIT)
     return value
-
-
-LIST_LIMIT = 1 << 24
-"""Elements of one list that `tolist` makes at most."""
 
 
 def _read_scalar(tensor: Any, unknown: bool) -> Any:

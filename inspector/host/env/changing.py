@@ -1,4 +1,7 @@
-"""Settings changed and put back: kept before, read back after, each told of for itself."""
+"""Changes settings and restores them.
+
+It saves the old value first, reads back what was written, and reports each setting by itself.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ class Outcome(str, Enum):
     """What became of a change."""
 
     DONE = "done"
+    POSSIBLE = "can be put back"
     ALREADY = "already so"
     SHELL = "for the shell"
     REFUSED = "refused"
@@ -25,11 +29,11 @@ class Outcome(str, Enum):
 
 
 class Step(Struct, frozen=True):
-    """A change and what became of it. `said` is the next step where it was not done."""
+    """A change and what became of it. `next_step` says why it was not, and what to do."""
 
     change: Change
     outcome: Outcome
-    said: str = ""
+    next_step: str = ""
 
     @property
     def failed(self) -> bool:
@@ -37,7 +41,7 @@ class Step(Struct, frozen=True):
 
 
 def apply(
-    host: Host, book: Ledger, changes: Sequence[Change], *, by_shell: bool = False
+    host: Host, ledger: Ledger, changes: Sequence[Change], *, by_shell: bool = False
 ) -> list[Step]:
     """Makes changes; what was there before is on disk first.
 
@@ -45,7 +49,7 @@ def apply(
 
     Args:
         host: the machine.
-        book: its ledger.
+        ledger: where the machine's old values are kept.
         changes: from `settings.plan`.
         by_shell: a shell is about to set the variables: they are kept too. No program can change
             its shell's.
@@ -53,7 +57,7 @@ def apply(
     Raises:
         KinspectError: the ledger can't be read or written; nothing is changed then.
     """
-    saved_by_target = {saved.change.target: saved for saved in book.read()}
+    saved_by_target = {saved.change.target: saved for saved in ledger.read()}
     saved_earlier = set(saved_by_target)
     for change in changes:
         if change.is_variable and not by_shell:
@@ -64,7 +68,7 @@ def apply(
             if earlier is None
             else Saved(replace(earlier.change, after=change.after), host.boot)
         )
-    book.write(saved_by_target.values())
+    ledger.write(saved_by_target.values())
     steps: list[Step] = []
     refused: set[str] = set()
     for change in changes:
@@ -84,44 +88,47 @@ def apply(
         and current(host, step.change) == step.change.before
     }
     if undone:
-        book.write(saved for target, saved in saved_by_target.items() if target not in undone)
+        ledger.write(saved for target, saved in saved_by_target.items() if target not in undone)
     return steps
 
 
 def planned_reset(host: Host, entries: Iterable[Saved]) -> list[Step]:
-    """What putting back would do, the last change first; nothing is changed."""
+    """What putting back would do, the last change first; nothing is changed.
+
+    A setting that can be put back is `POSSIBLE`.
+    """
     return [_look(host, saved) for saved in reversed(list(entries))]
 
 
-def reset(host: Host, book: Ledger, force: bool = False) -> list[Step]:
+def reset(host: Host, ledger: Ledger, force: bool = False) -> list[Step]:
     """Puts back what was there before; what can't be put back stays in the ledger.
 
     Args:
         host: the machine.
-        book: its ledger.
+        ledger: where the machine's old values are kept.
         force: also where someone changed the setting since.
 
     Raises:
         KinspectError: the ledger can't be read or written.
     """
-    entries = book.read()
+    entries = ledger.read()
     steps: list[Step] = []
     left = {saved.change.target: saved for saved in entries}
     for saved in reversed(entries):
         step = _look(host, saved)
         change = saved.change
-        if step.outcome is Outcome.DONE or (step.outcome is Outcome.DRIFTED and force):
+        if step.outcome is Outcome.POSSIBLE or (step.outcome is Outcome.DRIFTED and force):
             step = _put(host, change, change.before)
         steps.append(step)
         # A variable stays until a shell has put it back.
         if not step.failed and step.outcome is not Outcome.SHELL:
             del left[change.target]
-    book.write(saved for saved in entries if saved.change.target in left)
+    ledger.write(saved for saved in entries if saved.change.target in left)
     return steps
 
 
 def _look(host: Host, saved: Saved) -> Step:
-    """What is to be done about one setting; DONE stands for what can be done."""
+    """What is to be done about one setting."""
     change = saved.change
     current_value = current(host, change)
     rebooted = bool(saved.boot) and host.boot != saved.boot
@@ -141,7 +148,7 @@ def _look(host: Host, saved: Saved) -> Step:
             f"it is {current_value} since {since}, neither {change.before} nor {change.after};"
             f" --force puts {change.before} back",
         )
-    return Step(change, Outcome.DONE)
+    return Step(change, Outcome.POSSIBLE)
 
 
 def _put(host: Host, change: Change, value: str | None) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 _LABEL: Final = re.compile(r"\s*([A-Za-z_.$][\w.$@]*):")
 _DIRECTIVE: Final = re.compile(r"\s*(\.\w+)\s*(.*)")
@@ -26,8 +26,8 @@ class Constants(Struct, frozen=True):
         symbols: name -> offset of its first byte.
     """
 
-    data: bytes
-    symbols: dict[str, int]
+    data: bytes = b""
+    symbols: dict[str, int] = field(default_factory=dict)
 
 
 def read_constants(text: str) -> Constants:

@@ -67,16 +67,52 @@ def strip_comment(text: str) -> str:
     return _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", text).strip()
 
 
+class _Parameter(Struct, frozen=True):
+    """A parameter of a macro.
+
+    Args:
+        name: without a backslash.
+        qualifier: "req", "vararg", or "" for neither.
+        default: its text where no argument is given; "" without one.
+    """
+
+    name: str
+    qualifier: str
+    default: str
+
+
 class _Macro(Struct, frozen=True):
-    parameters: tuple[tuple[str, str, str], ...]  # name, "", "req" or "vararg", default
+    """A macro as it was defined; `body` is (line number, text)."""
+
+    parameters: tuple[_Parameter, ...]
     body: tuple[tuple[int, str], ...]
 
 
+class _Condition(Struct, frozen=True):
+    """An open `.if`.
+
+    Args:
+        active: whether the branch that is open now is read.
+        branch_taken: whether no later branch may be read: one was, or the `.if` is skipped itself.
+    """
+
+    active: bool
+    branch_taken: bool
+
+
 class _Frame(Struct):
-    """Lines being read: the file itself, or a body with its parameters filled in."""
+    """Lines being read: the file itself, or a body with its parameters filled in.
+
+    Args:
+        lines: those not read yet.
+        stands_at: the line number that all of them get, for a macro's code stands where the macro
+            is used; None where each keeps its own.
+        macro: whether it is a macro's body, which `.exitm` ends.
+        conditions: how many `.if` were open at its beginning.
+    """
 
     lines: Lines
-    line: int | None  # the line that all of it stands for: a macro stands where it is used
+    stands_at: int | None
     macro: bool
     conditions: int
 
@@ -96,8 +132,7 @@ class Expander:
         self._left_out = omissions.add
         self._macros: dict[str, _Macro] = {}
         self._stack = [_Frame(lines, None, False, 0)]
-        # One entry per open `.if`: (is its branch read, was one of its branches read already)
-        self._conditions: list[tuple[bool, bool]] = []
+        self._conditions: list[_Condition] = []  # the innermost last
         self._count = 0
         self._expansions = 0
         self._alternate = False  # `.altmacro`: %expressions and <texts> as arguments
@@ -110,8 +145,8 @@ class Expander:
                 self._stack.pop()
                 continue
             number, text = entry
-            if frame.line is not None:
-                number = frame.line
+            if frame.stands_at is not None:
+                number = frame.stands_at
             if len(self._stack) > 1:
                 self._count += 1
                 if self._count > MAX_LINES:
@@ -128,7 +163,7 @@ class Expander:
             word = words[0]
             if word[0] == "." and self._directive(word, number, text):
                 continue
-            if self._conditions and not self._conditions[-1][0]:
+            if self._conditions and not self._conditions[-1].active:
                 continue
             macro = self._macros.get(word)
             if macro is not None:
@@ -138,7 +173,7 @@ class Expander:
 
     def _directive(self, word: str, number: int, text: str) -> bool:
         """Acts on a directive that steers expansion; False for all others."""
-        active = not self._conditions or self._conditions[-1][0]
+        active = not self._conditions or self._conditions[-1].active
         if word in _COMPARISONS or word in _OTHER_IFS or word in (".else", ".endif"):
             self._conditional(word, number, self._operands(text), active)
             return True
@@ -177,13 +212,15 @@ class Expander:
         elif word in (".else", ".elseif"):
             if not self._conditions:
                 return
-            _, done = self._conditions.pop()
-            outside = not self._conditions or self._conditions[-1][0]
-            read = outside and not done and (word == ".else" or self._holds(word, number, operands))
-            self._conditions.append((read, done or read))
+            taken = self._conditions.pop().branch_taken
+            outside = not self._conditions or self._conditions[-1].active
+            read = (
+                outside and not taken and (word == ".else" or self._holds(word, number, operands))
+            )
+            self._conditions.append(_Condition(read, taken or read))
         else:
             read = active and self._holds(word, number, operands)
-            self._conditions.append((read, read or not active))
+            self._conditions.append(_Condition(read, read or not active))
 
     def _holds(self, word: str, number: int, operands: str) -> bool:
         if word in _COMPARISONS:
@@ -233,22 +270,32 @@ class Expander:
     def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
         name, _, formals_text = operands.replace(",", " ", 1).partition(" ")
         formals = tuple(
-            (m[1], m[2] or "", (m[3] or "").strip('"')) for m in _FORMAL.finditer(formals_text)
+            _Parameter(m[1], m[2] or "", (m[3] or "").strip('"'))
+            for m in _FORMAL.finditer(formals_text)
         )
         if name:
             self._macros[name] = _Macro(formals, body)
 
-    def _push(self, lines: Lines, line: int | None, *, macro: bool, number: int) -> None:
+    def _push(self, lines: Lines, stands_at: int | None, *, macro: bool, at_line: int) -> None:
+        """Reads these lines next, unless too many bodies are open.
+
+        Args:
+            lines: a body with its parameters filled in, or an included file.
+            stands_at: the line number that all of them get; None where each keeps its own. Inside
+                a body that has such a number, it is that body's.
+            macro: whether it is a macro's body.
+            at_line: where it is used, for the note if it is left out.
+        """
         if len(self._stack) > _MAX_NESTING:
             self._left_out(
                 "expansion",
-                number,
-                f"macros nest deeper than {_MAX_NESTING} at line {number}: left out",
+                at_line,
+                f"macros nest deeper than {_MAX_NESTING} at line {at_line}: left out",
             )
             return
-        outer = self._stack[-1].line
+        outer = self._stack[-1].stands_at
         self._stack.append(
-            _Frame(lines, line if outer is None else outer, macro, len(self._conditions))
+            _Frame(lines, stands_at if outer is None else outer, macro, len(self._conditions))
         )
 
     def _include(self, number: int, operands: str) -> None:
@@ -258,7 +305,7 @@ class Expander:
                 "include", number, f"line {number} includes {operands}, which is not read"
             )
         else:
-            self._push(lines, number, macro=False, number=number)
+            self._push(lines, number, macro=False, at_line=number)
 
     def _repeat(self, word: str, number: int, operands: str) -> None:
         body, ended = self._body(word, number)
@@ -278,7 +325,7 @@ class Expander:
             values = list(values_text.strip()) if word == ".irpc" else _arguments(values_text)
             key = name.strip()
             lines = ((n, _fill(text, {key: value}, 0)) for value in values for n, text in body)
-        self._push(lines, None, macro=False, number=number)
+        self._push(lines, None, macro=False, at_line=number)
 
     def _alternate_argument(self, text: str, number: int) -> str:
         """`%expression` is its value, `<text>` the text."""
@@ -297,25 +344,24 @@ class Expander:
         arguments = _arguments(operands, alternate=self._alternate)
         if self._alternate:
             arguments = [self._alternate_argument(argument, number) for argument in arguments]
-        values = {name: default for name, _, default in macro.parameters}
-        names = [name for name, _, _ in macro.parameters]
+        values = {parameter.name: parameter.default for parameter in macro.parameters}
         position = 0
         for index, argument in enumerate(arguments):
             named = _NAMED.match(argument)
             if named is not None and named[1] in values:
                 values[named[1]] = named[2].strip()
-            elif position < len(names):
-                name, kind, _ = macro.parameters[position]
-                if kind == "vararg":
-                    values[name] = ", ".join(arguments[index:])
+            elif position < len(macro.parameters):
+                parameter = macro.parameters[position]
+                if parameter.qualifier == "vararg":
+                    values[parameter.name] = ", ".join(arguments[index:])
                     break
-                values[name] = argument
+                values[parameter.name] = argument
                 position += 1
         serial = self._expansions
         self._expansions += 1
         bare = self._alternate  # parameters count without a backslash, too
         lines = ((n, _fill(text, values, serial, bare=bare)) for n, text in macro.body)
-        self._push(lines, number, macro=True, number=number)
+        self._push(lines, number, macro=True, at_line=number)
 
 
 def _fill(text: str, values: Mapping[str, str], serial: int, *, bare: bool = False) -> str:

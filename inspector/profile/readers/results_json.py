@@ -235,7 +235,7 @@ class _Process(Struct):
             self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
 
     def _counted(self) -> None:
-        count = self.builder.count
+        count = self.builder.add_counter_value
         for record in self.stream.records(json_records.Counted):
             data = record.dispatch_data
             row = self.rows.get(data.dispatch_info.dispatch_id)

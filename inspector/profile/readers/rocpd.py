@@ -314,7 +314,7 @@ class _Process(Struct):
     def _count(self, row: int | None, sums: dict[str, float]) -> None:
         if row is not None:
             for name, value in sums.items():
-                self.builder.count(row, name, value)
+                self.builder.add_counter_value(row, name, value)
 
     def _samples(self) -> None:
         places = Places(next(iter(self.pids.values()), None), self.objects)

@@ -185,7 +185,7 @@ class _Trace(Struct):
         )
         estimate = args.get(_OCCUPANCY)
         if isinstance(estimate, (int, float)) and estimate > 0:  # 0 where it was not computed
-            self.builder.count(row, _OCCUPANCY, float(estimate))
+            self.builder.add_counter_value(row, _OCCUPANCY, float(estimate))
 
     # ------------------------------------------------------------------ rocprof v1
 

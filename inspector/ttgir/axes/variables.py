@@ -19,6 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+
 from ...errors import KinspectError
 from ...model import SourceLoc, TtgirOp
 from ..parser import parse_ttgir
@@ -34,11 +36,37 @@ _ENDS = frozenset(("scf.yield", "scf.condition"))
 _MERGED_BY_TRITON = frozenset(("tt.make_range",))
 _MOST_STEPS = 200
 
-_Line = tuple[str, str, int, SourceLoc | None]
-"""A name with a line of one function's source: file, line, and where the function is inlined."""
 
-_Whole = tuple[_Line, int | None, str, tuple[int, ...]]
-"""What a variable is assigned: its name and line, column, operation and shape."""
+class NamedLine(Struct, frozen=True):
+    """A variable's name with a line of one function's source.
+
+    Args:
+        name: as the source spells it.
+        file: path.
+        line: from 1.
+        inlined_at: where the function is inlined; None where it is not.
+    """
+
+    name: str
+    file: str
+    line: int
+    inlined_at: SourceLoc | None
+
+
+class Assignment(Struct, frozen=True):
+    """What a variable is assigned.
+
+    Args:
+        line: its name and where it is assigned.
+        column: of the operation's position.
+        operation: `arith.addi`.
+        shape: of the result; empty for a scalar.
+    """
+
+    line: NamedLine
+    column: int | None
+    operation: str
+    shape: tuple[int, ...]
 
 
 def variable(graph: Graph, value: str) -> str | None:
@@ -69,9 +97,9 @@ def is_loop_index(graph: Graph, value: str) -> bool:
 
 
 def delayed_source(graph: Graph, value: str) -> str | None:
-    """What a loop passes on to its next iteration in a value that does not rest on itself.
+    """The value that a loop computes one iteration ahead and carries as `value`.
 
-    Pipelining computes addresses and masks one iteration ahead and carries them along.
+    Pipelining does so with addresses and masks. None where it depends on `value` itself.
     """
     carried = graph.carried.get(value)
     if carried is not None and carried.owner.name == "scf.for":
@@ -84,7 +112,7 @@ def delayed_source(graph: Graph, value: str) -> str | None:
         return None
     if not sources or sources[-1] == itself or not itself:
         return None
-    return None if _rests_on(graph, sources[-1], itself) else sources[-1]
+    return None if _depends_on(graph, sources[-1], itself) else sources[-1]
 
 
 def _argument_of(graph: Graph, result: str) -> str:
@@ -97,7 +125,8 @@ def _argument_of(graph: Graph, result: str) -> str:
     return str(regions[0][place]) if place < len(regions[0]) else ""
 
 
-def _rests_on(graph: Graph, value: str, root: str) -> bool:
+def _depends_on(graph: Graph, value: str, root: str) -> bool:
+    """Whether `value` is computed from `root`; True as well after `_MOST_STEPS` values."""
     visited, ahead = {value}, [value]
     while ahead and len(visited) <= _MOST_STEPS:
         name = ahead.pop()
@@ -121,19 +150,25 @@ def _variables(graph: Graph) -> Mapping[str, str]:
         module = parse_ttgir(graph.before, "TTIR")
     except KinspectError:
         return {}  # an edited file
-    wholes = {
-        whole for ttir_graph in functions(module) for whole in _outermost(ttir_graph).values()
+    of_ttir = {
+        assignment
+        for ttir_graph in functions(module)
+        for assignment in _outermost(ttir_graph).values()
     }
-    return {value: whole[0][0] for value, whole in _outermost(graph).items() if whole in wholes}
+    return {
+        value: assignment.line.name
+        for value, assignment in _outermost(graph).items()
+        if assignment in of_ttir
+    }
 
 
-def _outermost(graph: Graph) -> Mapping[str, _Whole]:
+def _outermost(graph: Graph) -> Mapping[str, Assignment]:
     """The values that are, by their positions, what a statement assigns to a variable."""
     stems = _stems(graph)
     of_loops = {op.loc for op in graph.ops if op.name in _REGIONS and op.loc is not None}
     first = _first_columns(graph, stems)
     parts = _parts(graph, of_loops)
-    outermost: dict[str, _Whole] = {}
+    outermost: dict[str, Assignment] = {}
     for value, op in graph.made.items():
         name = _stem(value, stems)
         if name is None or op.loc is None or op.loc in of_loops or value in parts:
@@ -141,20 +176,20 @@ def _outermost(graph: Graph) -> Mapping[str, _Whole]:
         if value in graph.merged or op.name in _MERGED_BY_TRITON:
             continue
         own = op.loc.in_user_code
-        line = (name, own.file, own.line, own.inlined_at)
+        line = NamedLine(name, own.file, own.line, own.inlined_at)
         if (own.column or 0) <= first[line]:
-            outermost[value] = (line, own.column, op.name, op.result_types[0].shape)
+            outermost[value] = Assignment(line, own.column, op.name, op.result_types[0].shape)
     return outermost
 
 
-def _first_columns(graph: Graph, stems: frozenset[str]) -> dict[_Line, int]:
+def _first_columns(graph: Graph, stems: frozenset[str]) -> dict[NamedLine, int]:
     """Where the first value of a name begins on each line."""
-    first: dict[_Line, int] = {}
+    first: dict[NamedLine, int] = {}
     for value, op in graph.made.items():
         name = _stem(value, stems)
         if name is not None and op.loc is not None:
             own = op.loc.in_user_code
-            line = (name, own.file, own.line, own.inlined_at)
+            line = NamedLine(name, own.file, own.line, own.inlined_at)
             first[line] = min(first.get(line, own.column or 0), own.column or 0)
     return first
 

@@ -222,7 +222,7 @@ def _kernels(kernels: Iterable[Sighting]) -> RunTable:
     rows = [
         (
             sighting.kernel.kernel,
-            sighting.kernel.name or "",
+            sighting.kernel.case or "",
             sighting.kernel.arch or "-",
             *(number(value_of(sighting.kernel, metric)) for _, metric in _COLUMNS),
             _configuration(sighting.kernel.config),

@@ -29,6 +29,7 @@ from .plot import RunPlot, drawn, legend
 _MOST_SERIES = 4
 """Series that have a column in the table."""
 _MOST_LABEL = 24
+"""Characters of a label."""
 _HOW = (
     "Nothing was kept yet.",
     "",
@@ -173,9 +174,9 @@ class HistoryPage(Page):
         if switcher.current != "kept":
             switcher.current = "kept"
             self.query_one("#kernels", RowList).focus()
-        self._list()
+        self._show_kernels()
 
-    def _list(self) -> None:
+    def _show_kernels(self) -> None:
         """The kernels that fit the filter."""
         overview = self._overview
         if overview is None:
@@ -188,15 +189,15 @@ class HistoryPage(Page):
         self.query_one("#kernels", RowList).show(
             Text(names, lambda line: ((0, len(names[line]), "name"),)), at
         )
-        few = f"{len(names)} of " if len(names) < len(overview.kernels) else ""
+        shown_of = f"{len(names)} of " if len(names) < len(overview.kernels) else ""
         self.query_one("#state", Static).update(
-            f"{few}{view.plural(len(overview.kernels), 'kernel')}  ·  "
+            f"{shown_of}{view.plural(len(overview.kernels), 'kernel')}  ·  "
             f"{view.plural(overview.runs, 'run')} from {data.when(overview.first)} "
             f"to {data.when(overview.last)} UTC"
         )
-        self._ask()
+        self._read_kernel()
 
-    def _ask(self) -> None:
+    def _read_kernel(self) -> None:
         """Reads what is known of the kernel under the cursor."""
         line = self.query_one("#kernels", RowList).cursor
         if line >= len(self._names):
@@ -216,12 +217,13 @@ class HistoryPage(Page):
             title = f"{chart.metric}{unit} over {view.plural(len(chart.runs), 'run')}{target}"
         self.query_one("#title", Static).update(title)
         self.query_one(RunPlot).show(chart, look.said if look is not None else "no such kernel")
-        self._runs()
+        self._show_runs()
         self.query_one(Heading).refresh()
 
     # ------------------------------------------------------------------ the runs
 
-    def _runs(self) -> None:
+    def _show_runs(self) -> None:
+        """The table of the kernel's runs, with a column for each series drawn."""
         look = self._look
         runs = look.runs if look is not None else ()
         chart = look.chart if look is not None else None
@@ -266,7 +268,7 @@ class HistoryPage(Page):
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
         """Another kernel, or another run."""
         if event.view.id == "kernels":
-            self._ask()
+            self._read_kernel()
         else:
             self._point()
 
@@ -298,13 +300,13 @@ class HistoryPage(Page):
         return not of_kept or bool(self._overview and self._overview.kernels)
 
     def action_filter(self) -> None:
-        """Asks for words."""
+        """Opens the filter line."""
         self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters while it is typed."""
         self._words = event.value.strip()
-        self._list()
+        self._show_kernels()
 
     def on_filter_line_left(self) -> None:
         """Back to the list."""
@@ -321,7 +323,7 @@ class HistoryPage(Page):
     def _take_metric(self, name: str | None) -> None:
         if name is not None:
             self._metric = name
-            self._ask()
+            self._read_kernel()
 
     def action_next_metric(self, by: int) -> None:
         """The next metric, or the one before."""
@@ -329,6 +331,7 @@ class HistoryPage(Page):
             return
         names = [figure.name for figure in self._look.figures]
         chart = self._look.chart
+        # Else `-by`, so that the step lands on the first metric.
         index = names.index(chart.metric) if chart is not None and chart.metric in names else -by
         self._take_metric(names[(index + by) % len(names)])
 
@@ -339,7 +342,7 @@ class HistoryPage(Page):
         targets: list[str | None] = [None, *self._look.targets]
         index = targets.index(self._target) if self._target in targets else 0
         self._target = targets[(index + 1) % len(targets)]
-        self._ask()
+        self._read_kernel()
 
 
 def _cut(text: str, most: int) -> str:

@@ -68,7 +68,7 @@ class OccupancyPage(Page):
     HELP = (
         "How many waves a SIMD holds at a time, what limits them, and what would help. The fields "
         "begin with the kernel's figures. Enter goes to the VGPRs and Tab to the first field: type "
-        "others and everything is worked out anew; Escape leaves the fields, and 1–7 are pages "
+        "others and everything is worked out anew; Escape leaves the fields, and digits are pages "
         "again. + and − change the field, the VGPRs outside of all, by what the hardware hands out "
         "at a time, [ and ] go to the next better or worse step of VGPRs or LDS, t takes the next "
         "step that helps, r goes back to the kernel. “alone” is how many waves each resource "

@@ -1,0 +1,105 @@
+"""Kernels that call functions: the code of all, behind one another, and where calls lead.
+
+Functions that are not inlined (`@triton.jit(noinline=True)`, the report of a failed
+`device_assert`) are called by `s_swappc_b64` and return by `s_setpc_b64`. The program counter
+counts instructions here, and so does a function's address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from ..model import Function
+from .access import NotCoveredError
+from .operands import Decoded
+from .waves import Array, Waves
+
+
+def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, dict[str, int]]:
+    """A kernel with all that it calls, as one function that begins with the kernel.
+
+    Args:
+        kernel: the kernel.
+        functions: those of its program.
+
+    Returns:
+        The code, and the index of each called function's first instruction by its name.
+    """
+    by_name = {function.symbol or function.name: function for function in functions}
+    starts: dict[str, int] = {}
+    instructions, blocks, loops = list(kernel.instructions), list(kernel.blocks), list(kernel.loops)
+    waiting = list(kernel.calls)
+    while waiting:
+        name = waiting.pop(0)
+        if name in starts or name not in by_name:
+            continue
+        callee = by_name[name]
+        starts[name] = first = len(instructions)
+        offset = len(blocks)
+        instructions += callee.instructions
+        blocks += [
+            replace(
+                block,
+                index=block.index + offset,
+                start=block.start + first,
+                stop=block.stop + first,
+                successors=tuple(number + offset for number in block.successors),
+                predecessors=tuple(number + offset for number in block.predecessors),
+            )
+            for block in callee.blocks
+        ]
+        loops += [
+            replace(
+                loop,
+                id=f"{name} {loop.id}",
+                header=loop.header + offset,
+                blocks=tuple(number + offset for number in loop.blocks),
+                latches=tuple(number + offset for number in loop.latches),
+                parent=None if loop.parent is None else f"{name} {loop.parent}",
+            )
+            for loop in callee.loops
+        ]
+        waiting += callee.calls
+    if not starts:
+        return kernel, {}
+    whole = replace(
+        kernel, instructions=tuple(instructions), blocks=tuple(blocks), loops=tuple(loops)
+    )
+    return whole, starts
+
+
+def transfer_of(
+    parts: Decoded, at: int, place: Mapping[int, int]
+) -> Callable[[Waves], Array] | None:
+    """Where a call or a return leads: waves -> number of the block, int64 [wave].
+
+    A call writes its return address, the index of the instruction behind it.
+
+    Args:
+        parts: the instruction.
+        at: its index.
+        place: index of a block's first instruction -> the block's number.
+    """
+    if parts.name not in ("s_swappc_b64", "s_setpc_b64"):
+        return None
+    target = parts.operands[-1].first
+    saved = parts.operands[0].first if parts.name == "s_swappc_b64" else None
+    numbers = np.full(max(place) + 2, -1, np.int64)
+    numbers[list(place)] = list(place.values())
+
+    def goes(waves: Waves) -> Array:
+        indices = np.minimum(waves.pair(target), np.uint64(len(numbers) - 1)).astype(np.int64)
+        if saved is not None:
+            waves.set_pair(saved, np.full(waves.count, at + 1, np.uint64))
+        blocks = numbers[indices]
+        if (blocks < 0).any():
+            raise NotCoveredError(f"{parts.text}: it leads to no instruction that is known")
+        return np.asarray(blocks)
+
+    return goes
+
+
+__all__ = ["joined", "transfer_of"]

@@ -1,0 +1,152 @@
+"""Compiles a kernel for the emulator, in a child that can be ended: LLVM cannot be interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..about import TRITON_KEY_MODULES
+from ..lowering import target
+
+
+class CompileError(Exception):
+    """A kernel that was not compiled.
+
+    Args:
+        text: why.
+        is_late: whether the time did not suffice.
+    """
+
+    def __init__(self, text: str, is_late: bool = False) -> None:
+        super().__init__(text)
+        self.is_late = is_late
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel's code.
+
+    Args:
+        text: its assembly.
+        threads: of a workgroup.
+        wave_size: lanes of a wave.
+        lds_bytes: of a workgroup.
+        scratch_bytes: of Triton's global scratch memory, per workgroup.
+    """
+
+    text: str
+    threads: int
+    wave_size: int
+    lds_bytes: int
+    scratch_bytes: int
+
+
+def compile_within(
+    compile_: Callable[..., Any],
+    src: Any,
+    options: Mapping[str, Any],
+    arch: str,
+    world: Any,
+    folder: str,
+    until: float,
+) -> Compiled:
+    """Compiles a kernel.
+
+    Args:
+        compile_: Triton's own `compile`.
+        src: what Triton compiles.
+        options: those that were stated.
+        arch: gfx name of the target.
+        world: gives a context in which torch is as it really is.
+        folder: for the child's result.
+        until: when it has to be done, by `time.monotonic`.
+
+    Raises:
+        CompileError: the compiler refuses it, or it takes too long.
+    """
+    descriptor, path = tempfile.mkstemp(dir=folder, suffix=".json")
+    os.close(descriptor)
+    ended, ends = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():  # Python 3.12 warns where there are threads
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        os.close(ended)
+        _compile_in_child(compile_, src, options, arch, world, path)
+    os.close(ends)
+    try:
+        # The pipe's other end closes with the child.
+        done, _, _ = select.select([ended], [], [], max(until - time.monotonic(), 0.0))
+        if not done:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if not done:
+            raise CompileError("its compile takes too long", is_late=True)
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    finally:
+        os.close(ended)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    result = json.loads(text) if text else {"failure": "the compiler crashed"}
+    if "failure" in result:
+        raise CompileError(result["failure"])
+    return Compiled(**result)
+
+
+def _compile_in_child(
+    compile_: Callable[..., Any],
+    src: Any,
+    options: Mapping[str, Any],
+    arch: str,
+    world: Any,
+    path: str,
+) -> NoReturn:
+    status = 1
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        # Half a gigabyte would be hashed, for the name of an entry in a cache that nobody reads.
+        for name in TRITON_KEY_MODULES:
+            module = importlib.import_module(name)
+            if hasattr(module, "triton_key"):
+                module.triton_key = functools.partial(str, "kinspect")  # type: ignore[attr-defined]
+        with world.suspended():
+            result = _compiled(compile_, src, options, arch)
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(result, stream)
+        status = 0
+    except BaseException as failure:
+        with contextlib.suppress(BaseException), open(path, "w", encoding="utf-8") as stream:
+            first = (str(failure).splitlines() or [""])[0]
+            json.dump({"failure": f"{type(failure).__name__}: {first[:80]}"}, stream)
+    finally:
+        os._exit(status)
+
+
+def _compiled(
+    compile_: Callable[..., Any], src: Any, options: Mapping[str, Any], arch: str
+) -> dict[str, Any]:
+    gpu = target(arch)
+    compiled = compile_(src, target=gpu, options=dict(options))
+    metadata = compiled.metadata
+    return {
+        "text": compiled.asm["amdgcn"],
+        "threads": int(metadata.num_warps) * int(gpu.warp_size),
+        "wave_size": int(gpu.warp_size),
+        "lds_bytes": int(metadata.shared),
+        "scratch_bytes": int(getattr(metadata, "global_scratch_size", 0) or 0),
+    }

@@ -1,0 +1,35 @@
+"""The process that executes launches: how a guest starts it, and which targets it knows."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+FAMILIES = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
+"""What the gfx names begin with that the emulator was made for."""
+_START = (
+    "import sys; sys.path[:1] = []; sys.path.append(sys.argv.pop(1)); "
+    "from kinspect.inspector.pipeline.emulating import main; main()"
+)
+"""It starts in a script's folder, whose modules it must not take for its own."""
+
+
+def emulator_command(profile: Path | None = None) -> list[str]:
+    """The process that executes launches, for a guest to start.
+
+    Args:
+        profile: where it leaves what it counted.
+    """
+    beside = Path(__file__).absolute().parents[3]  # where `kinspect` lies, if it is not installed
+    command = [sys.executable, "-c", _START, str(beside)]
+    return command if profile is None else [*command, "--profile", str(profile)]
+
+
+def why_not_emulated(arch: str) -> str:
+    """Why launches for a target cannot be executed with this installation; "" where they can."""
+    if not arch.startswith(FAMILIES):
+        return f"the emulator does not know {arch}"
+    if importlib.util.find_spec("numpy") is None:
+        return "the emulator needs NumPy, which is not installed"
+    return ""
