@@ -144,7 +144,7 @@ def test_functions_are_called_and_assertions_fail(tool: Tool, tmp_path: Path, ar
     assert "right\n" in run.stdout, run.stdout + run.stderr
     assert "device assertion failed: 'too large', in " in run.stderr
     assert "the kernel stopped itself: s_trap 2 (line " in run.stderr
-    assert "1 launches executed, no findings" in run.stdout + run.stderr
+    assert "2 launches executed, no findings" in run.stdout + run.stderr
 
 
 def test_data_is_read_as_the_assembler_lays_it_out() -> None:

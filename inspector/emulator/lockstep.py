@@ -214,7 +214,7 @@ class Scheduler:
             return leave.goes(waves)
         text = self._code.decoded[leave.site].text
         if text.startswith("s_trap"):
-            raise TrapError(f"the kernel stopped itself: {text} ({self._line(leave.site)})")
+            raise TrapError(f"the kernel stopped itself: {self._line(leave.site)}")
         raise NotCoveredError(text)
 
     def _must_yield(self, number: int, waves: Waves) -> bool:
