@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kept_compiles import collect_kept
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.expr import compile_condition
 from kinspect.inspector.lint.schema import Pack, Rule, load_named
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import catalogue as rule_catalogue
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
@@ -108,7 +108,7 @@ def _reports(file: Path, arch: str | None, cases: Sequence[str]) -> Iterator[Ker
     archs = () if arch is None else (arch,)
     # One case at a time is slow to capture, all of a large file slow to compile.
     for kernel in (None,) if len(cases) != 1 else cases:
-        report = collect(Request((str(file),), archs, kernel=kernel, passes=False, jobs=2))
+        report = collect_kept(Request((str(file),), archs, kernel=kernel, passes=False, jobs=2))
         yield from report.kernels
 
 

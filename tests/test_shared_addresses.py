@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.model import Access, KernelReport, Report, TtgirOp
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.flow import Graph, functions
 from kinspect.inspector.ttgir.axes.tiles import Tile, tile_of
@@ -32,7 +32,7 @@ ARCHS = ("gfx942", "gfx1100")
 @pytest.fixture(scope="module", params=ARCHS)
 def run(request: pytest.FixtureRequest) -> Report:
     pytest.importorskip("triton")
-    report = collect(Request((str(FILE),), (request.param,), passes=False, jobs=2))
+    report = collect_kept(Request((str(FILE),), (request.param,), passes=False, jobs=2))
     assert not report.errors
     return report
 

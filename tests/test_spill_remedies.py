@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.explain.view import findings_summary
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
 FILE = Path(__file__).parent / "data" / "spilling_kernels.py"
@@ -18,7 +18,7 @@ FILE = Path(__file__).parent / "data" / "spilling_kernels.py"
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, KernelReport]:
     pytest.importorskip("triton")
-    found = collect(Request((str(FILE),), ("gfx942", "gfx1100"), passes=False, jobs=2))
+    found = collect_kept(Request((str(FILE),), ("gfx942", "gfx1100"), passes=False, jobs=2))
     assert not found.errors
     return {k.variant.case: k for k in found.kernels if k.variant is not None and k.variant.case}
 

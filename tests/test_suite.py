@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from objdump_reference import OBJDUMP, check_against_objdump
 
@@ -46,7 +46,7 @@ def files(request: pytest.FixtureRequest) -> tuple[str, ...]:
 def suite(files: tuple[str, ...]) -> Report:
     pytest.importorskip("triton")
     targets = tuple(str(ROOT / "kernels" / f"{name}.py") for name in files)
-    return collect(Request(targets, archs=ARCHS, jobs=2, passes=False))
+    return collect_kept(Request(targets, archs=ARCHS, jobs=2, passes=False))
 
 
 @cache

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.compile.diagnostics import scan
 from kinspect.inspector.compile.failures import culprit
 from kinspect.inspector.lint.schema import load_default
@@ -50,7 +51,7 @@ ANY_MATRIX = re.compile(r"^\s+v_(?:mfma|wmma)_\w+", re.M)
 def run() -> Report:
     pytest.importorskip("triton")
     pack = load_default(catalogue())  # preview rules too
-    return collect(Request((str(FILE),), ARCHS, passes=False, jobs=2, rules=pack))
+    return collect_kept(Request((str(FILE),), ARCHS, passes=False, jobs=2, rules=pack))
 
 
 @pytest.fixture(scope="module")
