@@ -234,10 +234,7 @@ def run(case: Case, text: str, watch: Callable[[Emulator], None] | None = None) 
     kernel = parse_text(text, case.name).kernels[0]
     emulator = Emulator(
         kernel,
-        case.arch,
-        machine.counters,
-        machine.waitcnt_fields,
-        mfma_cycles=machine.mfma_cycles,
+        machine,
     )
     if watch is not None:
         watch(emulator)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import Limits, Scheduler
-from kinspect.inspector.emulator.machine import Machine
+from kinspect.inspector.emulator.machine import MachineState
 from kinspect.inspector.emulator.memory import (
     Buffer,
     GlobalMemory,
@@ -92,7 +92,7 @@ def run_lines(
     """
     code = code_of(arch, lines, **changes)
     lanes = code.target.lanes
-    machine = Machine(GlobalMemory(list(buffers)))
+    machine = MachineState(GlobalMemory(list(buffers)))
     local = LocalMemory(len(lds), 1)
     local.words.data[: len(lds)] = np.frombuffer(lds, np.uint8)
     scheduler = Scheduler(code, machine, Limits(60.0, 100_000), 1)
@@ -167,9 +167,7 @@ def emulator(code: str, arch: str = "gfx942") -> Emulator:
     machine = load(arch)
     text = KERNEL.format(arch=arch, code=code)
     kernel = parse_text(text, "k.s").kernels[0]
-    return Emulator(
-        kernel, arch, machine.counters, machine.waitcnt_fields, mfma_cycles=machine.mfma_cycles
-    )
+    return Emulator(kernel, machine)
 
 
 def troubles(code: str, lds: int = 4096, groups: int = 1, arch: str = "gfx942") -> set[str]:

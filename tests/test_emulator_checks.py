@@ -142,7 +142,7 @@ def ieee_dot(version: str) -> tuple[set[str], float]:
     ]
     arguments = struct.pack("<QQQiii", *starts, *size)
     launch = Launch((1, 1, 1), (512, 1, 1), 65536, arguments)
-    emulated = Emulator(kernel, "gfx942", machine.counters, machine.waitcnt_fields)
+    emulated = Emulator(kernel, machine)
     outcome = emulated.run(launch, buffers)
     result = buffers[2].data[: a.shape[0] * b.shape[1] * 4].view(np.float32)
     error = float(np.abs(result.reshape(size[:2]) - a @ b).max())
@@ -170,7 +170,7 @@ def test_the_wait_that_llvm_took_away() -> None:
         arrays = [*inputs, np.zeros((128, 64), np.float32)]
         buffers = [buffer_of(array, OUT + (at << 30)) for at, array in enumerate(arrays)]
         kernel = parse_text(code, "gemm.s").kernels[0]
-        emulated = Emulator(kernel, "gfx1100", machine.counters, machine.waitcnt_fields)
+        emulated = Emulator(kernel, machine)
         outcome = emulated.run(Launch((1, 1, 1), (256, 1, 1), 65536, arguments), buffers)
         assert sorted({trouble.kind for trouble in outcome.troubles}) == kinds
         assert all("had not waited" in trouble.detail for trouble in outcome.troubles)

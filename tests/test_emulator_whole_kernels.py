@@ -143,10 +143,7 @@ class Compiled:
         program = load_code_object(self.path.read_bytes(), str(self.path), self.arch)
         (function,) = program.kernels
         machine = load_machine(self.arch)
-        return Emulator(
-            function, machine.arch, machine.counters, machine.waitcnt_fields,
-            machine.cache_line_bytes,
-        )  # fmt: skip
+        return Emulator(function, machine)
 
     def emulated(self) -> Array:
         """What the emulator leaves in the last buffer."""

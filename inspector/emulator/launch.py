@@ -6,21 +6,22 @@ import gc
 import math
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 from msgspec import Struct
 
 from ..errors import KinspectError
-from ..model import Function, WaveStart
+from ..isa.asm.data import Constants
+from ..model import Function, Machine, WaveStart
 from .access import NotCoveredError
 from .calls import joined
 from .counts import Counts
 from .footprint import Footprint
 from .global_races import GlobalShadow
 from .lockstep import EmulationLimitError, Limits, Scheduler
-from .machine import Machine, Trouble
+from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .operands import EXEC, TTMP
 from .outstanding import SCALAR_BIT
@@ -113,24 +114,16 @@ class Emulator:
     def __init__(
         self,
         function: Function,
-        arch: str,
-        maxima: Mapping[str, int],
-        fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
-        line_bytes: int | None = None,
-        mfma_cycles: Mapping[str, int] | None = None,
-        constants: tuple[bytes, Mapping[str, int]] = (b"", {}),
+        gpu: Machine,
+        constants: Constants | None = None,
         functions: Sequence[Function] = (),
     ) -> None:
         """Makes a kernel ready.
 
         Args:
             function: the kernel's code and resources.
-            arch: gfx name.
-            maxima: the wait counters -> largest value.
-            fields: bit fields of a bare `s_waitcnt` number.
-            line_bytes: of a cache line; None: accesses are not counted.
-            mfma_cycles: of matrix instructions; None: their hazards are not looked for.
-            constants: of the program: bytes, and symbols -> offset.
+            gpu: what executes it.
+            constants: the program's.
             functions: of the program, for the kernel to call.
 
         Raises:
@@ -143,12 +136,12 @@ class Emulator:
                 f"{function.name}: the file does not say in which registers a wave starts",
                 "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
             )
-        digits = arch.removeprefix("gfx")[:-2]
+        digits = gpu.arch.removeprefix("gfx")[:-2]
         generation = int(digits) if digits.isdigit() else 9
         self.start: WaveStart = start
         self.scratch_bytes = resources.scratch_bytes or 0
         self.target = Target(
-            arch,
+            gpu.arch,
             generation,
             # The assembler's default (.amdhsa_wavefront_size32).
             resources.wave_size or (32 if generation >= 10 else 64),
@@ -160,19 +153,29 @@ class Emulator:
             ieee=generation < 12 and bool(start.ieee_mode),
             saturates16=_sets_overflow_mode(function),
         )
-        self._constants, symbols = constants
-        addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in symbols.items()}
+        constants = constants or Constants()
+        self._constants = constants.data
+        addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in constants.symbols.items()}
         function, called = joined(function, functions)
         addresses |= called
         with without_collections():
             self.code: Code = prepare(
-                function, self.target, maxima, fields, mfma_cycles, addresses, bool(called)
+                function,
+                self.target,
+                gpu.counters,
+                gpu.waitcnt_fields,
+                gpu.mfma_cycles,
+                addresses,
+                bool(called),
             )
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
-        self.counts = None if line_bytes is None else Counts(arch, line_bytes)
+        line_bytes = gpu.cache_line_bytes
+        self.counts = None if line_bytes is None else Counts(gpu.arch, line_bytes)
 
-    def run(self, launch: Launch, buffers: list[Buffer], machine: Machine | None = None) -> Outcome:
+    def run(
+        self, launch: Launch, buffers: list[Buffer], machine: MachineState | None = None
+    ) -> Outcome:
         """Executes a launch; buffers are changed in place.
 
         Raises:
@@ -184,7 +187,7 @@ class Emulator:
             if launch.workgroups is None
             else np.array(launch.workgroups, np.int64)
         )
-        machine = machine or Machine(
+        machine = machine or MachineState(
             GlobalMemory(buffers),
             self.code.lds_granule if launch.checks else None,
             self.counts,
@@ -213,7 +216,7 @@ class Emulator:
         )
 
     def _execute(
-        self, launch: Launch, numbers: Array, machine: Machine, limits: Limits, fill: Fill
+        self, launch: Launch, numbers: Array, machine: MachineState, limits: Limits, fill: Fill
     ) -> Array:
         """Runs workgroups on the machine's memory, some at a time.
 
@@ -259,7 +262,7 @@ class Emulator:
         return np.concatenate(executed) if executed else np.zeros(0, np.int64)
 
     def _look_for_undefined(
-        self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: Machine
+        self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: MachineState
     ) -> None:
         """Tells of registers that were never written and on which accesses depend, once."""
         registers, self._undefined = self._undefined, 0
@@ -290,7 +293,7 @@ class Emulator:
                 f"({self.code.decoded[shown].text}) depends on it",
             )
 
-    def _note_hazards(self, machine: Machine) -> None:
+    def _note_hazards(self, machine: MachineState) -> None:
         """Tells of matrix instructions without their wait states, where both were executed."""
         if not self.code.hazards:
             return
@@ -316,7 +319,7 @@ class Emulator:
             lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
         )
 
-    def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: Machine) -> Waves:
+    def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: MachineState) -> Waves:
         start, target = self.start, self.target
         workgroup = np.repeat(np.arange(len(ids)), waves_each)
         wave = np.tile(np.arange(waves_each), len(ids))

@@ -21,7 +21,7 @@ from .program import Code, Kind, Transfer
 from .waves import Array, Waves
 
 if TYPE_CHECKING:
-    from .machine import Machine, Trouble
+    from .machine import MachineState, Trouble
 
 _TURNS = 64
 """Backward jumps that one group may take while others wait."""
@@ -100,7 +100,7 @@ class _Waiting:
 class Scheduler:
     """The groups of waves that are ready or wait at barriers."""
 
-    def __init__(self, code: Code, machine: Machine, limits: Limits, slots: int) -> None:
+    def __init__(self, code: Code, machine: MachineState, limits: Limits, slots: int) -> None:
         self._code = code
         self._machine = machine
         self._limits = limits

@@ -53,7 +53,7 @@ class Trouble(Struct, frozen=True):
     detail: str
 
 
-class Machine:
+class MachineState:
     """Memories and records of a launch.
 
     Args:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..model import Function, WaveStart
 from .effects import Effect
-from .machine import Machine
+from .machine import MachineState
 from .memory import Buffer, GlobalMemory, Outside
 from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
 from .outstanding import SCALAR_BIT, scalar_bits, vector_bits
@@ -135,7 +135,7 @@ def name_of(row: int, accum_offset: int) -> str:
 # ---------------------------------------------------------------------- runs that are compared
 
 
-class Recorder(Machine):
+class Recorder(MachineState):
     """Keeps a checksum of every access of global memory, in order."""
 
     def __init__(self, buffers: Iterable[Buffer]) -> None:

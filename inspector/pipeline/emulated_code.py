@@ -104,12 +104,8 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     machine = load_machine(wanted.arch or program.arch or "")
     emulator = Emulator(
         function,
-        machine.arch,
-        machine.counters,
-        machine.waitcnt_fields,
-        machine.cache_line_bytes,
-        machine.mfma_cycles,
-        (constants.data, constants.symbols),
+        machine,
+        constants,
         program.functions if program.form == "asm" else (),
     )
     block = wanted.block or _block_of(function)

@@ -171,12 +171,8 @@ class Service:
         constants = read_constants(text, key)
         emulator = Emulator(
             kernel,
-            arch,
-            machine.counters,
-            machine.waitcnt_fields,
-            machine.cache_line_bytes,
-            machine.mfma_cycles,
-            (constants.data, constants.symbols),
+            machine,
+            constants,
             program.functions,
         )
         self._emulators[key] = emulator

@@ -17,7 +17,7 @@ from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.data import read_constants
+from ..isa.asm.data import Constants, read_constants
 from ..model import (
     Emulated,
     EmulatedFault,
@@ -146,11 +146,7 @@ def _run(
 ) -> _Run:
     emulator = Emulator(
         function,
-        machine.arch,
-        machine.counters,
-        machine.waitcnt_fields,
-        machine.cache_line_bytes,
-        machine.mfma_cycles,
+        machine,
         _constants(report),
         functions,
     )
@@ -200,13 +196,12 @@ def _run(
     return _Run(tally.profile(), made_up, emulator.code.function, runs, doubted)
 
 
-def _constants(report: KernelReport) -> tuple[bytes, Mapping[str, int]]:
-    """The program's constants: bytes, and symbols -> offset."""
+def _constants(report: KernelReport) -> Constants:
+    """The program's constants."""
     artifact = report.artifacts.get("amdgcn")
     if artifact is None:
-        return b"", {}
-    constants = read_constants(artifact.path.read_text("utf-8", "replace"))
-    return constants.data, constants.symbols
+        return Constants()
+    return read_constants(artifact.path.read_text("utf-8", "replace"), artifact.path.name)
 
 
 def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:
