@@ -262,7 +262,7 @@ def _check_kernel(
         "path": str(kernel.path.absolute()),
         "device": request.device,
         "arch": arch,
-        "emulator": emulator_command(),
+        "emulator": emulator_command(processes=max(1, (os.cpu_count() or 1) // jobs)),
         "cases": [list(group) for group in (patterns, request.cases) if group],
         "fast": request.fast,
         "threads": max(1, (os.cpu_count() or 1) // jobs),

@@ -5,6 +5,7 @@ A wave's pattern of addresses is worked out once: most instructions repeat their
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,31 @@ class Counts:
             count.lines += pattern.extra * repeated
             count.least_lines += pattern.least * repeated
             self.touched.add(site, pattern.number, pattern.spans, places[:, number])
+
+    def begin(self, accesses: dict[tuple[int, str], AccessCount] | None = None) -> None:
+        """Goes on from accesses counted before, or none; patterns stay known."""
+        self.accesses = accesses or {}
+        self.touched = Touched()
+
+    def add(
+        self, accesses: Mapping[tuple[int, str], AccessCount], spans: Mapping[int, list[Spans]]
+    ) -> None:
+        """Adds what another process counted.
+
+        Args:
+            accesses: its `accesses`.
+            spans: its `touched.folded()`.
+        """
+        for (site, space), more in accesses.items():
+            count = self.accesses.setdefault((site, space), AccessCount(space, more.size))
+            count.waves += more.waves
+            count.lanes += more.lanes
+            count.lines += more.lines
+            count.least_lines += more.least_lines
+            count.conflicts += more.conflicts
+        for site, parts in spans.items():
+            for part in parts:
+                self.touched.add_spans(site, part)
 
     def _pattern(self, space: str, row: Array, size: int, *, writes: bool) -> _Pattern:
         key = (size * 2 + writes, space, row.tobytes())

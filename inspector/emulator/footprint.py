@@ -63,6 +63,11 @@ class Touched:
         if self._loose > MOST_LOOSE:
             self._fold()
 
+    def folded(self) -> dict[int, list[Spans]]:
+        """What each instruction touched, put together."""
+        self._fold()
+        return self._folded
+
     def take(self, reads: Callable[[int], bool], writes: Callable[[int], bool]) -> Footprint:
         """What was touched; nothing is afterwards.
 

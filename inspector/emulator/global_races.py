@@ -35,6 +35,20 @@ MOST_GRANULES: Final = 1 << 26
 """Of one buffer; each takes 8 bytes for its writer and as many for its readers."""
 
 
+class Granules(Struct, frozen=True):
+    """Which granules of a buffer workgroups touched.
+
+    Args:
+        size: bytes of each.
+        written: bool [granule].
+        read: bool [granule]; None: none.
+    """
+
+    size: int
+    written: Array
+    read: Array | None
+
+
 class _Stamps:
     """Of one buffer: last writer and readers of each granule, as time << 32 | workgroup + 1."""
 
@@ -177,6 +191,17 @@ class GlobalShadow:
             return 0
         granules, groups = _spread(stamps, offsets, groups, size)
         return int(np.count_nonzero(self._unordered(stamps.writers[granules], groups)))
+
+    def granules(self) -> dict[int, Granules]:
+        """What was touched of each buffer that is watched, by its address."""
+        return {
+            address: Granules(
+                stamps.granule,
+                stamps.writers != 0,
+                None if stamps.readers is None else stamps.readers != 0,
+            )
+            for address, stamps in self._stamps.items()
+        }
 
     def _unordered(self, stamps: Array, groups: Array) -> Array:
         """Which stamps are another workgroup's that nothing may have ordered with this access."""

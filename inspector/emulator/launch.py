@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
+import os
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -25,6 +27,7 @@ from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .operands import EXEC, TTMP
 from .outstanding import SCALAR_BIT
+from .processes import NotIndependentError, Part, apart, independent
 from .program import Code, prepare
 from .registry import Target
 from .undefined import (
@@ -66,6 +69,7 @@ class Launch(Struct, frozen=True):
         seconds: that it may take.
         blocks: of instructions that may run.
         checks: whether every access of LDS is watched for races.
+        processes: that may execute it together; only where all buffers are shared memory.
     """
 
     grid: tuple[int, int, int]
@@ -76,6 +80,7 @@ class Launch(Struct, frozen=True):
     seconds: float = 600.0
     blocks: int = 50_000_000
     checks: bool = True
+    processes: int = 1
 
 
 class Outcome(Struct, frozen=True):
@@ -168,6 +173,7 @@ class Emulator:
                 addresses,
                 bool(called),
             )
+        self.independent = independent(self.code)
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         line_bytes = gpu.cache_line_bytes
@@ -181,6 +187,7 @@ class Emulator:
         Raises:
             NotCoveredError: an instruction that the emulator does not carry out was reached.
             EmulationLimitError: it hangs, or takes too long.
+            NotIndependentError: several processes cannot do it; buffers have been changed.
         """
         numbers = (
             np.arange(math.prod(launch.grid))
@@ -195,14 +202,23 @@ class Emulator:
             if launch.checks
             else None,
         )
+        undefined = self._undefined
         if launch.checks:
             self._look_for_undefined(launch, buffers, numbers, machine)
         machine.memory = GlobalMemory(buffers)
         try:
             limits = Limits(launch.seconds, launch.blocks)
-            executed = self._execute(launch, numbers, machine, limits, {})
+            shares = self._shares(launch, numbers)
+            if len(shares) > 1:
+                executed = self._execute_apart(launch, shares, machine, limits)
+            else:
+                executed = self._execute(launch, numbers, machine, limits, {})
         except EmulationLimitError as error:
             error.troubles = tuple(machine.troubles.values())
+            raise
+        except NotIndependentError:
+            # Nothing of it counts, and the next launch looks as this one did.
+            self.independent, self._undefined = False, undefined
             raise
         if launch.checks:
             self._note_hazards(machine)
@@ -214,6 +230,69 @@ class Emulator:
             self._footprint(),
             executed,
         )
+
+    def _shares(self, launch: Launch, numbers: Array) -> list[Array]:
+        """The workgroups of each process: whole slices, the same ones whoever executes them."""
+        if launch.processes < 2 or not launch.checks or not self.independent:
+            return [numbers]
+        per_slice = self._per_slice(launch)
+        starts = np.arange(0, len(numbers), per_slice)
+        shares = np.array_split(starts, max(min(launch.processes, len(starts)), 1))
+        return np.split(numbers, [share[0] for share in shares[1:]])
+
+    def _execute_apart(
+        self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: Limits
+    ) -> Array:
+        """As `_execute`, each share by a process of its own."""
+        blocks, buffers, own = self.code.blocks, machine.memory.buffers, os.getpid()
+
+        def execute(share: Array) -> Part:
+            forked = os.getpid() != own
+            if forked:  # what came before is the parent's
+                machine.troubles = {}
+                for block in blocks:
+                    block.runs = block.taken = block.divided = 0
+                if self.counts is not None:
+                    self.counts.begin()
+            executed = self._execute(launch, share, machine, limits, {})
+            return Part(
+                executed,
+                [(block.runs, block.taken, block.divided) for block in blocks] if forked else [],
+                list(machine.troubles.values()) if forked else [],
+                self.counts.accesses if forked and self.counts is not None else {},
+                self.counts.touched.folded() if forked and self.counts is not None else {},
+                [b.address for b in buffers if b.words is not None and b.words.written],
+                machine.granules(),
+            )
+
+        before = [(block.runs, block.taken, block.divided) for block in blocks]
+        accesses = {} if self.counts is None else copy.deepcopy(self.counts.accesses)
+        try:
+            parts = apart(shares, execute)
+        except NotIndependentError:
+            for block, counted in zip(blocks, before, strict=True):
+                block.runs, block.taken, block.divided = counted
+            if self.counts is not None:
+                self.counts.begin(accesses)
+            raise
+        for part in parts:
+            for block, (runs, taken, divided) in zip(blocks, part.blocks, strict=False):
+                block.runs += runs
+                block.taken += taken
+                block.divided += divided
+            for trouble in part.troubles:
+                machine.note(trouble.kind, trouble.site, trouble.detail)
+            if self.counts is not None:
+                self.counts.add(part.accesses, part.spans)
+            for address in part.written:
+                buffer = machine.memory.buffer_at(address)
+                if buffer is not None and buffer.words is not None:
+                    buffer.words.written = True
+        return np.concatenate([part.executed for part in parts])
+
+    def _per_slice(self, launch: Launch) -> int:
+        """Workgroups that run together."""
+        return max(1, SLICE_WAVES // -(-math.prod(launch.threads) // self.target.lanes))
 
     def _execute(
         self, launch: Launch, numbers: Array, machine: MachineState, limits: Limits, fill: Fill
@@ -240,7 +319,7 @@ class Emulator:
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
         machine.work_items = math.prod(launch.threads)
         waves_each = -(-math.prod(launch.threads) // self.target.lanes)
-        per_slice = max(1, SLICE_WAVES // waves_each)
+        per_slice = self._per_slice(launch)
         executed = []
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from .counts import Counts
-from .global_races import GlobalShadow
+from .global_races import GlobalShadow, Granules
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
 from .races import LocalShadow
 from .registry import Context
@@ -109,6 +109,10 @@ class MachineState:
         self._watched = np.zeros(slots, bool)
         self._watched[np.linspace(0, slots - 1, min(slots, WATCHED_WORKGROUPS)).astype(int)] = True
         self._last_watched = (None, self._last_watched[1])
+
+    def granules(self) -> dict[int, Granules]:
+        """What was touched of each buffer of global memory."""
+        return {} if self._global_shadow is None else self._global_shadow.granules()
 
     def note(self, kind: str, site: int, detail: str) -> None:
         """Keeps the first trouble of each kind at each instruction."""

@@ -174,7 +174,7 @@ def prepare(
                 all(event.order for event in events),
                 tuple(maxima.get(counter, 1 << 30) for counter in raised),
                 inst.cls in ("scratch_load", "scratch_store"),
-                _is_coherent(parts),
+                is_coherent(parts),
                 _wait_of(inst, fields, maxima),
                 labels,
             )
@@ -198,7 +198,7 @@ def prepare(
     )
 
 
-def _is_coherent(parts: Decoded) -> bool:
+def is_coherent(parts: Decoded) -> bool:
     """Whether an access is coherent in the whole device (LLVM's AMDGPUUsage, "Memory Model").
 
     That is sc1 from gfx940 on, glc before, dlc with gfx10 and gfx11, a scope with gfx12.

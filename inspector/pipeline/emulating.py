@@ -13,6 +13,7 @@ Each may be answered by {"error": text, "kind": kind} as well; the kinds are tho
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import mmap
 import struct
@@ -31,6 +32,7 @@ from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
+from ..emulator.processes import NotIndependentError, available
 from ..errors import KinspectError
 from ..isa.asm.data import read_constants
 from ..isa.text import parse_text
@@ -133,8 +135,9 @@ def _scalar(kind: str, value: float | str) -> bytes:
 class Service:
     """Kernels that were loaded, and the shared memory."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, processes: int = 1) -> None:
         self._descriptor = descriptor
+        self._processes = processes
         self._emulators: dict[str, Emulator] = {}
         self._tallies: dict[str, Tally] = {}
         self._memory = np.zeros(0, np.uint8)
@@ -193,6 +196,8 @@ class Service:
         if calls is not None:
             buffers.append(calls.buffer)
         sample = wanted["sample"]
+        # Forks share the guest's memory, not what was made here.
+        alone = wanted.get("alone") or scratch or calls is not None
         launch = Launch(
             grid,
             (wanted["threads"], 1, 1),
@@ -206,6 +211,7 @@ class Service:
             ),
             workgroups=None if sample is None or sample >= total else spread(total, sample),
             seconds=wanted["seconds"],
+            processes=1 if alone else self._processes,
         )
         self._calls = calls
         started = time.perf_counter()
@@ -215,6 +221,8 @@ class Service:
         except EmulationLimitError as error:
             tally.give_up(error.troubles, total, time.perf_counter() - started)
             raise
+        except NotIndependentError:
+            return {"again": True}
         seconds = time.perf_counter() - started
         tally.add(outcome, total, seconds)
         return {
@@ -272,15 +280,19 @@ def keep_freed_memory() -> None:
 def main() -> None:
     """Answers messages until standard input ends."""
     keep_freed_memory()
-    *options, descriptor = sys.argv[1:]
-    service = Service(int(descriptor))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("descriptor", type=int)
+    parser.add_argument("--profile", type=Path)
+    parser.add_argument("--processes", type=int)
+    options = parser.parse_args()
+    service = Service(options.descriptor, options.processes or available())
     encode = msgspec.json.Encoder().encode
     for line in sys.stdin.buffer:
         reply = service.answer(msgspec.json.decode(line))
         sys.stdout.buffer.write(encode(reply) + b"\n")
         sys.stdout.buffer.flush()
-    if options:
-        Path(options[1]).write_bytes(encode(service.profile()))
+    if options.profile is not None:
+        options.profile.write_bytes(encode(service.profile()))
 
 
 __all__ = ["EmulationLimitError", "Service", "main", "pack_arguments", "spread"]

@@ -15,15 +15,18 @@ _START = (
 """It starts in a script's folder, whose modules it must not take for its own."""
 
 
-def emulator_command(profile: Path | None = None) -> list[str]:
+def emulator_command(profile: Path | None = None, processes: int | None = None) -> list[str]:
     """The process that executes launches, for a guest to start.
 
     Args:
         profile: where it leaves what it counted.
+        processes: that may execute a launch; None: as many as there are cores.
     """
     beside = Path(__file__).absolute().parents[3]  # where `kinspect` lies, if it is not installed
     command = [sys.executable, "-c", _START, str(beside)]
-    return command if profile is None else [*command, "--profile", str(profile)]
+    if profile is not None:
+        command += ["--profile", str(profile)]
+    return command if processes is None else [*command, "--processes", str(processes)]
 
 
 def why_not_emulated(arch: str) -> str:

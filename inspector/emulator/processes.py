@@ -1,0 +1,179 @@
+"""One launch by several processes: forks of this one execute parts of the grid on shared memory.
+
+Only where nothing but memory connects workgroups and no code asks in which order they run: no
+atomics, no accesses that are coherent in the whole device, no clock. What is left are races, which
+are looked for between the parts as within them; where there is one, or a part fails, the launch is
+to be executed again by one process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from msgspec import Struct
+
+from .counts import AccessCount
+from .footprint import Spans
+from .global_races import Granules
+from .machine import Trouble
+from .program import Code, is_coherent
+
+Array = np.ndarray[Any, Any]
+
+MOST: Final = 8
+"""Processes: past that, memory is what they wait for."""
+_CLOCKS: Final = frozenset(
+    {"s_memtime", "s_memrealtime", "s_sendmsg_rtn_b64", "s_get_shader_cycles_u64"}
+)
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class NotIndependentError(Exception):
+    """The parts cannot be told from one another's failure, or met: one process is to do it all.
+
+    Memory has been changed by then.
+    """
+
+
+class Part(Struct, frozen=True):
+    """What the workgroups of one process did.
+
+    Args:
+        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
+        blocks: of each block of code: waves that went through, that branched, that were divided.
+        troubles: what was noticed.
+        accesses: by instruction and memory.
+        spans: bytes of global memory that each instruction touched.
+        written: addresses of the buffers that were written.
+        granules: what was touched of each buffer, by address.
+    """
+
+    executed: Array
+    blocks: list[tuple[int, int, int]]
+    troubles: list[Trouble]
+    accesses: dict[tuple[int, str], AccessCount]
+    spans: dict[int, list[Spans]]
+    written: list[int]
+    granules: dict[int, Granules]
+
+
+def available() -> int:
+    """How many processes may work at once; 1 where forks are not safe."""
+    if sys.platform != "linux" or threading.active_count() > 1:
+        return 1
+    return min(len(os.sched_getaffinity(0)), MOST)
+
+
+def independent(code: Code) -> bool:
+    """Whether workgroups can tell nothing of one another, unless they race."""
+    for instruction, decoded in zip(code.function.instructions, code.decoded, strict=True):
+        if instruction.cls == "atomic" or decoded.name in _CLOCKS:
+            return False
+        if decoded.name == "s_getreg_b32" and "SHADER_CYCLES" in decoded.text:
+            return False
+        if is_coherent(decoded) and instruction.cls.startswith("global_"):
+            return False
+    return True
+
+
+def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Part]:
+    """Executes each share of workgroups, the first in this process.
+
+    Args:
+        numbers: of the workgroups of each share.
+        execute: what is done with one; in a fork it may change anything of this process's.
+
+    Raises:
+        NotIndependentError: a fork could not be had or failed, or shares raced.
+        Exception: whatever `execute` raises for the first share.
+    """
+    children: list[tuple[int, int]] = []
+    try:
+        children.extend(_fork(share, execute) for share in numbers[1:])
+        parts = [execute(numbers[0])]
+        while children:
+            child, descriptor = children[0]
+            with os.fdopen(descriptor, "rb") as stream:
+                raw = stream.read()
+            children.pop(0)
+            os.waitpid(child, 0)
+            if not raw:
+                raise NotIndependentError
+            # Written by a fork of this very process.
+            parts.append(pickle.loads(raw))
+    finally:
+        for child, descriptor in children:
+            os.close(descriptor)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if _raced([part.granules for part in parts]):
+        raise NotIndependentError
+    return parts
+
+
+def _fork(share: Array, execute: Callable[[Array], Part]) -> tuple[int, int]:
+    """A child that executes a share. Returns its number, and where its part is to be read."""
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    try:
+        with warnings.catch_warnings():
+            # BLAS may have threads, which it stops and starts again around a fork.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise NotIndependentError from None
+    if child:
+        os.close(writing)
+        return child, reading
+    status = 1
+    try:
+        # Whoever ends the parent, however hard, ends this one too.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            os.close(reading)
+            raw = pickle.dumps(execute(share), pickle.HIGHEST_PROTOCOL)
+            with os.fdopen(writing, "wb") as stream:
+                stream.write(raw)
+            status = 0
+    finally:
+        os._exit(status)  # no `except`: nothing of the parent's may run here
+
+
+def _raced(parts: Sequence[dict[int, Granules]]) -> bool:
+    """Whether one part wrote what another one read or wrote."""
+    written: dict[int, Granules] = {}
+    for granules in parts:
+        for address, mine in granules.items():
+            before = written.get(address)
+            if before is None:
+                written[address] = mine
+                continue
+            size = min(before.size, mine.size)
+            (wrote, read), (writes, reads) = (_finer(each, size) for each in (before, mine))
+            common = min(len(wrote), len(writes))  # more is what is left of the last granule
+            wrote, read, writes, reads = (bits[:common] for bits in (wrote, read, writes, reads))
+            if (wrote & writes).any() or (wrote & reads).any() or (read & writes).any():
+                return True
+            written[address] = Granules(size, wrote | writes, read | reads)
+    return False
+
+
+def _finer(granules: Granules, size: int) -> tuple[Array, Array]:
+    """What was written and read, in granules of `size` bytes."""
+    times = granules.size // size
+    written = np.repeat(granules.written, times)
+    read = np.zeros(len(written), bool)
+    if granules.read is not None:
+        read = np.repeat(granules.read, times)
+    return written, read
