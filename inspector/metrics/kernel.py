@@ -14,6 +14,7 @@ from . import (
     narrow_copies,
     narrow_loops,
     occupancy_facts,
+    redundancy,
     scratch_use,
     spill_remedies,
     spill_slots,
@@ -40,7 +41,10 @@ def kernel_report(
 ) -> KernelReport:
     """Everything that is known of one kernel, without findings: rules add those."""
     subject = replace(
-        subject, sync=synchronisation(subject), demand=occupancy_facts.demand(subject)
+        subject,
+        sync=synchronisation(subject),
+        demand=occupancy_facts.demand(subject),
+        work=redundancy.source_work(subject.ttgir),
     )
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources

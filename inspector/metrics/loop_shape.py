@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ..model import Function, Instruction, LoopReport, Metric, MetricSpec
-from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Subject
-from .unroll import Place, place
+from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
+from .unroll import place
 
 _REMAINDER, _CODE, _TOTAL = "loop.remainder", "loop.code_bytes", "remainder.instructions"
 MAIN = "loop.main"

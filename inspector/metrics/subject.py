@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -23,9 +23,15 @@ from ..model import (
     Loop,
     Machine,
     TtgirModule,
+    TtgirOp,
     WaitOp,
 )
 
+if TYPE_CHECKING:
+    from ..ttgir.copies import Copies, DotWork
+
+Place = tuple[tuple[str, int, int | None], ...]
+"""A source position with the calls that lead there, innermost first: file, line, column."""
 NOT_ALL_READ = "not all of the code was read"
 """Why a figure that rests on what the code does not hold is unknown."""
 
@@ -79,12 +85,26 @@ class Synchronisation(Struct, frozen=True):
     needless: frozenset[int] | None
 
 
+class SourceWork(Struct, frozen=True):
+    """What TTGIR says of a kernel's work, by source position; None: at no position.
+
+    Args:
+        waves: of the workgroup; 0 where TTGIR does not say.
+        dots: what they make the matrix unit do; None where a layout does not tell.
+        tensors: those that are loaded, stored and computed with, one for each operation.
+    """
+
+    waves: int
+    dots: Mapping[Place | None, Sequence[tuple[TtgirOp, DotWork | None]]]
+    tensors: Mapping[Place | None, Sequence[tuple[TtgirOp, Copies]]]
+
+
 class Subject(Struct, frozen=True):
     """One kernel with everything the metrics may look at.
 
-    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`
-    and `demand` are worked out from the rest once, by `wait_verdicts.synchronisation` and
-    `occupancy_facts.demand`. `ttir` holds the dots alone;
+    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`,
+    `demand` and `work` are worked out from the rest once, by `wait_verdicts.synchronisation`,
+    `occupancy_facts.demand` and `redundancy.source_work`. `ttir` holds the dots alone;
     `ttir_text` is all of it, which few kernels need.
     """
 
@@ -96,6 +116,7 @@ class Subject(Struct, frozen=True):
     sync: Synchronisation | None = None
     ttir_text: str | None = None
     demand: Demand | None = None
+    work: SourceWork | None = None
 
 
 class Tally(Struct, frozen=True):

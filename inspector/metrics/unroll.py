@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..model import Instruction, MetricSpec, SourceLoc, TtgirModule, TtgirOp
-from .subject import MATRIX_CLASSES
+from .subject import MATRIX_CLASSES, Place
 
 SPECS = (
     MetricSpec(
@@ -23,8 +23,6 @@ SPECS = (
         "Source iterations per ISA iteration: how often the compiler unrolled the loop",
     ),
 )
-
-Place = tuple[tuple[str, int, int | None], ...]
 
 
 def factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> int | None:

@@ -15,8 +15,8 @@ from math import prod
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, TtgirModule, TtgirOp
-from .subject import MATRIX_CLASSES, Subject
-from .unroll import Place, factor, place
+from .subject import MATRIX_CLASSES, Place, Subject
+from .unroll import factor, place
 
 MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from ..emulator.launch import Emulator, Outcome
 from ..emulator.machine import Trouble
-from ..emulator.operations import operations
 from ..emulator.program import Code, CodeBlock, Kind
+from ..isa.operations import operations
 from ..model import Function, Instruction
 from ..profile.figures.executed import counted
 

@@ -167,21 +167,30 @@ def mfma_per_dot(op: TtgirOp, module: TtgirModule) -> int | None:
     layout = op.result_types[0].layout if tile is not None else None
     if tile is None or layout is None or layout.kind not in ("amd_mfma", "amd_wmma"):
         return None
+    extents = instruction_extents(layout)
+    if extents is None:
+        return None
+    m, n, k = extents
+    dims = len(op.result_types[0].shape)
+    try:
+        repeats = _repeats(layout, (tile.batch, tile.m, tile.n)[3 - dims :], (1, m, n)[3 - dims :])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return repeats * max(1, covered_k(op, layout, tile.k) // k)
+
+
+def instruction_extents(layout: Layout) -> tuple[int, int, int] | None:
+    """What one matrix instruction spans of a dot's M, N and K, in elements; None: not stated."""
     instruction = instruction_shape(layout)
     if instruction is None or instruction[2] is None:
         return None
     m, n, k = instruction[0], instruction[1], instruction[2]
     if layout.kind == "amd_wmma" and layout.params.get("isTranspose") is True:
         m, n = n, m  # `instrShape` names the instruction's rows, here N
-    dims = len(op.result_types[0].shape)
-    try:
-        repeats = _repeats(layout, (tile.batch, tile.m, tile.n)[3 - dims :], (1, m, n)[3 - dims :])
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return repeats * max(1, _covered_k(op, layout, tile.k) // k)
+    return m, n, k
 
 
-def _covered_k(op: TtgirOp, layout: Layout, k: int) -> int:
+def covered_k(op: TtgirOp, layout: Layout, k: int) -> int:
     """The K extent that the operand registers cover: more than K where K is very small."""
     operand = op.operand_types[0].layout
     width = operand.params.get("kWidth") if operand is not None else None
@@ -195,15 +204,23 @@ def _covered_k(op: TtgirOp, layout: Layout, k: int) -> int:
 
 def _repeats(layout: Layout, shape: tuple[int, ...], tile: tuple[int, ...]) -> int:
     """Instruction tiles per wave over the result's dimensions."""
-    dims = len(shape)
-    waves = _waves(layout, dims)
-    tiles = (1,) * dims
-    if "tilesPerWarp" in layout.params:
-        tiles = sizes_of(layout, "tilesPerWarp", dims)
+    waves, tiles = waves_along(layout, len(shape))
     repeats = 1
     for size, tile_size, count, per_wave in zip(shape, tile, waves, tiles, strict=True):
         repeats *= max(1, -(-size // (tile_size * count * per_wave))) * per_wave
     return repeats
+
+
+def waves_along(layout: Layout, dims: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Waves side by side along each dimension, and instructions of each wave that stay together.
+
+    Raises:
+        KeyError, ValueError: the layout does not say.
+    """
+    tiles = (1,) * dims
+    if "tilesPerWarp" in layout.params:
+        tiles = sizes_of(layout, "tilesPerWarp", dims)
+    return _waves(layout, dims), tiles
 
 
 def _waves(layout: Layout, dims: int) -> tuple[int, ...]:

@@ -1,0 +1,155 @@
+"""Work that a workgroup does more than once, as TTGIR's layouts have it.
+
+A tile that is smaller than what waves and matrix instructions cover is computed several times over;
+an element that several lanes or waves hold is computed by each of them. Both follow from the
+layouts: extents of instructions, the waves side by side, and the index bits that do not matter.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from msgspec import Struct
+
+from ..model import TtgirModule, TtgirOp, TtgirType
+from .layouts import type_to_linear
+from .linear import rank
+from .queries import (
+    DotTile,
+    covered_k,
+    dot_tile_shapes,
+    instruction_extents,
+    mfma_per_dot,
+    waves_along,
+)
+
+
+class Cover(Struct, frozen=True):
+    """What the layout of a dot makes the matrix unit compute along one dimension.
+
+    Args:
+        name: `M`, `N`, `K` or `batch`.
+        needed: elements of the tile.
+        covered: elements that all waves' instructions span.
+        instruction: elements that one instruction spans.
+        waves: side by side along it.
+        each: elements that one wave's instructions span.
+    """
+
+    name: str
+    needed: int
+    covered: int
+    instruction: int
+    waves: int
+    each: int
+
+    @property
+    def times(self) -> float:
+        """How often each element is computed; 1 where the waves fit."""
+        return self.covered / self.needed
+
+
+class DotWork(Struct, frozen=True):
+    """One dot on the matrix unit.
+
+    Args:
+        tile: its extents.
+        instructions: matrix instructions of one wave.
+        waves: of the workgroup.
+        covers: along batch (if it has one), M, N and K.
+    """
+
+    tile: DotTile
+    instructions: int
+    waves: int
+    covers: tuple[Cover, ...]
+
+    @property
+    def needed(self) -> int:
+        """Multiply-accumulates that the product needs."""
+        return self.tile.batch * self.tile.m * self.tile.n * self.tile.k
+
+    @property
+    def issued(self) -> int:
+        """Multiply-accumulates that the waves' instructions do."""
+        return prod(cover.covered for cover in self.covers)
+
+    @property
+    def redundancy(self) -> float:
+        """Issued over needed; 1: nothing is done twice."""
+        return self.issued / self.needed
+
+
+def dot_work(op: TtgirOp, module: TtgirModule) -> DotWork | None:
+    """What a dot makes the matrix unit do; None where it is not on it, or a layout says too little.
+
+    Args:
+        op: a dot.
+        module: it belongs to.
+    """
+    tile, count = dot_tile_shapes(op), mfma_per_dot(op, module)
+    if tile is None or count is None:
+        return None
+    layout = op.result_types[0].layout
+    extents = instruction_extents(layout) if layout is not None else None
+    if layout is None or extents is None:
+        return None
+    dims = len(op.result_types[0].shape)
+    along, tiles = waves_along(layout, dims)
+    rows, columns, depth = extents
+    covers = []
+    sizes = (tile.batch, tile.m, tile.n)[3 - dims :]
+    spans = (1, rows, columns)[3 - dims :]
+    names = ("batch", "M", "N")[3 - dims :]
+    for name, size, span, waves, per_wave in zip(names, sizes, spans, along, tiles, strict=True):
+        block = span * waves * per_wave
+        covered = -(-size // block) * block
+        covers.append(Cover(name, size, covered, span, waves, covered // waves))
+    deep = covered_k(op, layout, tile.k)
+    deep = max(deep, depth)
+    covers.append(Cover("K", tile.k, deep, depth, 1, deep))
+    return DotWork(tile, count, prod(along), tuple(covers))
+
+
+class Copies(Struct, frozen=True):
+    """How often a workgroup holds each element of a tensor.
+
+    Args:
+        elements: of the tensor.
+        lanes: lanes of one wave that hold the same element.
+        waves: waves that do.
+        registers: registers of one lane that do.
+    """
+
+    elements: int
+    lanes: int
+    waves: int
+    registers: int
+
+    @property
+    def times(self) -> int:
+        """Copies of each element in the workgroup."""
+        return self.lanes * self.waves * self.registers
+
+
+def copies(tensor: TtgirType) -> Copies | None:
+    """The copies of a tensor's elements; None where it has no layout that is known.
+
+    Index bits that do not change the element make copies: first those of registers, then of lanes,
+    what is left are the waves'.
+    """
+    linear = type_to_linear(tensor)
+    if linear is None:
+        return None
+    bits = registers = len(linear.register)
+    spanned = rank(linear.register)
+    free = [registers - spanned]
+    for bases, before in (
+        (linear.lane, linear.register),
+        (linear.warp, (*linear.register, *linear.lane)),
+    ):
+        bits += len(bases)
+        total = rank((*before, *bases))
+        free.append(len(bases) - (total - spanned))
+        spanned = total
+    return Copies(prod(tensor.shape), 1 << free[1], 1 << free[2], 1 << free[0])
