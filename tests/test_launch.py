@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.isa.arguments import adds_lds
 from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.launch import adds_lds
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics import launch, registers

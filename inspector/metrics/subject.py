@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..isa.mnemonics import access_bits
-from ..isa.waits import decode
+from ..isa.waitflow.counters import decode_wait
 from ..model import (
     Demand,
     Function,
@@ -158,7 +158,7 @@ def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:
     """The counters that a wait instruction constrains on this machine."""
     fields = machine.waitcnt_fields if machine else None
     maxima = machine.counters if machine else None
-    return decode(inst.op.name, inst.operands, fields, maxima)
+    return decode_wait(inst.op.name, inst.operands, fields, maxima)
 
 
 def innermost_loops(function: Function) -> dict[int, Loop]:
