@@ -1,4 +1,4 @@
-"""What the metrics are computed from, and one pass over a region's instructions.
+"""What the metrics are computed from: a kernel, one pass over a region, names of the source.
 
 A *region* is a whole kernel or the part of a loop that belongs to no nested loop: instructions of
 nested loops are counted there, because they run an unknown number of times per outer iteration.
@@ -22,7 +22,9 @@ from ..model import (
     LdsOrigin,
     Loop,
     Machine,
+    SourceLoc,
     TtgirModule,
+    TtgirOp,
     WaitOp,
 )
 
@@ -84,8 +86,8 @@ class Subject(Struct, frozen=True):
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`
     and `demand` are worked out from the rest once, by `wait_verdicts.synchronisation` and
-    `occupancy_facts.demand`. `ttir` holds the dots alone;
-    `ttir_text` is all of it, which few kernels need.
+    `demand.demand`. `ttir` holds the dots alone; `ttir_text` is all
+    of it, which few kernels need.
     """
 
     function: Function
@@ -179,3 +181,23 @@ def own_instructions(function: Function) -> dict[str, list[Instruction]]:
         if loop is not None:
             owned[loop.id].extend(function.instructions[block.start : block.stop])
     return owned
+
+
+def source_line(loc: SourceLoc | None) -> str | None:
+    """The user's own line of a position, file name without folder; None where it is unknown."""
+    if loc is None:
+        return None
+    user = loc.in_user_code
+    return f"{user.file.rpartition('/')[2]}:{user.line}"
+
+
+def op_line(op: TtgirOp | None) -> str | None:
+    """The user's own line of an operation."""
+    return source_line(op.loc) if op is not None else None
+
+
+def variable_name(result: str) -> str:
+    """The variable that a value's SSA name was made of: `%keys_19` is `keys`."""
+    plain = result.lstrip("%").partition(":")[0]
+    stem, _, number = plain.rpartition("_")
+    return stem if stem and number.isdigit() else plain
