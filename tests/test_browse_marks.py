@@ -15,8 +15,8 @@ from kinspect.inspector.explain.code.marks import Marks
 from kinspect.inspector.explain.code.reading import Reading, kernel_of, reading_of
 from kinspect.inspector.explain.code.texts import Texts, lines_of
 from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.isa.waitflow.counts import outstanding_counts
-from kinspect.inspector.isa.waits import decode
+from kinspect.inspector.isa.waitflow.counters import decode_wait
+from kinspect.inspector.isa.waitflow.pending import outstanding_counts
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
 from kinspect.inspector.pipeline.analysis import Context, analyze_text, recommended_pack
 from msgspec.structs import replace
@@ -181,7 +181,7 @@ def test_counts_of_straight_line_code_are_those_of_a_walk(case: tuple[str, list[
 
 
 def waits_of(inst: Instruction) -> Mapping[str, int]:
-    return decode(inst.op.name, inst.operands) if inst.cls == "wait" else {}
+    return decode_wait(inst.op.name, inst.operands) if inst.cls == "wait" else {}
 
 
 def most_by_running(function: Function, maxima: Mapping[str, int]) -> list[dict[str, int] | None]:

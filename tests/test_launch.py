@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.isa.arguments import adds_lds
 from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.launch import adds_lds
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.metrics import launch, registers
+from kinspect.inspector.metrics import demand, registers
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import Function, Metric
 from msgspec.structs import replace
@@ -138,17 +138,17 @@ def test_dynamic_lds_is_told_where_the_compiler_says_so_and_nowhere_else(
 
 def test_lds_is_a_lower_bound_then(compiled: Callable[[str, int, str], Path]) -> None:
     found = functions(compiled("gfx942", 5, "asm"))
-    both = launch.lds_bytes(subject(found["both"]))
+    both = demand.lds_bytes(subject(found["both"]))
     assert both.value is None
     assert both.note == "at least 1200 bytes, and the launch adds dynamic LDS; pass --lds BYTES"
-    argument = launch.lds_bytes(subject(found["local_argument"]))
+    argument = demand.lds_bytes(subject(found["local_argument"]))
     assert (argument.value, argument.note) == (
         None,
         "the launch adds dynamic LDS; pass --lds BYTES",
     )
-    assert launch.lds_bytes(subject(found["both"], lds=4096)).value == 4096
-    assert launch.lds_bytes(subject(found["static_only"])).value == 1200
-    assert launch.lds_bytes(subject(found["none"])).value == 0
+    assert demand.lds_bytes(subject(found["both"], lds=4096)).value == 4096
+    assert demand.lds_bytes(subject(found["static_only"])).value == 1200
+    assert demand.lds_bytes(subject(found["none"])).value == 0
 
 
 def test_before_code_object_v5_only_pointers_are_told(
@@ -221,7 +221,7 @@ Disassembly of section .text:
 def listed(*code: str) -> Metric:
     lines = [f"\t{text:<59}// {0x1000 + 4 * i:012X}: BF800000" for i, text in enumerate(code)]
     program = parse_text(LISTING + "\n".join(lines) + "\n", "x")
-    return launch.lds_bytes(subject(program.functions[0]))
+    return demand.lds_bytes(subject(program.functions[0]))
 
 
 def test_code_that_never_touches_lds_needs_none() -> None:
@@ -325,7 +325,7 @@ def test_directives_left_out_are_the_assemblers(
     (function,) = parse_text(text, "x").kernels
     r = function.resources
     assert (r.lds_bytes, r.scratch_bytes, r.agpr_count) == (0, 0, agprs)
-    assert launch.lds_bytes(subject(function)).value == 0
+    assert demand.lds_bytes(subject(function)).value == 0
     assert metric("agpr_count", function).value == agprs
     if MC is None:
         return
@@ -339,7 +339,7 @@ def test_directives_left_out_are_the_assemblers(
 def test_a_default_of_no_lds_is_not_believed_where_the_code_uses_it() -> None:
     text = HAND_WRITTEN.format(code="ds_read_b32 v0, v1", vgprs=32, accum=12)
     (function,) = parse_text(text, "x").kernels
-    assert launch.lds_bytes(subject(function)).value is None
+    assert demand.lds_bytes(subject(function)).value is None
 
 
 def test_without_a_descriptor_nothing_is_assumed() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from kinspect.inspector.isa import mnemonics
 from kinspect.inspector.isa.mnemonics import CLASSES, access_bits, classify, lookup, returns_value
-from kinspect.inspector.isa.waits import decode
+from kinspect.inspector.isa.waitflow.counters import decode_wait
 
 RECORDED = Path(__file__).parent / "data" / "recorded/mnemonics.csv"
 MC = shutil.which("llvm-mc-22")
@@ -265,11 +265,11 @@ def test_waits_are_those_that_name_a_counter() -> None:
     maxima = {"vmcnt": 63, "lgkmcnt": 15}
     fields = {"vmcnt": ((0, 4),), "lgkmcnt": ((8, 4),)}
     waits = [n for n in recorded() if n.startswith("s_wait")]
-    by_counter = {n for n in waits if decode(n, "0", fields, maxima)}
+    by_counter = {n for n in waits if decode_wait(n, "0", fields, maxima)}
     assert {n for n in waits if lookup(n).cls == "wait"} == by_counter
     assert {n for n in waits if lookup(n).cls == "alu_wait"} == set(waits) - by_counter
-    assert decode("s_wait_idle", "", fields, maxima) == {"vmcnt": 0, "lgkmcnt": 0}
-    assert decode("s_wait_idle", "") == {}
+    assert decode_wait("s_wait_idle", "", fields, maxima) == {"vmcnt": 0, "lgkmcnt": 0}
+    assert decode_wait("s_wait_idle", "") == {}
 
 
 def test_no_pattern_is_dead() -> None:

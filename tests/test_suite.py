@@ -104,8 +104,8 @@ def test_compiler_occupancy_is_llvms_comment(suite: Report) -> None:
 def test_our_model_of_llvm_gives_the_comment_too(suite: Report) -> None:
     """Worked out from the registers as if there were no comment."""
     from kinspect.inspector import machines
+    from kinspect.inspector.metrics.demand import demand
     from kinspect.inspector.metrics.occupancy import occupancy
-    from kinspect.inspector.metrics.occupancy_facts import demand
     from kinspect.inspector.metrics.subject import Facts, Subject
     from msgspec.structs import replace
 

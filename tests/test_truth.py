@@ -15,8 +15,8 @@ from kept_compiles import collect_kept
 from kinspect.inspector.compile.diagnostics import scan
 from kinspect.inspector.compile.failures import culprit
 from kinspect.inspector.lint.schema import load_default
-from kinspect.inspector.metrics.dots import multiplied
 from kinspect.inspector.metrics.inline_asm import mnemonics
+from kinspect.inspector.metrics.matrix import multiplied
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect

@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.formats import md, text
-from kinspect.inspector.isa.asm.foreign import is_binary
-from kinspect.inspector.isa.asm.includes import beside
+from kinspect.inspector.isa.asm.units import beside, is_binary
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.load import load_code_object

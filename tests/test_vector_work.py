@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.metrics.vector_work import kind_of
+from kinspect.inspector.metrics.mix import kind_of
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
 HEAD = '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n.text\n.globl k\n.type k,@function\nk:\n'

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kinspect.inspector import machines
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.isa.waitflow import ranges
+from kinspect.inspector.isa.waitflow.counters import decode_wait
 from kinspect.inspector.isa.waitflow.registers import named
 from kinspect.inspector.isa.waitflow.steps import Steps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge
-from kinspect.inspector.isa.waits import decode
 from kinspect.inspector.model import Function, Instruction, Metric
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 
@@ -35,7 +35,7 @@ def waits_in(function: Function, arch: str) -> dict[int, dict[str, int]]:
     for inst in function.instructions:
         if inst.cls == "wait":
             fields, maxima = machine.waitcnt_fields, machine.counters
-            found[inst.index] = decode(inst.op.name, inst.operands, fields, maxima)
+            found[inst.index] = decode_wait(inst.op.name, inst.operands, fields, maxima)
     return found
 
 

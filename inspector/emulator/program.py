@@ -13,8 +13,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..isa.waitflow.events import Counters, events_of
-from ..isa.waits import decode as decode_wait
+from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
 from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError

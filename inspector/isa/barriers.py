@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct, field
 
 from ..model import Block, Function, Instruction
-from .flow import FLOW_CLASSES, Flow, flow_of
+from .mnemonics import FLOW_CLASSES, Flow, flow_of
 
 _LDS_READ, _LDS_WRITE, _READ, _WRITE = 1, 2, 4, 8
 _EVERYTHING = _LDS_READ | _LDS_WRITE | _READ | _WRITE

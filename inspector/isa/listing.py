@@ -18,7 +18,6 @@ from .asm.contents import lines_of
 from .asm.debugloc import LocationTable
 from .asm.rawcode import ADDRESS, COMMENT, FILLER, MNEMONIC, OP, OPERANDS, RawFunction
 from .asm.words import PRELOAD_HEADER_BYTES
-from .flow import FLOW_CLASSES, Flow, flow_of
 from .graph.branches import (
     RETURN_REGISTERS,
     branch_destination,
@@ -26,7 +25,7 @@ from .graph.branches import (
     resolve_addresses,
 )
 from .graph.functions import finish
-from .mnemonics import classify, lookup
+from .mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
 
 _SYMBOL = re.compile(r"^(?:([0-9a-fA-F]{6,16}) )?<(.+)>:\s*$")
 _FORMAT = re.compile(r"file format (elf\S*)")

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import Function, Program, Unread
 from .asm.contents import UnitContents
-from .asm.foreign import is_listing, names_amdgpu, not_amdgcn, split_units
-from .asm.includes import Includes, nothing
 from .asm.rawcode import CLS, MNEMONIC, RawFunction
 from .asm.reader import read_unit
 from .asm.resources import Statements, read_resources
+from .asm.units import Includes, is_listing, names_amdgpu, not_amdgcn, nothing, split_units
 from .asm.words import WORD, decode
 from .graph.branches import resolve_labels
 from .graph.functions import LEFT_OUT, finish

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from ..ttgir.axes.flow import Axes
 from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
 from ..ttgir.lowered import MATRIX_LAYOUTS
-from .alignment_reasons import not_aligned
+from .alignment_reasons import masked, not_aligned, with_mask
 from .contiguity_reasons import explain_contiguity
-from .mask_reasons import masked, with_mask
 from .reasons import ALIGNED, Reason, count, is_store
 
 _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))

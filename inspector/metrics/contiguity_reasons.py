@@ -11,8 +11,7 @@ from ..ttgir.axes.cause import Blame, Kind
 from ..ttgir.axes.flow import Axes
 from ..ttgir.axes.starts import shift_of
 from ..ttgir.axes.tiles import WIDEST_BITS, Limits, Tile, distinct_addresses
-from .alignment_reasons import with_alignment
-from .mask_reasons import with_mask
+from .alignment_reasons import with_alignment, with_mask
 from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
 
 

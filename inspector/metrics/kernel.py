@@ -8,18 +8,9 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import (
-    lds_buffers,
-    loop_shape,
-    narrow_copies,
-    narrow_loops,
-    occupancy_facts,
-    redundancy,
-    scratch_use,
-    spill_remedies,
-    spill_slots,
-)
+from . import lds_buffers, loop_shape, narrow_reads, redundancy, scratch_use, spills
 from .catalogue import kernel_metrics
+from .demand import demand
 from .loops import main_loop, reports
 from .options import option
 from .subject import MEMORY_CLASSES, Subject, innermost_loops
@@ -43,7 +34,7 @@ def kernel_report(
     subject = replace(
         subject,
         sync=synchronisation(subject),
-        demand=occupancy_facts.demand(subject),
+        demand=demand(subject),
         work=redundancy.source_work(subject.ttgir),
     )
     memory, waits = _listed_ops(subject)
@@ -51,22 +42,22 @@ def kernel_report(
     loops = reports(subject)
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
-    spills = spill_slots.spill_slots(subject.function, hot)
+    slots = spills.spill_slots(subject.function, hot)
     held = lds_buffers.lds_buffers(subject)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
     for family in (
         lds_buffers.kernel_metrics(subject, held, stages),
-        narrow_copies.kernel_metrics(subject, held, metrics, stages),
+        narrow_reads.second_copies(subject, held, metrics, stages),
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
-        spill_slots.kernel_metrics(subject, spills, hot),
+        spills.slot_metrics(subject, slots, hot),
     ):
         metrics.update((metric.name, metric) for metric in family)
     accesses = _accesses(subject, memory)
-    remedies = spill_remedies.kernel_metrics(subject, loops, accesses, metrics)
+    remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
-    loops = narrow_loops.with_narrow_reads(subject, loops, accesses, metrics)
+    loops = narrow_reads.with_narrow_reads(subject, loops, accesses, metrics)
     return KernelReport(
         id=kernel_id,
         name=name,
@@ -81,7 +72,7 @@ def kernel_report(
         waits=waits,
         findings=(),
         notes=notes + subject.function.notes + resources.disagreements,
-        spills=spills,
+        spills=slots,
         lds_buffers=held,
         accesses=accesses,
         unread=subject.function.unread,

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
-from .places import named, variable
-from .subject import Subject
+from .subject import Subject, source_line, variable_name
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
@@ -80,7 +79,7 @@ def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
     peak = {id(buffer) for buffer in at_the_peak(shared, total)}
     buffers = [
         LdsBuffer(
-            name=variable(buffer.op.results[0]),
+            name=variable_name(buffer.op.results[0]),
             kind=buffer.kind,
             dtype=buffer.element,
             shape=buffer.tile,
@@ -124,7 +123,7 @@ def kernel_metrics(
         "bytes": largest.size,
         "dtype": largest.dtype,
         "shape": _shape(largest),
-        "at": named(largest.source),
+        "at": source_line(largest.source),
         "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir), _over(subject)),
     }
     yield Metric(_LARGEST, value, "mapping", "derived")
@@ -143,7 +142,7 @@ def _shape(buffer: LdsBuffer) -> str:
 
 def _described(buffer: LdsBuffer) -> str:
     copies = f"{buffer.copies} x " if buffer.copies > 1 else ""
-    at = f" at {named(buffer.source)}" if buffer.source is not None else ""
+    at = f" at {source_line(buffer.source)}" if buffer.source is not None else ""
     title = "an exchange of" if buffer.kind == "exchange" else buffer.name
     return f"{title} {copies}{_shape(buffer)} {buffer.dtype}{at}: {buffer.size} bytes"
 

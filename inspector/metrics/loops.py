@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, int_of
 from . import redundancy, scratch_use, work
 from .catalogue import region_metrics
-from .loop_shape import MAIN, loop_metrics
+from .loop_shape import MAIN, loop_metrics, unroll_factor
 from .subject import Subject, own_instructions
-from .unroll import factor
 
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = (
@@ -60,7 +59,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             lines=loop.lines,
             source=_source_lines(function, loop, owned[loop.id]),
             hot=loop.id in hot,
-            unroll=factor(owned[loop.id], subject.ttgir),
+            unroll=unroll_factor(owned[loop.id], subject.ttgir),
             metrics=metrics[loop.id],
             irreducible=loop.irreducible,
         )

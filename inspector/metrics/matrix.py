@@ -1,20 +1,27 @@
-"""Matrix instructions: cycles of the SIMD's matrix unit that one pass over a region occupies.
+"""The matrix unit: cycles that it is occupied, and whether it computes the source's dots as asked.
 
 The figures per instruction come from the machine file (vendor's matrix calculator and LLVM's
 scheduling model). It is a bound for one wave: waves of the same SIMD share the unit.
+
+A compile succeeds either way: 8-bit floats that the target's matrix unit does not take are widened
+without a word, and a dot that no matrix instruction fits is left to the vector unit.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..machines import matrix_cycles
-from ..model import Metric, MetricSpec
+from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc
 from .subject import MATRIX_CLASSES, Subject, Tally
 
-SPECS = (
+if TYPE_CHECKING:
+    from ..ttgir.lowered import DotFate
+
+UNIT_SPECS = (
     MetricSpec(
         "matrix.instructions",
         "mapping",
@@ -48,7 +55,7 @@ SPECS = (
 _SHAPE = re.compile(r"_(\d+)x(\d+)x\d+")
 
 
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+def unit_cycles(subject: Subject, region: Tally) -> Iterator[Metric]:
     kinds = Counter(inst.op.name for inst in region.matrix)
     yield Metric("matrix.instructions", dict(sorted(kinds.items())), "mapping", "derived")
     share = round(len(region.matrix) / region.instructions, 4) if region.instructions else None
@@ -66,7 +73,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric("cycles.mfma", total, "cycles", "derived")
 
 
-def compute_kernel(subject: Subject) -> Iterator[Metric]:
+def kernel_cycles(subject: Subject) -> Iterator[Metric]:
     """The shape of the kernel's matrix instructions, the widest of several equally frequent."""
     sizes = Counter(
         max(int(shape[1]), int(shape[2]))
@@ -76,3 +83,141 @@ def compute_kernel(subject: Subject) -> Iterator[Metric]:
     most = max(sizes, key=lambda size: (sizes[size], size), default=None)
     note = "" if most is not None else "no matrix instruction"
     yield Metric("matrix.nonkdim", most, "elements", "derived", note)
+
+
+# --------------------------------------------------------------------------- the source's dots
+
+DOT_SPECS = (
+    MetricSpec(
+        "matrix.upcast",
+        "mapping",
+        "derived",
+        "kernel",
+        "Dots whose operands are multiplied in a wider type than the source has: `dots` of `of`, "
+        "`asked` type and `used` type, by which `instruction`, `at` which line; `scaled`: those of "
+        "them that are scaled dots (microscaling formats)",
+    ),
+    MetricSpec(
+        "matrix.off_unit",
+        "mapping",
+        "derived",
+        "kernel",
+        "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
+        "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
+        "line. Where it has them for some, only those; dots with M or N of 1 are left out. "
+        "`bare_loops`: innermost loops without a dot",
+    ),
+)
+
+TRITON_NAMES: Mapping[str, str] = {
+    "f8E4M3FN": "float8e4nv (OCP e4m3)",
+    "f8E5M2": "float8e5 (OCP e5m2)",
+    "f8E4M3FNUZ": "float8e4b8 (fnuz e4m3)",
+    "f8E5M2FNUZ": "float8e5b16 (fnuz e5m2)",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+}
+"""MLIR's element types as Triton's users know them."""
+
+# v_mfma_f32_32x32x8bf16_1k, v_mfma_f32_4x4x4_16b_f16, v_wmma_f32_16x16x16_fp8_bf8: what is
+# multiplied stands after the shape.
+_MULTIPLIED = re.compile(
+    r"v_(?:mfma|smfmac|wmma|swmmac)_(?:scale\d*_)?\w+?_\d+x\d+x\d+_?(?:\d+b_)?(?P<types>\w+?)(?:_1k)?"
+)
+_SPELLED: Mapping[str, tuple[str, ...]] = {
+    "f32": ("f32", "xf32"),
+    "i8": ("i8", "iu8"),
+    "i4": ("iu4",),
+}
+
+
+def dot_types(subject: Subject) -> Iterator[Metric]:
+    """Both figures; None with a note where TTIR or TTGIR is not at hand."""
+    if subject.ttir is None or subject.ttgir is None:
+        note = "needs the kernel's TTIR and TTGIR"
+        yield Metric("matrix.upcast", None, "mapping", "derived", note)
+        yield Metric("matrix.off_unit", None, "mapping", "derived", note)
+        return
+    # Only kernels with a TTGIR need what reads one.
+    from ..ttgir.lowered import fates
+    from ..ttgir.queries import loops_without_dots
+
+    dot_fates = fates(subject.ttir, subject.ttgir)
+    yield Metric("matrix.upcast", _upcast(subject, dot_fates), "mapping", "derived")
+    off_unit = _off_unit(subject.machine, dot_fates)
+    off_unit["bare_loops"] = loops_without_dots(subject.ttgir)
+    yield Metric("matrix.off_unit", off_unit, "mapping", "derived")
+
+
+def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
+    # The vector unit multiplies fp16 in fp32 as a matter of course: that is the other metric's.
+    wide = [f for f in dot_fates if f.widened and (f.on_matrix_unit or f.asked_is_small)]
+    first = wide[0] if wide else None
+    return {
+        "dots": len(wide),
+        "of": len(dot_fates),
+        "scaled": sum(f.scaled for f in wide),
+        "asked": named(first.asked) if first else None,
+        "used": named(first.used) if first else None,
+        "instruction": _instruction(subject, first) if first else None,
+        "at": _place(first.loc) if first else None,
+    }
+
+
+def _off_unit(machine: Machine | None, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
+    off = [f for f in dot_fates if not f.on_matrix_unit and not f.sums]
+    # Those for which the hardware has an instruction are the ones that can be mended.
+    can = [f for f in off if _supported(machine, f)]
+    first = next(iter(can or off), None)
+    return {
+        "dots": len(can or off),
+        "of": len(dot_fates),
+        "element": named(first.asked) if first else None,
+        "supported": _supported(machine, first) if first else None,
+        "at": _place(first.loc) if first else None,
+    }
+
+
+def named(element: str) -> str:
+    return TRITON_NAMES.get(element, element)
+
+
+def multiplied(mnemonic: str) -> str | None:
+    """The operand type in the name of a matrix instruction: `bf16`, `fp8_fp8`, `f8f6f4`."""
+    match = _MULTIPLIED.fullmatch(mnemonic)
+    return match["types"] if match is not None else None
+
+
+def _instruction(subject: Subject, fate: DotFate) -> str:
+    """The instruction that multiplies in the type used, the most frequent of several."""
+    if not fate.on_matrix_unit:
+        return "vector instructions"
+    names = Counter(
+        i.op.name for i in subject.function.instructions if i.cls in MATRIX_CLASSES
+    ).most_common()
+    spelled = _SPELLED.get(fate.used, (fate.used,))
+    fitting = [name for name, _ in names if multiplied(name) in spelled]
+    return next(iter(fitting), "no instruction that was found")
+
+
+def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
+    """Whether the machine has a matrix instruction for the type asked for.
+
+    An 8-bit float that was widened counts as unsupported: names say `fp8` for either format.
+    """
+    if machine is None or not machine.mfma_cycles:
+        return False if machine is not None else None
+    if fate.widened and fate.asked_is_small:
+        return False
+    spelled = _SPELLED.get(fate.asked, (fate.asked,))
+    return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles)
+
+
+def _place(loc: SourceLoc | None) -> str | None:
+    if loc is None:
+        return None
+    user = loc.in_user_code
+    return f"{user.file.rpartition('/')[2]}:{user.line}"

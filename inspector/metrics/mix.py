@@ -1,20 +1,30 @@
-"""Instruction mix: how many instructions of each class a kernel or one loop iteration has.
+"""Instruction mix: instructions of each class, what vector ones do, how wide memory accesses are.
 
 Cycles are clocks that one wave holds its SIMD's vector unit, a lower bound: every operation but the
 transcendentals counts at full rate, also conversions and 64-bit arithmetic, for which no vendor
 document gives a rate. `s_nop N` lets N + 1 issue slots pass (CDNA3 ISA, S_NOP: "repeat 1 to 16
 times"), each as long as a full-rate vector operation (a wait state of the hazard tables there).
+
+Floating-point arithmetic is what most kernels are written for; all else that the vector unit does
+serves it and takes its cycles. The kinds go by mnemonic alone: an integer kernel's own arithmetic
+counts as `integer` too.
+
+`vectorized.<class>` is the share of accesses at the widest form, 128 bits per lane for global, LDS
+and scratch memory on every supported target (ISA documents: `*_dwordx4`, `ds_*_b128`; LDS reads of
+two addresses count as the sum of both).
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 
 from ..isa.mnemonics import CLASSES
-from ..model import Instruction, Metric, MetricSpec
-from .subject import Subject, Tally
+from ..model import Instruction, Metric, MetricSpec, SourceLoc
+from .subject import MEMORY_CLASSES, Subject, Tally, source_line
 
-SPECS = (
+CLASS_SPECS = (
     MetricSpec(
         "count.*",
         "instructions",
@@ -69,7 +79,7 @@ _PACKING = frozenset(("v_perm_b32", "v_pack_b32_f16", "v_alignbit_b32", "v_align
 _NOP_BITS = 0xF
 
 
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield Metric("count.instructions", region.instructions, "instructions", "derived")
     for cls in CLASSES:
         yield Metric(f"count.{cls}", region.classes.get(cls, 0), "instructions", "derived")
@@ -111,3 +121,103 @@ def idle_slots(inst: Instruction) -> int:
         return (int(inst.operands.strip(), 0) & _NOP_BITS) + 1
     except ValueError:
         return 1
+
+
+# --------------------------------------------------------------------------- beside arithmetic
+
+OVERHEAD = "vector_overhead"
+KINDS = ("integer", "select", "convert", "move")
+OVERHEAD_SPECS = (
+    MetricSpec(
+        OVERHEAD,
+        "mapping",
+        "derived",
+        "both",
+        "Cycles that vector instructions other than floating-point arithmetic take the vector unit "
+        "at least, one wave: `cycles` in all, of which `integer` arithmetic and bit operations, "
+        "comparisons and selections (`select`), type conversions (`convert`), and `move`s between "
+        "registers and lanes; `at` the source line that has most of them, `at_cycles` there",
+    ),
+)
+
+_MOVES = re.compile(
+    r"v_(mov|accvgpr|swap|perm_|perm(ute)?lane|pack|alignbit|alignbyte|read|write|bpermute)"
+)
+_FLOAT = re.compile(r"_b?f(16|32|64)\b|_(bf|f)\d+_|v_(pk_)?(fma|mad)_mix|v_(dual_)?dot\d")
+
+
+def vector_overhead(subject: Subject, region: Tally) -> Iterator[Metric]:
+    code = subject.function.instructions
+    slot, _ = rates(subject)
+    if slot is None:
+        yield Metric(OVERHEAD, None, "mapping", "derived", "the target's rate is unknown")
+        return
+    kinds: Counter[str] = Counter()
+    cycles_by_loc: Counter[int] = Counter()
+    locs: dict[int, SourceLoc | None] = {}  # the same place is the same object, many times over
+    for index in region.indices:
+        inst = code[index]
+        if inst.cls in VALU_CLASSES and (kind := kind_of(inst)) is not None:
+            kinds[kind] += slot
+            cycles_by_loc[id(inst.loc)] += slot
+            locs[id(inst.loc)] = inst.loc
+    places: Counter[str] = Counter()
+    for key, cycles in cycles_by_loc.items():
+        if (name := source_line(locs[key])) is not None:
+            places[name] += cycles
+    at, most = max(places.items(), key=lambda place: place[1], default=(None, None))
+    value = {"cycles": kinds.total(), **{kind: kinds[kind] for kind in KINDS}}
+    yield Metric(OVERHEAD, {**value, "at": at, "at_cycles": most}, "mapping", "derived")
+
+
+def kind_of(inst: Instruction) -> str | None:
+    """One of KINDS; None for floating-point arithmetic."""
+    name, traits = inst.op.name.replace("v_dual_", "v_"), inst.op.traits
+    if "convert" in traits:
+        return "convert"
+    if "compare" in traits or name.startswith("v_cndmask"):
+        return "select"
+    if _MOVES.match(name):
+        return "move"
+    return None if "transcendental" in traits or _FLOAT.search(name) else "integer"
+
+
+# --------------------------------------------------------------------------- widths of accesses
+
+WIDEST_BITS = 128
+NARROW_BITS = 32
+"""What an LDS bank, and a register, holds; narrower accesses take as long and fill part of it."""
+
+WIDTH_SPECS = (
+    MetricSpec("bytes.*", "bytes/lane", "derived", "both", "Bytes that one lane moves"),
+    MetricSpec("vector_bits.*.min", "bits/lane", "derived", "both", "Narrowest access"),
+    MetricSpec("vector_bits.*.max", "bits/lane", "derived", "both", "Widest access"),
+    MetricSpec("vector_bits.*.mean", "bits/lane", "derived", "both", "Mean width of an access"),
+    MetricSpec(
+        "narrow.*", "count", "derived", "both", "Accesses that move less than 32 bits per lane"
+    ),
+    MetricSpec(
+        "vectorized.*", "ratio", "derived", "both", "Share of accesses that move 128 bits per lane"
+    ),
+)
+
+
+def access_widths(subject: Subject, region: Tally) -> Iterator[Metric]:
+    for cls in MEMORY_CLASSES:
+        accesses = region.accesses.get(cls, ())
+        widths = [bits for bits in accesses if bits is not None]
+        if len(widths) < len(accesses):
+            note = f"{len(accesses) - len(widths)} of {len(accesses)} accesses have no fixed width"
+            yield Metric(f"bytes.{cls}", None, "bytes/lane", "derived", note)
+        else:
+            yield Metric(f"bytes.{cls}", sum(widths) // 8, "bytes/lane", "derived")
+        if not widths:
+            continue
+        yield Metric(f"vector_bits.{cls}.min", min(widths), "bits/lane", "derived")
+        yield Metric(f"vector_bits.{cls}.max", max(widths), "bits/lane", "derived")
+        mean = round(sum(widths) / len(widths), 2)
+        yield Metric(f"vector_bits.{cls}.mean", mean, "bits/lane", "derived")
+        narrow = sum(bits < NARROW_BITS for bits in widths)
+        yield Metric(f"narrow.{cls}", narrow, "count", "derived")
+        share = round(sum(w >= WIDEST_BITS for w in widths) / len(accesses), 4)
+        yield Metric(f"vectorized.{cls}", share, "ratio", "derived")

@@ -17,7 +17,7 @@ from ..ttgir.axes.tiles import Layouts, Tile, limits_of, needed_values, tile_of
 from ..ttgir.flow import Flow, distinct_program_axes, program_axes, rests_on_loads
 from ..ttgir.lowered import element_bits
 from ..ttgir.trips import LOCAL_LOAD, Staging
-from .memory import NARROW_BITS
+from .mix import NARROW_BITS
 
 KINDS = ("loaded", "twice", "masked", "indexed", "unshared", "apart", "computed")
 

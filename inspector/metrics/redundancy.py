@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..isa.operations import operations
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
-from .places import of_op
-from .subject import MATRIX_CLASSES, Place, SourceWork, Subject
-from .unroll import place
+from .loop_shape import place
+from .subject import MATRIX_CLASSES, Place, SourceWork, Subject, source_line
 
 if TYPE_CHECKING:
     from ..ttgir.copies import Copies, Cover, DotWork
@@ -232,7 +231,7 @@ def _most_repeated(works: Sequence[tuple[TtgirOp, DotWork]]) -> dict[str, Scalar
     tile = worst.tile
     values: tuple[Scalar, ...] = (
         worst.redundancy,
-        of_op(op),
+        source_line(op.loc),
         f"{tile.m}x{tile.n}x{tile.k}",
         cover.name,
         cover.needed,
@@ -271,7 +270,7 @@ def _vector(source: SourceWork, held: Sequence[tuple[TtgirOp, Copies]]) -> Itera
         "lanes": most.lanes,
         "waves": most.waves,
         "of_waves": source.waves or None,
-        "at": of_op(op),
+        "at": source_line(op.loc),
         "op": op.name,
     }
     yield Metric(VECTOR, round(slots / elements, 4), "ratio", "derived")

@@ -28,8 +28,7 @@ from ..ttgir.trips import Staging, staging
 from ..ttgir.unpipelined import Cause, cause
 from .narrow_operands import narrow_accesses, narrow_operands
 from .options import option
-from .places import of_op
-from .subject import Subject
+from .subject import Subject, op_line
 
 _UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
     Cause.WHILE: (
@@ -89,7 +88,7 @@ def _unpipelined(subject: Subject, flow: Flow, staged: Staging) -> dict[str, Sca
     return {
         "loads": len(loads),
         "of": len(staged.in_loop),
-        "at": of_op(first),
+        "at": op_line(first),
         "stages": stages,
         "cause": None if why is None else why.value,
         "reason": _UNPIPELINED[why][0] if why is not None else None,
@@ -139,13 +138,13 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     product = products[0] if products else None
     return {
         "products": len(products),
-        "product_at": of_op(product.op) if product else None,
+        "product_at": op_line(product.op) if product else None,
         "product_before": layout_name(product.source.layout) if product else None,
         "product_after": layout_name(product.target.layout) if product else None,
         "product_bytes": _bytes([conversion.source for conversion in products]),
         "lds": len(through),
         "of": len(every),
-        "at": of_op(worst.op) if worst else None,
+        "at": op_line(worst.op) if worst else None,
         "before": layout_name(worst.source.layout) if worst else None,
         "after": layout_name(worst.target.layout) if worst else None,
         "bytes": _bytes([conversion.source for conversion in through]),
@@ -239,10 +238,10 @@ def _trips(flow: Flow, staged: Staging) -> dict[str, Scalar]:
     return {
         "values": len(ways),
         "most": len(worst.trips) if worst else 0,
-        "at": of_op(worst.load) if worst else None,
+        "at": op_line(worst.load) if worst else None,
         "path": described(worst) if worst else None,
-        "first_at": of_op(worst.trips[0][1]) if worst else None,
-        "second_at": of_op(worst.trips[1][1]) if worst else None,
+        "first_at": op_line(worst.trips[0][1]) if worst else None,
+        "second_at": op_line(worst.trips[1][1]) if worst else None,
     }
 
 
@@ -255,7 +254,7 @@ def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     worst = through[0] if through else None
     return {
         "lds": len(through),
-        "at": of_op(worst.op) if worst else None,
+        "at": op_line(worst.op) if worst else None,
         "bytes": _bytes([outgoing.op.result_types[0] for outgoing in through]),
         "wide": worst.wide if worst else None,
     }
@@ -277,7 +276,7 @@ def _plain(flow: Flow) -> dict[str, Scalar]:
         "accesses": len(accesses),
         "of": tiles,
         "hot": len(hot),
-        "at": of_op(first.op) if first else None,
+        "at": op_line(first.op) if first else None,
         "reason": first.reason if first else None,
     }
 
@@ -290,7 +289,7 @@ def _missed(subject: Subject, staged: Staging, widths: Sequence[int]) -> dict[st
     return {
         "loads": len(loads),
         "of": len(staged.in_loop),
-        "at": of_op(first),
+        "at": op_line(first),
         "reason": reason,
     }
 

@@ -1,4 +1,4 @@
-"""What the metrics are computed from, and one pass over a region's instructions.
+"""What the metrics are computed from: a kernel, one pass over a region, names of the source.
 
 A *region* is a whole kernel or the part of a loop that belongs to no nested loop: instructions of
 nested loops are counted there, because they run an unknown number of times per outer iteration.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ..isa.mnemonics import access_bits
-from ..isa.waits import decode
+from ..isa.waitflow.counters import decode_wait
 from ..model import (
     Demand,
     Function,
@@ -22,6 +22,7 @@ from ..model import (
     LdsOrigin,
     Loop,
     Machine,
+    SourceLoc,
     TtgirModule,
     TtgirOp,
     WaitOp,
@@ -104,7 +105,7 @@ class Subject(Struct, frozen=True):
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`,
     `demand` and `work` are worked out from the rest once, by `wait_verdicts.synchronisation`,
-    `occupancy_facts.demand` and `redundancy.source_work`. `ttir` holds the dots alone;
+    `demand.demand` and `redundancy.source_work`. `ttir` holds the dots alone;
     `ttir_text` is all of it, which few kernels need.
     """
 
@@ -179,7 +180,7 @@ def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:
     """The counters that a wait instruction constrains on this machine."""
     fields = machine.waitcnt_fields if machine else None
     maxima = machine.counters if machine else None
-    return decode(inst.op.name, inst.operands, fields, maxima)
+    return decode_wait(inst.op.name, inst.operands, fields, maxima)
 
 
 def innermost_loops(function: Function) -> dict[int, Loop]:
@@ -200,3 +201,23 @@ def own_instructions(function: Function) -> dict[str, list[Instruction]]:
         if loop is not None:
             owned[loop.id].extend(function.instructions[block.start : block.stop])
     return owned
+
+
+def source_line(loc: SourceLoc | None) -> str | None:
+    """The user's own line of a position, file name without folder; None where it is unknown."""
+    if loc is None:
+        return None
+    user = loc.in_user_code
+    return f"{user.file.rpartition('/')[2]}:{user.line}"
+
+
+def op_line(op: TtgirOp | None) -> str | None:
+    """The user's own line of an operation."""
+    return source_line(op.loc) if op is not None else None
+
+
+def variable_name(result: str) -> str:
+    """The variable that a value's SSA name was made of: `%keys_19` is `keys`."""
+    plain = result.lstrip("%").partition(":")[0]
+    stem, _, number = plain.rpartition("_")
+    return stem if stem and number.isdigit() else plain

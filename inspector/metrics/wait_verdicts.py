@@ -14,7 +14,7 @@ from ..isa.waitflow.steps import steps_of
 from ..isa.waitflow.verdicts import Verdicts, judge
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine, WaitOp
-from .launch import wave_size, workgroup_size
+from .demand import wave_size, workgroup_size
 from .subject import MATRIX_CLASSES, Subject, Synchronisation, innermost_loops, wait_counts
 
 # After it, operands name other VGPRs than they say (gfx1250).

@@ -1,14 +1,17 @@
-"""Wait statistics: how many waits, which counters, and how many drain a counter completely."""
+"""Waits and barriers: how many there are, what waits are for, and barriers that order nothing.
+
+Uses are counted per counter, as the report lists them: one instruction may wait for several.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from ..model import Metric, MetricSpec
-from .subject import Subject, Tally
+from ..model import Metric, MetricSpec, WaitOp
+from .subject import NOT_ALL_READ, Subject, Tally
 
-SPECS = (
+COUNT_SPECS = (
     MetricSpec(
         "count.full_wait",
         "instructions",
@@ -25,7 +28,7 @@ SPECS = (
 )
 
 
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+def wait_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
     per_counter: Counter[str] = Counter()
     full: Counter[str] = Counter()
     full_waits = 0
@@ -38,3 +41,87 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     for counter, n in sorted(per_counter.items()):
         yield Metric(f"waits.{counter}", n, "instructions", "derived")
         yield Metric(f"full_waits.{counter}", full[counter], "instructions", "derived")
+
+
+TIGHT = 8
+"""Instructions: a wait that comes sooner after what it waits for hides nothing of its latency."""
+
+_VERDICTS = {
+    "needed": "Waits without which a register would be touched too early",
+    "over_strict": "Waits that hold up more than they must: a larger count would do, or none",
+    "ordering": "Waits that serve a fence or barrier, not a register",
+    "idle": "Waits that can never find anything outstanding",
+    "missing": "Registers touched while a load into them may be outstanding: an error",
+}
+_TIGHT, _LEAST = "wait_use.tight", "wait_use.slack.min"
+
+USE_SPECS = (
+    *(
+        MetricSpec(f"wait_use.{name}", "waits", "derived", "both", about)
+        for name, about in _VERDICTS.items()
+    ),
+    MetricSpec(
+        _TIGHT,
+        "waits",
+        "derived",
+        "both",
+        f"Needed waits less than {TIGHT} instructions after the youngest access they wait for",
+    ),
+    MetricSpec(
+        _LEAST,
+        "instructions",
+        "derived",
+        "both",
+        "Fewest instructions between a needed wait and the youngest access it waits for",
+    ),
+)
+
+
+def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
+    if subject.sync is None or not subject.sync.judged:
+        note = "the target is unknown, or its registers cannot be told"
+        note = note if subject.function.all_read else NOT_ALL_READ
+        for spec in USE_SPECS:
+            yield Metric(spec.name, None, spec.unit, spec.origin, note)
+        return
+    waits = subject.sync.waits
+    entries = [wait for index in region.indices for wait in waits.get(index, ())]
+    verdicts = Counter(wait.verdict for wait in entries)
+    for name in _VERDICTS:
+        count = verdicts[name.replace("_", "-")]
+        yield Metric(f"wait_use.{name}", count, "waits", "derived")
+    slacks = [slack for wait in entries if (slack := _slack(wait)) is not None]
+    yield Metric(_TIGHT, sum(slack < TIGHT for slack in slacks), "waits", "derived")
+    note = "" if slacks else "no wait is needed here"
+    yield Metric(_LEAST, min(slacks, default=None), "instructions", "derived", note)
+
+
+def _slack(wait: WaitOp) -> int | None:
+    return wait.slack if wait.verdict == "needed" else None
+
+
+_REDUNDANT, _BARRIERS = "barriers.redundant", "barriers"
+
+BARRIER_SPECS = (
+    MetricSpec(
+        _REDUNDANT,
+        _BARRIERS,
+        "derived",
+        "both",
+        "Barriers that could go: no access between them and the last barrier collides with one "
+        "up to the next, whatever the addresses",
+    ),
+)
+
+
+def redundant_barriers(subject: Subject, region: Tally) -> Iterator[Metric]:
+    if subject.sync is None or subject.sync.needless is None:
+        note = "waves take turns here, barriers have names, or the target is unknown"
+        note = note if subject.function.all_read else NOT_ALL_READ
+        yield Metric(_REDUNDANT, None, _BARRIERS, "derived", note)
+        return
+    needless = [index for index in region.indices if index in subject.sync.needless]
+    instructions = subject.function.instructions
+    lines = ", ".join(str(instructions[index].line) for index in needless)
+    note = f"in line {lines}" if needless else ""
+    yield Metric(_REDUNDANT, len(needless), _BARRIERS, "derived", note)

@@ -15,8 +15,8 @@ from math import prod
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, TtgirModule, TtgirOp
+from .loop_shape import place, unroll_factor
 from .subject import MATRIX_CLASSES, Place, Subject
-from .unroll import factor, place
 
 MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
 
@@ -160,7 +160,7 @@ def _of_loop(
     if module is None:
         return None, None, None, "needs the kernel's TTGIR"
     loaded, by_loads = _loop_loaded(module, region)
-    by_dots = factor(region, module)
+    by_dots = unroll_factor(region, module)
     return _loop_macs(subject, module, region), loaded, by_dots or by_loads, _NO_JOIN
 
 

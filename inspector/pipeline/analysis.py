@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from .. import machines
 from ..errors import KinspectError
-from ..isa.asm.includes import beside
+from ..isa.asm.units import beside
 from ..isa.mnemonics import CLASSES
 from ..isa.text import parse_text
-from ..isa.waits import COUNTERS
+from ..isa.waitflow.counters import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import evaluate
 from ..lint.schema import Pack, load_default

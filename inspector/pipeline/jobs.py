@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..capture.options import CaptureOptions
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.foreign import is_binary
+from ..isa.asm.units import is_binary
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis import Context, Overrides

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from ...isa.waitflow.counts import outstanding_counts
-from ...isa.waitflow.pending import outstanding
+from ...isa.waitflow.counters import COUNTERS, decode_wait
+from ...isa.waitflow.pending import outstanding, outstanding_counts
 from ...isa.waitflow.steps import steps_of
-from ...isa.waits import COUNTERS, decode
 from ...model import Finding, Function, Instruction, KernelReport, Machine, WaitOp
 
 _NOTHING: Mapping[str, int | None] = MappingProxyType({})
@@ -241,7 +240,7 @@ class _Loops:
 def _waits_of(inst: Instruction, machine: Machine | None) -> dict[str, int]:
     fields = machine.waitcnt_fields if machine is not None else None
     maxima = machine.counters if machine is not None else None
-    return decode(inst.op.name, inst.operands, fields, maxima) if inst.cls == "wait" else {}
+    return decode_wait(inst.op.name, inst.operands, fields, maxima) if inst.cls == "wait" else {}
 
 
 def _same_file(path: str | None, source: str) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ... import machines
 from ...errors import KinspectError
-from ...isa.asm.includes import beside
+from ...isa.asm.units import beside
 from ...isa.text import parse_text
 from ...model import Function, KernelReport, Machine, Program, SourceLoc
 from . import llir

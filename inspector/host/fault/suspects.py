@@ -14,10 +14,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from ...isa.waitflow.events import RAISING
+from ...isa.waitflow.counters import RAISING, decode_wait
 from ...isa.waitflow.pending import outstanding
 from ...isa.waitflow.steps import Step, Steps, steps_of
-from ...isa.waits import decode
 from ...model import Function, Instruction, Machine
 
 IMPRECISE = frozenset({"MEMORY_VIOLATION", "ADDRESS_ERROR"})
@@ -128,4 +127,4 @@ def _split(run: Sequence[tuple[int, int]], place: int) -> tuple[list[Step], list
 def _waits_of(inst: Instruction, machine: Machine) -> Mapping[str, int]:
     if inst.cls != "wait":
         return {}
-    return decode(inst.op.name, inst.operands, machine.waitcnt_fields, machine.counters)
+    return decode_wait(inst.op.name, inst.operands, machine.waitcnt_fields, machine.counters)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ...documents import check_yaml, yaml_loader
 from ...errors import KinspectError
-from ..arguments import DYNAMIC_LDS_KINDS
+from ..launch import DYNAMIC_LDS_KINDS
 
 # Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
 # LDS; they are cut before parsing down to the first that does.

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...model import OpInfo, SourceLoc, Unread
-from ..flow import flow_of
+from ..mnemonics import flow_of
 
 Row = tuple[int, str, str, str, OpInfo, str, SourceLoc | None, int | None]
 """An instruction: line, mnemonic, operands, comment, op, class, location, address."""

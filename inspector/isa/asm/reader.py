@@ -9,20 +9,17 @@ import re
 from collections.abc import Callable, Iterator
 
 from ...model import OpInfo, SourceLoc
-from ..flow import FLOW_CLASSES
-from ..mnemonics import REFINED, classify, lookup
-from .contents import UnitContents, lines_of
+from ..mnemonics import FLOW_CLASSES, REFINED, classify, lookup
+from .contents import SECTION_DIRECTIVES, Sections, UnitContents, lines_of
 from .debugloc import LocationTable
 from .expr import parse_int
-from .foreign import Unit, blank_block_comments
-from .includes import Includes, nothing
 from .macros import Expander, strip_comment, uses_macros
 from .metadata import Metadata, read_metadata
-from .operands import COMPUTED, substitute, with_commas
 from .rawcode import FILLER, RawFunction
 from .resources import INFO_KEYS, Statements
-from .sections import SECTION_DIRECTIVES, Sections
+from .symbols import COMPUTED, substitute, with_commas
 from .target import Target
+from .units import Includes, Unit, blank_block_comments, nothing
 from .words import DATA_DIRECTIVES, MAX_WORDS, add_words, is_preload_header, is_reachable, words_of
 
 # How every AMDGCN mnemonic begins; what an unknown word must look like to be taken for a new one.

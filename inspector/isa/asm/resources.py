@@ -15,8 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...model import Resources
-from ..arguments import adds_lds
-from ..wavestart import from_directives
+from ..launch import adds_lds, from_directives
 from .expr import parse_int
 from .symbols import SymbolTable
 

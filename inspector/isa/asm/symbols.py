@@ -1,6 +1,8 @@
-"""The assembler's symbol table: what `.set`, `.equ` and `name = value` define."""
+"""The assembler's symbols: what `.set`, `.equ` and `name = value` define, and operands of them."""
 
 from __future__ import annotations
+
+import re
 
 from .expr import Item, compile_expression, parse_int, run
 from .target import Target
@@ -79,3 +81,71 @@ class SymbolTable:
             else:
                 opened.add(name)
                 stack.extend(missing)
+
+
+# A label, a relocated symbol or a modifier's name is no value.
+_NAME = re.compile(r"(?<![\w.$@:])[A-Za-z_.$][\w.$]*(?![\w.$]*[@(:])")
+_RANGE = re.compile(r"\b([vsa]|acc|ttmp)\[([^\]:]+)(?::([^\]]+))?\]")
+COMPUTED = re.compile(r"\[(?:[^\]]*[-+*/&|^(<>]|0[xXbB]|[^\]:]*:0[xXbB])")
+"""A register whose number is no plain decimal: `v[0x46:0x49]`, `s[4+2]`."""
+# Numbers joined by operators, once the symbols are gone: `4*2`, `(1<<4)-1`.
+_TERM = r"(?:0[xX][0-9a-fA-F]+|\d+)"
+_ARITHMETIC = re.compile(
+    rf"(?<![\w.\])]) *(?P<sum>\(*{_TERM}\)*(?:\s*(?:[-+*/&|^]|<<|>>)\s*\(*{_TERM}\)*)+)(?![\w.])"
+)
+# An operand with a blank behind it and another operand next: the assembler wants no comma there
+# (AMDGPUAsmParser::parseInstruction eats one "if there is one"). What has a name is a modifier.
+_OPERAND = (
+    r"(?:[-|]*(?:[vsa]|acc|ttmp)(?:\d+(?:\.[lh])?|\[[^\]]*\])\|?"
+    r"|-?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?)"
+    r"|(?:vcc|exec|flat_scratch)(?:_lo|_hi)?|m0|null|off|scc)"
+)
+_SEPARATED = re.compile(
+    rf"(?<![\w.:\[|(-])({_OPERAND})\s+(?={_OPERAND}(?![\w:(.])|[A-Za-z_.$][\w.$]*@)"
+)
+
+
+def with_commas(operands: str) -> str:
+    """The operands with a comma between each two, where blanks alone separate them.
+
+    >>> with_commas("s[24:39] s[0:1] 0x8 glc")
+    's[24:39], s[0:1], 0x8 glc'
+    """
+    return _SEPARATED.sub(r"\1, ", operands)
+
+
+def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
+    """Evaluates what register ranges hold: `v[vgprC+0:vgprC+3]` becomes `v[4:7]`.
+
+    Args:
+        operands: the operand text.
+        symbols: the symbols as set so far.
+        names: whether symbols outside of brackets are replaced too.
+
+    Returns:
+        The operands; what has no known value is left as it stands.
+    """
+
+    def register(match: re.Match[str]) -> str:
+        kind, first, last = match.groups()
+        low = symbols.evaluate(first)
+        high = low if last is None else symbols.evaluate(last)
+        if low is None or high is None:
+            return match[0]
+        return f"{kind}{low}" if last is None else f"{kind}[{low}:{high}]"
+
+    def name(match: re.Match[str]) -> str:
+        if match[0] not in symbols:
+            return match[0]
+        value = symbols.value(match[0])
+        return match[0] if value is None else str(value)
+
+    def number(match: re.Match[str]) -> str:
+        value = symbols.evaluate(match["sum"])
+        return match[0] if value is None else match[0].replace(match["sum"], str(value))
+
+    if "[" in operands:
+        operands = _RANGE.sub(register, operands)
+    if not names:
+        return operands
+    return _ARITHMETIC.sub(number, _NAME.sub(name, operands))

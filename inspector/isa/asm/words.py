@@ -14,9 +14,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...model import SourceLoc
-from ..flow import FLOW_CLASSES, Flow, flow_of
 from ..graph.branches import branch_destination, register_jump_destination
-from ..mnemonics import classify, lookup
+from ..mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
 from .rawcode import ADDRESS, LINE, MNEMONIC, OP, OPERANDS, RawFunction, Row
 from .symbols import SymbolTable
 

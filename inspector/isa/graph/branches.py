@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ..asm.expr import parse_int
 from ..asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
-from ..flow import Flow, flow_of
+from ..mnemonics import Flow, flow_of
 
 _SYMBOL = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
 _LAST_OPERAND = re.compile(r"([^\s,]+)\s*$")

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from ...model import Block, Function, Instruction, Loop
-from ..flow import FLOW_CLASSES, Flow, flow_of
-from .cycles import all_loops
-from .loops import MAX_DEPTH, DominatorTree, LoopShape, dominator_tree
+from ..mnemonics import FLOW_CLASSES, Flow, flow_of
+from .loops import MAX_DEPTH, DominatorTree, LoopShape, all_loops, dominator_tree
 
 
 class ControlFlow(Struct, frozen=True):

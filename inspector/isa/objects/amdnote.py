@@ -13,7 +13,7 @@ import msgpack
 from msgspec import Struct
 
 from ...errors import KinspectError
-from ..arguments import adds_lds
+from ..launch import adds_lds
 from .elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32

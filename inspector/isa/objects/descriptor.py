@@ -10,7 +10,7 @@ import struct
 from msgspec import Struct
 
 from ...model import WaveStart
-from ..wavestart import from_descriptor
+from ..launch import from_descriptor
 from .eflags import Encoding
 
 DESCRIPTOR_SIZE = 64

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ...model import Function, Instruction
-from ..flow import Flow, flow_of
+from ..mnemonics import Flow, flow_of
 from . import ranges
 from .pending import Ages, Outstanding, ceilings, join, through
 from .ranges import Ranges

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ...model import Instruction
-from ..flow import Flow, flow_of
+from ..mnemonics import Flow, flow_of
 from .registers import named, split
 
 Values = tuple[tuple[int, int], ...]

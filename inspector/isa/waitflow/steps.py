@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model import Function, Instruction
-from ..flow import FLOW_CLASSES, Flow, flow_of
-from .events import RAISING, Counters, Effect, Event, events_of
+from ..mnemonics import FLOW_CLASSES, Flow, flow_of
+from .counters import RAISING, Counters, Effect, Event, events_of
 from .registers import high, low, named_halves, overlapping, split, unnamed_of
 
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})

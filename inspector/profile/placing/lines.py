@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
-from ...isa.asm.includes import beside
+from ...isa.asm.units import beside
 from ...isa.text import parse_text
 from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
 from ...recording import Place, Samples, Traced

@@ -1,13 +1,18 @@
-"""Texts around AMDGCN and texts that are something else altogether.
+"""Files and units that an assembly text is made of, and texts that are something else altogether.
 
-Finds the device part of a bundle, blanks C comments, and says what a text without a single AMDGCN
-instruction looks like.
+Finds the device part of a bundle, blanks C comments, reads what `.include` names, and says what a
+text without a single AMDGCN instruction looks like.
+
+A text may come from a stranger: of included files nothing outside of the folder that it lies in is
+read, however the path is spelled.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -159,3 +164,51 @@ def not_amdgcn(text: str, name: str) -> KinspectError:
     controls = sum(c < " " and c not in "\t\n\r\f\v" for c in sample) + sample.count("�")
     kind = "binary data" if controls * 10 > len(sample) else "some other text"
     return KinspectError(f"{name}: no AMDGCN in it, it looks like {kind}", hint)
+
+
+# --------------------------------------------------------------------------- files taken in
+
+Includes = Callable[[str], "str | None"]
+"""Gives the text of an included file by the name in the directive, None where it is not read."""
+
+MAX_BYTES = 16 << 20
+
+
+def nothing(name: str) -> str | None:
+    """Includes of a text that lies in no folder: none is read."""
+    return None
+
+
+def beside(path: Path) -> Includes:
+    """Reads files in the folder of an assembly file and in folders below that.
+
+    Args:
+        path: the assembly file. Where it is no file, nothing is read.
+    """
+    if not path.is_file():
+        return nothing
+    folder = path.resolve().parent
+    texts: dict[str, str | None] = {}
+
+    def read(name: str) -> str | None:
+        if name not in texts:
+            texts[name] = _text(folder, name)
+        return texts[name]
+
+    return read
+
+
+def _text(folder: Path, name: str) -> str | None:
+    try:
+        file = (folder / name).resolve()
+        if not file.is_relative_to(folder) or not file.is_file():
+            return None
+        if file.stat().st_size > MAX_BYTES:
+            return None
+        return file.read_bytes().decode("utf-8", "replace")
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ):  # no such file, a NUL in its name, a circle of links
+        return None

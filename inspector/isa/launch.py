@@ -1,4 +1,4 @@
-"""Where a starting wave finds what the hardware passes to it.
+"""What a launch passes to a kernel: what a starting wave finds in its registers, and LDS added.
 
 The kernel descriptor has a bit for each thing that a kernel wants in SGPRs; those that are wanted
 follow one another in a fixed order. Source: LLVM's AMDGPUUsage, "SGPR Register Set Up Order".
@@ -7,7 +7,7 @@ follow one another in a fixed order. Source: LLVM's AMDGPUUsage, "SGPR Register 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from ..model import WaveStart
 
@@ -107,3 +107,27 @@ def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> Wa
         dx10_clamp=bool(rsrc1 >> 21 & 1),
         ieee_mode=bool(rsrc1 >> 23 & 1),
     )
+
+
+DYNAMIC_LDS_KINDS = frozenset(
+    {"dynamic_shared_pointer", "hidden_dynamic_lds_size", "DynamicSharedPointer"}
+)
+"""Values of `.value_kind` (`ValueKind` in code object v2) that mean LDS set by the launch."""
+
+
+def adds_lds(arguments: object) -> Literal[True] | None:
+    """Whether the launch adds LDS to what the file states.
+
+    Args:
+        arguments: `.args` of a kernel's metadata, as decoded; anything may stand there.
+
+    Returns:
+        True, or None where the arguments do not say: code objects before v5 have no hidden
+        argument for it, and code without hidden arguments (Triton's) may use dynamic LDS too.
+    """
+    for argument in arguments if isinstance(arguments, list) else ():
+        if isinstance(argument, dict):
+            kind = argument.get(".value_kind", argument.get("ValueKind"))
+            if isinstance(kind, str) and kind in DYNAMIC_LDS_KINDS:
+                return True
+    return None

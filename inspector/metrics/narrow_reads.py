@@ -1,22 +1,107 @@
-"""Room in LDS for a second copy of tiles that two dots read in both orders.
+"""Narrow reads of dots' operands: which loop they stand in, and room in LDS for a second copy.
 
-Such a tile can be stored with K contiguous for one of the dots alone; a transposed copy serves the
-other, and takes as much LDS as the tile itself in each buffer that the pipeline takes turns in.
+`narrow_operands` counts over all loops with dots. Where all its reads are of one kind that says
+enough of each loop; where they are not, the operations' positions tell which loop has which.
+
+A tile that two dots read in both orders can be stored with K contiguous for one of the dots alone;
+a transposed copy serves the other, and takes as much LDS as the tile itself in each buffer that the
+pipeline takes turns in.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..model import LdsBuffer, Metric, MetricSpec, Scalar, TtgirModule
-from .places import variable
+from msgspec.structs import replace
+
+from ..model import Access, LdsBuffer, LoopReport, Metric, MetricSpec, Scalar, TtgirModule
 from .staging import NARROW_OPERANDS
-from .subject import Subject
+from .subject import Subject, variable_name
+
+NARROW_HERE = "narrow_here"
+
+LOOP_SPECS = (
+    MetricSpec(
+        NARROW_HERE,
+        "mapping",
+        "derived",
+        "loop",
+        "As narrow_operands, of the reads that stand in this loop; of all loops with dots where "
+        "positions do not tell them apart",
+    ),
+)
+
+
+def with_narrow_reads(
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    accesses: Sequence[Access],
+    metrics: Mapping[str, Metric],
+) -> tuple[LoopReport, ...]:
+    """The loops with the reads of each.
+
+    Args:
+        subject: the kernel.
+        loops: its loops.
+        accesses: of the TTGIR's operations, with the instructions that they became.
+        metrics: the kernel's.
+    """
+    whole = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
+    if not isinstance(whole, Mapping):
+        unknown = Metric(NARROW_HERE, None, "mapping", "derived", "needs the kernel's TTGIR")
+        return tuple(
+            replace(loop, metrics={**loop.metrics, NARROW_HERE: unknown}) for loop in loops
+        )
+    counts_by_loop = dict(_by_loop(subject, loops, accesses, whole))
+    return tuple(
+        replace(
+            loop,
+            metrics={
+                **loop.metrics,
+                NARROW_HERE: Metric(
+                    NARROW_HERE, counts_by_loop.get(loop.id, whole), "mapping", "derived"
+                ),
+            },
+        )
+        for loop in loops
+    )
+
+
+def _by_loop(
+    subject: Subject,
+    loops: Sequence[LoopReport],
+    accesses: Sequence[Access],
+    whole: Mapping[str, Scalar],
+) -> Iterator[tuple[str, dict[str, Scalar]]]:
+    present = [kind for kind, count in whole.items() if count]
+    if subject.ttgir is None or len(present) <= 1:  # what holds of the kernel holds of the loop
+        return
+    # The algebra of layouts is loaded for kernels that have narrow reads of several kinds.
+    from ..ttgir.conversions import movements
+    from ..ttgir.flow import flow_of
+    from ..ttgir.trips import staging
+    from .narrow_operands import KINDS, narrow_reads
+
+    flow = flow_of(subject.ttgir)
+    kinds = narrow_reads(flow, staging(flow, movements(flow)))
+    at = {flow.module.ops[op].line: kind for op, kind in kinds.items()}
+    counts: dict[str, Counter[str]] = {}
+    for access in accesses:
+        if access.line in at and access.loop is not None:
+            counts.setdefault(access.loop, Counter())[at[access.line]] += len(access.lines)
+    if set(present) <= {kind for counter in counts.values() for kind in counter}:
+        for loop in loops:
+            loop_counts = counts.get(loop.id, Counter())
+            yield loop.id, {kind: loop_counts[kind] for kind in KINDS}
+
+
+# --------------------------------------------------------------------------- room for a copy
 
 COPIES = "narrow_copies"
 _ONE_AHEAD = 2  # num_stages with which one tile is on its way
 
-SPECS = (
+COPY_SPECS = (
     MetricSpec(
         COPIES,
         "mapping",
@@ -30,7 +115,7 @@ SPECS = (
 )
 
 
-def kernel_metrics(
+def second_copies(
     subject: Subject,
     buffers: Sequence[LdsBuffer],
     metrics: Mapping[str, Metric],
@@ -78,7 +163,7 @@ def _twice(module: TtgirModule) -> tuple[list[str], int | None]:
     }
     tiles = list(loads.values())
     sizes = [tile_bytes(load.result_types[0]) if load.result_types else None for load in tiles]
-    names = sorted({variable(load.results[0]) for load in tiles if load.results})
+    names = sorted({variable_name(load.results[0]) for load in tiles if load.results})
     known_sizes = [size for size in sizes if size is not None]
     return names, sum(known_sizes) if len(known_sizes) == len(sizes) else None
 
