@@ -21,6 +21,7 @@ from ..model import (
     MetricValue,
     SourceLoc,
     int_of,
+    number_of,
     value_of,
 )
 
@@ -302,6 +303,9 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     kinds = value_of(metrics, "matrix.instructions")
     busy = list(kinds) if isinstance(kinds, Mapping) else []
     busy += [f"{cycles} cycles"] if matrix and cycles is not None else []
+    repeated = number_of(metrics, "matrix.redundancy")
+    if repeated is not None and repeated > 1:
+        busy.append(f"{repeated:.3g} × the work that the dots need")
     return [
         ("instructions", show(value_of(metrics, "count.instructions"))),
         (label, f"{matrix} ({', '.join(busy)})" if busy else str(matrix)),

@@ -38,9 +38,8 @@ SPECS = (
         "both",
         "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, `along` "
         "which dimension, where `waves` side by side span `each` elements each over a tile of "
-        "`needed`; "
-        "`instruction`: what one matrix instruction spans there; `fit_waves`: how many waves there "
-        "are work for; `dots` that are repeated, of `of`",
+        "`needed`; `instruction`: what one matrix instruction spans there; `fit_waves`: how many "
+        "waves would have work of their own; `dots` that are repeated, of `of`",
     ),
     MetricSpec(
         VECTOR,
@@ -248,11 +247,11 @@ def _most_repeated(works: Sequence[tuple[TtgirOp, DotWork]]) -> dict[str, Scalar
 
 
 def _fitting_waves(covers: Iterable[Cover]) -> int:
-    """Waves that there are tiles of one instruction for, along M, N and the batch together."""
+    """Waves that would have instructions of their own, side by side as the layout has them."""
     waves = 1
     for cover in covers:
         if cover.name != "K":
-            waves *= max(1, cover.needed // cover.instruction)
+            waves *= min(cover.waves, max(1, cover.needed // cover.instruction))
     return waves
 
 

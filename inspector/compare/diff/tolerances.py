@@ -74,6 +74,7 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
         "count.scratch_load": Judged("loop", "less", True, NONE, True, "loads from scratch"),
         "count.scratch_store": Judged("loop", "less", True, NONE, True, "stores to scratch"),
         "cycles.mfma": Judged("loop", "less", True, NONE, False, "cycles of the matrix unit"),
+        "matrix.redundancy": Judged("loop", "less", False, NONE, False, "repeated matrix work"),
         "count.instructions": Judged("loop", "less", True, FEW, False, "instructions"),
         "vector_bits.global_load.mean": Judged(
             "loop", "more", True, WIDTH, True, "bits per load from memory"

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
-FORMAT = 2
+FORMAT = 3
 """Raised when figures of an unchanged report would change."""
 
 Work = Literal["mac", "element"]
@@ -43,6 +43,7 @@ class Figures(Struct, frozen=True):
     limiter: str | None = None
     matrix_per_iteration: int | None = None
     matrix_cycles_per_iteration: int | None = None
+    matrix_efficiency: float | None = None
     full_waits_per_iteration: int | None = None
     full_waits_per_1000_matrix_cycles: float | None = None
     unroll: int | None = None
@@ -92,6 +93,13 @@ COLUMNS = (
         "cycles/iter",
         "cycles",
         "cycles for which those occupy the SIMD's matrix unit, one wave",
+    ),
+    Column(
+        "matrix_efficiency",
+        "MFMA efficiency",
+        "%",
+        "multiply-accumulates that the dots of the main loop need, of those that all waves' matrix"
+        " instructions do; less than 100: waves repeat one another's",
     ),
     Column(
         "full_waits_per_iteration",
@@ -161,6 +169,7 @@ def figures_of(report: KernelReport) -> Figures:
         per_cycles = round(1000 * waits / cycles, 3)
     assembly = report.artifacts.get("amdgcn")
     region = inside if report.loops else m
+    repeated = number_of(region, "matrix.redundancy")
     unit = _work_unit(region)
     waves = int_of(m, "waves_per_workgroup")
 
@@ -180,6 +189,7 @@ def figures_of(report: KernelReport) -> Figures:
         limiter=text_of(m, "occupancy.limiter"),
         matrix_per_iteration=matrix,
         matrix_cycles_per_iteration=cycles,
+        matrix_efficiency=round(100 / repeated, 2) if repeated else None,
         full_waits_per_iteration=waits,
         full_waits_per_1000_matrix_cycles=per_cycles,
         unroll=main.unroll if main is not None else None,
