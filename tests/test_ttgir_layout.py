@@ -15,10 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Layout
+from kinspect.inspector.ttgir.copies import copies
 from kinspect.inspector.ttgir.layouts import (
     contig_per_thread,
     elements_per_thread,
@@ -475,3 +477,42 @@ def test_shapes_that_are_not_powers_of_two_are_none() -> None:
     )
     assert to_linear(layout, (96,)) is None
     assert to_linear(None, (64,)) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        blocked, slice_of_blocked, blocked_operand, linear, mfma, slice_of_mfma, mfma_operand,
+        wmma, slice_of_wmma, wmma_operand,
+    ],
+    ids=lambda make: make.__name__,
+)  # fmt: skip
+def test_copies_are_the_holders_of_an_element(make: Callable[[Draw], Case], tmp_path: Path) -> None:
+    """Every register of every lane of every wave by Triton's own layout: who holds element 0."""
+    mlir_context()
+    draw = Draw(7)
+    compared = 0
+    while compared < CASES // 3:
+        case = make(draw)
+        expected = triton_linear(case, tmp_path)
+        if expected is None:
+            continue
+        text, shape, _, _ = case
+        of = f"tensor<{'x'.join(map(str, shape))}xf16, {text}>"
+        ours = copies(parse_ttgir(f"module {{\n%0 = test.op : {of}\n}}", of).ops[0].result_types[0])
+        assert ours is not None
+        register, lane, wave = (spanned(bases, len(shape)) for bases in expected[:3])
+        points = register[:, None, None] ^ lane[None, :, None] ^ wave[None, None, :]
+        _, lanes, waves = holders = np.nonzero((points == 0).all(-1))
+        assert ours.times == len(holders[0]), case
+        assert ours.waves == len(set(waves)), case
+        assert ours.lanes == len(set(lanes[waves == 0])), case
+        compared += 1
+
+
+def spanned(bases: Sequence[Sequence[int]], dims: int) -> np.ndarray[Any, Any]:
+    """The coordinates of each index, [index, dimension]."""
+    points = np.zeros((1, dims), np.int64)
+    for basis in bases:
+        points = np.concatenate([points, points ^ np.array(basis)])
+    return points
