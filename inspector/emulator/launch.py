@@ -113,6 +113,32 @@ def _sets_overflow_mode(function: Function) -> bool:
     )
 
 
+def target_of(function: Function, arch: str) -> Target:
+    """The GPU as a kernel finds it.
+
+    Args:
+        function: it says in which mode a wave starts.
+        arch: gfx name.
+    """
+    resources = function.resources
+    start = resources.wave_start
+    digits = arch.removeprefix("gfx")[:-2]
+    generation = int(digits) if digits.isdigit() else 9
+    return Target(
+        arch,
+        generation,
+        # The assembler's default (.amdhsa_wavefront_size32).
+        resources.wave_size or (32 if generation >= 10 else 64),
+        resources.accum_offset or 512,
+        flush32=start is not None and not start.denorm_f32,
+        flush16=start is not None and not start.denorm_f16_f64,
+        # gfx12 has neither mode: clamp turns NaN to 0, min and max take the number.
+        dx10_clamp=generation >= 12 or start is None or start.dx10_clamp is not False,
+        ieee=generation < 12 and start is not None and bool(start.ieee_mode),
+        saturates16=_sets_overflow_mode(function),
+    )
+
+
 class Emulator:
     """One kernel, ready for launches."""
 
@@ -141,23 +167,9 @@ class Emulator:
                 f"{function.name}: the file does not say in which registers a wave starts",
                 "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
             )
-        digits = gpu.arch.removeprefix("gfx")[:-2]
-        generation = int(digits) if digits.isdigit() else 9
         self.start: WaveStart = start
         self.scratch_bytes = resources.scratch_bytes or 0
-        self.target = Target(
-            gpu.arch,
-            generation,
-            # The assembler's default (.amdhsa_wavefront_size32).
-            resources.wave_size or (32 if generation >= 10 else 64),
-            resources.accum_offset or 512,
-            flush32=not start.denorm_f32,
-            flush16=not start.denorm_f16_f64,
-            # gfx12 has neither mode: clamp turns NaN to 0, min and max take the number.
-            dx10_clamp=generation >= 12 or start.dx10_clamp is not False,
-            ieee=generation < 12 and bool(start.ieee_mode),
-            saturates16=_sets_overflow_mode(function),
-        )
+        self.target = target_of(function, gpu.arch)
         constants = constants or Constants()
         self._constants = constants.data
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in constants.symbols.items()}
@@ -330,7 +342,15 @@ class Emulator:
                 )
                 scheduler = Scheduler(self.code, machine, limits, len(ids))
                 machine.move_in(local, private, len(ids), scheduler.generations)
-                waves = self._begin(launch, ids, waves_each, machine)
+                waves = initial_waves(
+                    self.start,
+                    self.target,
+                    self.code.vector_registers,
+                    launch.threads,
+                    launch.grid,
+                    ids,
+                    machine,
+                )
                 for row, value in fill.items():
                     if row < SCALAR_BIT:
                         waves.u32[row] = value
@@ -398,46 +418,64 @@ class Emulator:
             lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
         )
 
-    def _begin(self, launch: Launch, ids: Array, waves_each: int, machine: MachineState) -> Waves:
-        start, target = self.start, self.target
-        workgroup = np.repeat(np.arange(len(ids)), waves_each)
-        wave = np.tile(np.arange(waves_each), len(ids))
-        group_id = ids[workgroup]
-        waves = Waves.new(
-            self.code.vector_registers, target.lanes, wave, workgroup, group_id, machine
-        )
-        item = wave[:, None] * target.lanes + np.arange(target.lanes)
-        size_x, size_y, _ = launch.threads
-        x, y, z = item % size_x, item // size_x % size_y, item // (size_x * size_y)
-        if target.packs_work_items:
-            waves.u32[0] = x | (y << 10) | (z << 20)
-        else:
-            for row, number in zip(range(start.work_item_dims + 1), (x, y, z), strict=False):
-                waves.u32[row] = number
-        total = math.prod(launch.threads)
-        if total % target.lanes:
-            waves.set_mask(EXEC, item < total)
-        for register, value in (
-            (start.kernarg_ptr, KERNARG_ADDRESS),
-            (start.dispatch_ptr, DISPATCH_ADDRESS),
-        ):
-            if register is not None:
-                waves.set_pair(register, np.full(waves.count, value, np.uint64))
-        grid_x, grid_y, _ = launch.grid
-        group = (group_id % grid_x, group_id // grid_x % grid_y, group_id // (grid_x * grid_y))
-        if target.generation >= 12:
-            # LLVM's AMDGPUUsage: workgroup x in ttmp9, y and z in the halves of ttmp7; the wave's
-            # number in its workgroup in bits 25 to 29 of ttmp8.
-            waves.scalar[TTMP + 9] = group[0]
-            waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
-            waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
-        else:
-            place = start.user_sgprs
-            for passed, number in zip(start.workgroup_ids, group, strict=True):
-                if passed:
-                    waves.scalar[place] = number
-                    place += 1
-        return waves
+
+def initial_waves(
+    start: WaveStart,
+    target: Target,
+    registers: int,
+    threads: tuple[int, int, int],
+    grid: tuple[int, int, int],
+    ids: Array,
+    machine: MachineState,
+) -> Waves:
+    """The waves of some workgroups as the hardware starts them.
+
+    Args:
+        start: which registers hold what.
+        target: the GPU.
+        registers: vector registers to have.
+        threads: work-items of a workgroup in x, y, z.
+        grid: workgroups in x, y, z.
+        ids: numbers of the workgroups.
+        machine: what they share.
+    """
+    waves_each = -(-math.prod(threads) // target.lanes)
+    workgroup = np.repeat(np.arange(len(ids)), waves_each)
+    wave = np.tile(np.arange(waves_each), len(ids))
+    group_id = ids[workgroup]
+    waves = Waves.new(registers, target.lanes, wave, workgroup, group_id, machine)
+    item = wave[:, None] * target.lanes + np.arange(target.lanes)
+    size_x, size_y, _ = threads
+    x, y, z = item % size_x, item // size_x % size_y, item // (size_x * size_y)
+    if target.packs_work_items:
+        waves.u32[0] = x | (y << 10) | (z << 20)
+    else:
+        for row, number in zip(range(start.work_item_dims + 1), (x, y, z), strict=False):
+            waves.u32[row] = number
+    total = math.prod(threads)
+    if total % target.lanes:
+        waves.set_mask(EXEC, item < total)
+    for register, value in (
+        (start.kernarg_ptr, KERNARG_ADDRESS),
+        (start.dispatch_ptr, DISPATCH_ADDRESS),
+    ):
+        if register is not None:
+            waves.set_pair(register, np.full(waves.count, value, np.uint64))
+    grid_x, grid_y, _ = grid
+    group = (group_id % grid_x, group_id // grid_x % grid_y, group_id // (grid_x * grid_y))
+    if target.generation >= 12:
+        # LLVM's AMDGPUUsage: workgroup x in ttmp9, y and z in the halves of ttmp7; the wave's
+        # number in its workgroup in bits 25 to 29 of ttmp8.
+        waves.scalar[TTMP + 9] = group[0]
+        waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
+        waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
+    else:
+        place = start.user_sgprs
+        for passed, number in zip(start.workgroup_ids, group, strict=True):
+            if passed:
+                waves.scalar[place] = number
+                place += 1
+    return waves
 
 
 @contextmanager

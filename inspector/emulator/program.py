@@ -141,10 +141,7 @@ def prepare(
         calls: whether it calls functions, whose code is part of it (`calls.joined`).
     """
     counters = Counters.of(maxima)
-    decoded = [
-        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
-        for inst in function.instructions
-    ]
+    decoded = decoded_instructions(function, target)
     decoded = resolved(decoded, symbols or {})
     labels = {label: block.start for block in function.blocks for label in block.labels}
     starts = _starts(function, decoded)
@@ -179,7 +176,7 @@ def prepare(
             )
             if raised and context.in_order and events[0].writes:
                 results[at] = (raised[0], _result_bits(parts))
-            steps.append((_registers(parts), _step(parts, context), at))
+            steps.append((_registers(parts), step_of(parts, context), at))
         blocks.append(CodeBlock(start, stop, link(steps), leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
@@ -195,6 +192,14 @@ def prepare(
         effects,
         hazards_of(function, decoded, effects, target.arch, mfma_cycles or {}),
     )
+
+
+def decoded_instructions(function: Function, target: Target) -> list[Decoded]:
+    """A function's instructions with their operands."""
+    return [
+        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
+        for inst in function.instructions
+    ]
 
 
 def is_coherent(parts: Decoded) -> bool:
@@ -291,7 +296,8 @@ def _wait_of(
     return decode_wait(inst.op.name, inst.operands, fields, maxima)
 
 
-def _step(parts: Decoded, context: Context) -> Step:
+def step_of(parts: Decoded, context: Context) -> Step:
+    """What an instruction does; one that is not covered raises when it is reached."""
     if " :: " in parts.text:
         return _dual(parts, context)
     try:
