@@ -513,8 +513,45 @@ class MetricSpec(Struct, frozen=True):
     description: str
 
 
+class LaneUse(Struct, frozen=True, omit_defaults=True):
+    """What one wave's access comes to, from its lanes' addresses; the mean of the workgroup's waves.
+
+    Args:
+        lanes: active ones.
+        cycles: for which the LDS delivers or takes the data: in each phase, those of the bank that
+            most distinct dwords lie in.
+        cycles_ideal: the same with the dwords spread over all banks.
+        lines: cache lines that are touched (global memory).
+        lines_ideal: those that as many distinct bytes need at least.
+        bytes: distinct ones.
+        origin: `derived` where the LDS's phases were measured on the target, else `estimated`.
+        unknown: why the figures are None; empty where they are known.
+    """
+
+    lanes: float | None = None
+    cycles: float | None = None
+    cycles_ideal: float | None = None
+    lines: float | None = None
+    lines_ideal: float | None = None
+    bytes: float | None = None
+    origin: str = "derived"
+    unknown: str = ""
+
+    @property
+    def conflicts(self) -> float | None:
+        """Cycles that bank conflicts add."""
+        if self.cycles is None or self.cycles_ideal is None:
+            return None
+        return self.cycles - self.cycles_ideal
+
+
 class MemoryOp(Struct, frozen=True, omit_defaults=True):
-    """One memory access of the kernel: `bits` per lane, None where it has no fixed width."""
+    """One memory access of the kernel.
+
+    Args:
+        bits: per lane; None where it has no fixed width.
+        use: what its lanes touch; None where it was not looked at.
+    """
 
     line: int
     mnemonic: str
@@ -524,6 +561,7 @@ class MemoryOp(Struct, frozen=True, omit_defaults=True):
     depth: int
     source: SourceLoc | None
     note: str = ""
+    use: LaneUse | None = None
 
 
 class Access(Struct, frozen=True):

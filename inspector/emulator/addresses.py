@@ -13,13 +13,13 @@ masks that compare with them let all lanes through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
-from ..model import Function, Instruction, Machine
+from ..model import Block, Function, Instruction, Machine
 from .access import NotCoveredError
 from .effects import Effect, effect_of
 from .launch import initial_waves, target_of
@@ -45,7 +45,24 @@ ACCESSES: Final = frozenset(
 """Classes of the instructions whose addresses are looked for."""
 _KERNARG: Final = 0x7E00_0000_0000
 _KERNARG_STEP: Final = 1 << 16
+_WORDS: Final = 2048
+_WORKGROUPS: Final = (0, 0, 1)
+"""Of each draw: the first one's masks let all lanes through, if any do."""
 _EXEC_BITS: Final = scalar_bits(EXEC, 2)
+
+
+class Arguments(Struct, frozen=True):
+    """What is known of the kernel argument segment, by byte offset.
+
+    Args:
+        words: 32-bit words whose values are known.
+        pointers: where 64-bit addresses lie; None: that is not known.
+        loose: words that need be no multiple of 16.
+    """
+
+    words: Mapping[int, int] = {}
+    pointers: frozenset[int] | None = None
+    loose: frozenset[int] = frozenset()
 
 
 class Places(Struct, frozen=True):
@@ -76,7 +93,7 @@ def places_of(
     function: Function,
     gpu: Machine,
     waves: int,
-    arguments: Mapping[int, int] | None = None,
+    arguments: Arguments | None = None,
 ) -> list[Places] | None:
     """The accesses of a kernel, in the order of the code.
 
@@ -84,7 +101,7 @@ def places_of(
         function: the kernel.
         gpu: what executes it.
         waves: of its workgroup.
-        arguments: 32-bit words of the kernel argument segment that are known, by byte offset.
+        arguments: what is known of its arguments.
 
     Returns:
         None where the kernel does not say how waves begin, or is too large.
@@ -94,22 +111,31 @@ def places_of(
     target = target_of(function, gpu.arch)
     if len(function.instructions) * waves * target.lanes > MOST_WORK:
         return None
-    return _Sweep(function, gpu, target, waves, arguments or {}).run()
+    return _Sweep(function, gpu, target, waves, arguments or Arguments()).run()
 
 
 class _Draws(GlobalMemory):
     """Memory whose contents are unknown: words by address and draw."""
 
-    def __init__(self, arguments: Mapping[int, int]) -> None:
+    def __init__(self, arguments: Arguments) -> None:
         super().__init__(())
         random = np.random.default_rng(1)
-        # Multiples of 4 KiB are pointers' low words as well as sizes; high words, small ones too.
-        low = random.integers(5, 250, (DRAWS, 2048)) * 4096
-        low[:, 1::2] = random.integers(1, 7, (DRAWS, 1024)) * 4096
-        for offset, word in arguments.items():
-            if not offset % 4 and offset < 8192:
-                low[:, offset // 4] = word & ALL
-        self._words = low.astype(U32)
+        # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
+        words = np.stack(
+            [
+                random.integers(5, 14, _WORDS) * 4096,
+                random.integers(200, 800, _WORDS) * 2 * 32 + 32,
+                random.integers(400, 1600, _WORDS) * 2 * 16 + 16,
+            ]
+        )
+        for offset in arguments.loose:
+            words[1:, offset // 4] += random.integers(0, 8, 2) * 2 + 1
+        for offset in arguments.pointers if arguments.pointers is not None else range(0, 256, 8):
+            words[:, offset // 4] = random.integers(5, 250, DRAWS) * 4096
+            words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * 4096
+        for offset, word in arguments.words.items():
+            words[:, offset // 4] = word & ALL
+        self._words = words.astype(U32)
         self._random = random
 
     def read(
@@ -203,7 +229,7 @@ class _Sweep:
         gpu: Machine,
         target: Target,
         waves: int,
-        arguments: Mapping[int, int],
+        arguments: Arguments,
     ) -> None:
         self._function = function
         self._target = target
@@ -213,7 +239,12 @@ class _Sweep:
             effect_of(inst, parts, target)
             for inst, parts in zip(function.instructions, decoded, strict=True)
         ]
-        needed = _needed(function, decoded, self._effects)
+        needed, self._live = _needed(function, decoded, self._effects)
+        self._loops = [frozenset(loop.blocks) for loop in function.loops]
+        self._taken: set[tuple[int, int]] = set()
+        """Edges between blocks that some draw takes."""
+        self._closed: set[tuple[int, int]] = set()
+        """Edges that no lane takes which does anything."""
         self._steps: dict[int, Step] = {}
         labels = {label: block.start for block in function.blocks for label in block.labels}
         for at in needed:
@@ -243,7 +274,7 @@ class _Sweep:
         assert start is not None
         state = initial_waves(
             start, self._target, registers, (waves * self._target.lanes, 1, 1), (9, 9, 9),
-            np.array([0, 10, 83]), self._machine,
+            np.array(_WORKGROUPS), self._machine,
         )  # fmt: skip
         if start.kernarg_ptr is not None:
             state.set_pair(
@@ -258,49 +289,103 @@ class _Sweep:
         waves = self._waves
         entry = _State(waves.vector[self._rows].copy(), waves.scalar.copy(), waves.scc.copy(), 0)
         ends: dict[int, _State] = {}
+        current = -1  # the block at whose end the registers stand
+        scattered = 0
         with np.errstate(all="ignore"):
-            for sweep in range(SWEEPS):
+            for sweep in range(SWEEPS if self._function.loops else 1):
                 for block in blocks:
-                    states = [ends[p] for p in self._before(block.index) if p in ends]
+                    before = self._before(block.index)
+                    states = [ends[number] for number in before if number in ends]
                     if block.index == 0:
                         states.insert(0, entry)
-                    if not states:
+                    if before == [current] and self._follows(current, block.index):
+                        scattered = scattered & self._live[block.index]
+                    elif states:
+                        scattered = self._enter(states, self._live[block.index])
+                    else:
                         continue  # nothing leads there
-                    scattered = self._enter(states)
                     scattered = self._block(block.start, block.stop, scattered)
-                    ends[block.index] = _State(
-                        waves.vector[self._rows],  # a copy: the index is a list
-                        waves.scalar.copy(),
-                        waves.scc.copy(),
-                        scattered,
-                    )
-                if sweep == 0 and not self._function.loops:
+                    current = block.index
+                    self._leave(block)
+                    if not all(self._follows(current, to) for to in block.successors):
+                        ends[current] = _State(
+                            waves.vector[self._rows],  # a copy: the index is a list
+                            waves.scalar.copy(),
+                            waves.scc.copy(),
+                            scattered,
+                        )
+                if sweep == 0 and len(self._places) == 0:
                     break
         return [self._places[key] for key in sorted(self._places)]
 
-    def _before(self, index: int) -> Iterator[int]:
-        """The blocks that lead to one with lanes that are active.
+    def _follows(self, number: int, following: int) -> bool:
+        """Whether a block is entered from the one above it alone."""
+        return following == number + 1 and self._function.blocks[following].predecessors == (
+            number,
+        )
+
+    def _before(self, index: int) -> list[int]:
+        """The blocks that lead to one: those that do so in some draw, if any does."""
+        before = [
+            number
+            for number in self._function.blocks[index].predecessors
+            if (number, index) not in self._closed
+        ]
+        likely = [number for number in before if (number, index) in self._taken]
+        return likely or before
+
+    def _leave(self, block: Block) -> None:
+        """Notes which ways out of a block are taken.
 
         Where EXEC is empty a branch goes round code that would do nothing: as if it went through.
+        A loop ends, whatever its counter is in the first round.
         """
-        blocks = self._function.blocks
-        for before in blocks[index].predecessors:
-            block = blocks[before]
-            last = self._decoded[block.stop - 1].name if block.stop > block.start else ""
-            if last == "s_cbranch_execz" and index != before + 1:
-                continue
-            yield before
+        last = self._decoded[block.stop - 1].name if block.stop > block.start else ""
+        reached = block.index == 0 or any(
+            (number, block.index) in self._taken for number in block.predecessors
+        )
+        for to in block.successors:
+            jumps = to != block.index + 1
+            if last == "s_cbranch_execz" and jumps:
+                self._closed.add((block.index, to))
+            elif reached and (self._leaves_loop(block.index, to) or self._goes(last, jumps=jumps)):
+                self._taken.add((block.index, to))
 
-    def _enter(self, states: Sequence[_State]) -> int:
-        """Puts together what holds at the ends of the blocks before; what is scattered."""
+    def _goes(self, last: str, *, jumps: bool) -> bool:
+        """Whether any wave takes a branch, or goes on behind it."""
+        waves = self._waves
+        if not last.startswith("s_cbranch_") or "exec" in last:
+            return True
+        if "scc" in last:
+            condition = waves.scc if last.endswith("1") else ~waves.scc
+        elif "vcc" in last:
+            condition = waves.vccz if last.endswith("vccz") else ~waves.vccz
+        else:
+            return True
+        return bool((condition if jumps else ~condition).any())
+
+    def _leaves_loop(self, number: int, to: int) -> bool:
+        return any(number in loop and to not in loop for loop in self._loops)
+
+    def _enter(self, states: Sequence[_State], live: int) -> int:
+        """Puts together what holds at the ends of the blocks before; what is scattered.
+
+        Args:
+            states: at their ends.
+            live: the registers that matter from here on.
+        """
         waves = self._waves
         first = states[0]
         vector, scalar, scc = first.vector, first.scalar, first.scc
         scattered = first.scattered
         for other in states[1:]:
             scattered |= other.scattered
-            differ = np.flatnonzero((vector != other.vector).any((1, 2)))
-            if len(differ):
+            differ = [
+                int(at)
+                for at in np.flatnonzero((vector != other.vector).any((1, 2)))
+                if live >> self._rows[at] & 1
+            ]
+            if differ:
                 vector = vector.copy()
                 for at in differ:
                     gap = other.vector[at] - vector[at]
@@ -321,7 +406,7 @@ class _Sweep:
         np.copyto(waves.scalar, scalar)
         waves.scc = scc.copy()
         waves.exec_changed()
-        return scattered
+        return scattered & live
 
     def _drawn(self, gap: Array) -> Array:
         """An unknown multiple of what all differences have in common, for each wave."""
@@ -421,8 +506,15 @@ def _returns_value(parts: Decoded) -> bool:
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 
 
-def _needed(function: Function, decoded: Sequence[Decoded], effects: Sequence[Effect]) -> list[int]:
-    """Indices of the accesses, of all scalar instructions, and of what both depend on."""
+def _needed(
+    function: Function, decoded: Sequence[Decoded], effects: Sequence[Effect]
+) -> tuple[list[int], list[int]]:
+    """Accesses, all scalar instructions and what both depend on.
+
+    Returns:
+        Indices of these instructions; of each block the registers that they read before they are
+        written.
+    """
     blocks = function.blocks
     at_start = [0] * len(blocks)
     chosen: set[int] = set()
@@ -451,7 +543,7 @@ def _needed(function: Function, decoded: Sequence[Decoded], effects: Sequence[Ef
             if wanted != at_start[block.index]:
                 at_start[block.index] = wanted
                 changed = True
-    return sorted(chosen)
+    return sorted(chosen), at_start
 
 
 _SCALAR: Final = frozenset(("salu", "smem_load"))

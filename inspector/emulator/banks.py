@@ -90,6 +90,35 @@ def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
     return Phases(_contiguous(lanes, each), banks, "derived")
 
 
+def data_cycles(phases: Phases, addresses: Array, size: int) -> tuple[Array, Array]:
+    """Cycles of the LDS for accesses of several waves, all of whose lanes take part.
+
+    Args:
+        phases: of the access.
+        addresses: in bytes, int64 [wave, lane].
+        size: bytes of each lane.
+
+    Returns:
+        Cycles, and cycles with the same dwords spread evenly over the banks; int64 [wave] each.
+    """
+    waves = len(addresses)
+    first = addresses // DWORD
+    rows = np.arange(waves)[:, None]
+    cycles, ideal = np.zeros(waves, np.int64), np.zeros(waves, np.int64)
+    for group in phases.groups:
+        start = first[:, list(group)]
+        dwords = np.sort(
+            (start[..., None] + np.arange(max(size // DWORD, 1))).reshape(waves, -1), 1
+        )
+        distinct = np.ones(dwords.shape, bool)
+        distinct[:, 1:] = dwords[:, 1:] != dwords[:, :-1]
+        place = (rows * phases.banks + dwords % phases.banks)[distinct]
+        filled = np.bincount(place, minlength=waves * phases.banks).reshape(waves, phases.banks)
+        cycles += filled.max(1)
+        ideal += -(-filled.sum(1) // phases.banks)
+    return cycles, ideal
+
+
 def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) -> int:
     """Cycles that bank conflicts add to one wave's instruction.
 

@@ -37,7 +37,7 @@ from .emulating import (
     spread,
     takes_implicit,
 )
-from .emulation_profile import AccessProfile, KernelProfile, Tally
+from .emulation_profile import KernelProfile, Tally
 from .made_up import buffers_of
 
 WORKGROUPS: Final = 4
@@ -240,14 +240,15 @@ def _lines(run: _Run) -> Iterator[EmulatedLine]:
             instruction.line,
             runs,
             access.active_lanes,
-            _each(access.cache_lines, access),
-            _each(access.least_cache_lines, access),
-            _each(access.conflict_cycles, access),
+            _each(access.cache_lines, runs),
+            _each(access.least_cache_lines, runs),
+            _each(access.conflict_cycles, runs),
         )
 
 
-def _each(total: int | None, access: AccessProfile) -> float | None:
-    return round(total / access.waves, 3) if total is not None else None
+def _each(total: int | None, runs: int) -> float | None:
+    """For each execution of the instruction, which may access two places."""
+    return round(total / runs, 3) if total is not None else None
 
 
 def _loop(loop: LoopReport, function: Function, run: _Run) -> LoopReport:
