@@ -514,13 +514,14 @@ class MetricSpec(Struct, frozen=True):
 
 
 class LaneUse(Struct, frozen=True, omit_defaults=True):
-    """What one wave's access comes to, from its lanes' addresses; the mean of the workgroup's waves.
+    """What one wave's access comes to, from its lanes' addresses: the mean of a workgroup's waves.
 
     Args:
         lanes: active ones.
         cycles: for which the LDS delivers or takes the data: in each phase, those of the bank that
             most distinct dwords lie in.
         cycles_ideal: the same with the dwords spread over all banks.
+        conflicts: what bank conflicts add.
         lines: cache lines that are touched (global memory).
         lines_ideal: those that as many distinct bytes need at least.
         bytes: distinct ones.
@@ -531,18 +532,12 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     lanes: float | None = None
     cycles: float | None = None
     cycles_ideal: float | None = None
+    conflicts: float | None = None
     lines: float | None = None
     lines_ideal: float | None = None
     bytes: float | None = None
     origin: str = "derived"
     unknown: str = ""
-
-    @property
-    def conflicts(self) -> float | None:
-        """Cycles that bank conflicts add."""
-        if self.cycles is None or self.cycles_ideal is None:
-            return None
-        return self.cycles - self.cycles_ideal
 
 
 class MemoryOp(Struct, frozen=True, omit_defaults=True):

@@ -3,9 +3,10 @@
 The instructions that addresses depend on are carried out, by the emulator's own steps, block after
 block along every edge of the flow graph. What is not known until launch (kernel arguments, values
 in memory, workgroup numbers) is drawn, several times side by side: what is the same in every draw
-does not depend on it. Where edges meet, registers that differ by a uniform amount go on as one of them
-and an unknown uniform amount, which is what a loop's counters and buffers in turn come to; others
-are *scattered*, as is what vector loads bring: nothing is said of accesses that rest on these.
+does not depend on it. Where edges meet, registers that differ by a uniform amount go on as one of
+them and an unknown uniform amount, which is what a loop's counters and buffers in turn come to;
+others are *scattered*, as is what vector loads bring: nothing is said of accesses that rest on
+these. Of the ways to a block those count that some draw takes, and all where none does.
 
 Assumptions: tensors begin on a line, sizes and strides that are not known are multiples of 16, and
 masks that compare with them let all lanes through.

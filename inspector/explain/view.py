@@ -374,7 +374,7 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
         ),
     )
     return [
-        MemoryRow(len(accesses), mnemonic, bits, _places(accesses), _memory_note(cls))
+        MemoryRow(len(accesses), mnemonic, bits, _places(accesses), _memory_note(cls, accesses))
         for (cls, mnemonic, bits), accesses in ordered
     ]
 
@@ -429,10 +429,22 @@ def _narrow(access: Access) -> str:
     )
 
 
-def _memory_note(cls: str) -> str:
+def _memory_note(cls: str, accesses: Sequence[MemoryOp]) -> str:
     if cls.startswith("scratch"):
         return "register spill or private array"
-    return "global memory to LDS, past the registers" if cls == "lds_direct" else ""
+    if cls == "lds_direct":
+        return "global memory to LDS, past the registers"
+    uses = [op.use for op in accesses if op.use is not None]
+    cycles, ideal = (
+        sum(getattr(u, name) or 0 for u in uses) for name in ("cycles", "cycles_ideal")
+    )
+    if cycles > ideal:
+        return f"bank conflicts: {cycles:,.0f} cycles for {ideal:,.0f}"
+    lines = sum(use.lines or 0 for use in uses)
+    needed = sum(use.lines_ideal or 0 for use in uses)
+    if lines > needed:
+        return f"{lines:,.0f} cache lines where {needed:,.0f} would do"
+    return ""
 
 
 # --------------------------------------------------------------------------- findings

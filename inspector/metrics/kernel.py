@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import lds_buffers, loop_shape, narrow_reads, redundancy, scratch_use, spills
+from . import lanes, lds_buffers, loop_shape, narrow_reads, redundancy, scratch_use, spills
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
@@ -37,6 +37,7 @@ def kernel_report(
         demand=demand(subject),
         work=redundancy.source_work(subject.ttgir),
     )
+    subject = replace(subject, uses=lanes.uses_of(subject))
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -110,6 +111,7 @@ def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, .
                         depth,
                         inst.loc,
                         inst.comment if "Folded" in inst.comment else "",
+                        subject.uses.get(inst.index),
                     )
                 )
             if inst.index in waits_at:

@@ -7,17 +7,68 @@ code, anything else stays unknown, with the reason.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ..model import Function, LaneUse, Machine
+from ..model import Function, Instruction, LaneUse, Machine, Metric, MetricSpec, Origin, Scalar
+from .subject import Subject, Tally, source_line
 
 if TYPE_CHECKING:
     from ..emulator.addresses import Arguments, Places
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"
 ON_ARGUMENTS = "it depends on sizes and strides that the launch passes"
-NO_WAVES = "needs the number of waves of a workgroup (--waves)"
+NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
+NOT_LOOKED_AT = "where its lanes lie was not looked at"
+
+SPECS = (
+    MetricSpec(
+        "lds.conflict_cycles",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles that LDS bank conflicts add to one wave's accesses; unknown if one of them is",
+    ),
+    MetricSpec(
+        "lds.data_cycles",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles for which the LDS serves one wave's accesses, conflicts included",
+    ),
+    MetricSpec(
+        "lds.conflicts",
+        "mapping",
+        "derived",
+        "both",
+        "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
+        "(the one over the other), `instruction`, `at` which line, `writes`; `accesses` with "
+        "conflicts, of `of`, of which `unknown`; `origin` of the phases",
+    ),
+    MetricSpec(
+        "cache.lines",
+        "lines",
+        "derived",
+        "both",
+        "Cache lines that one wave's accesses of global memory touch; unknown if one of them is",
+    ),
+    MetricSpec(
+        "cache.line_use",
+        "%",
+        "derived",
+        "both",
+        "Share of those lines' bytes that the accesses use",
+    ),
+    MetricSpec(
+        "cache.waste",
+        "mapping",
+        "derived",
+        "both",
+        "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
+        "`bytes` used of each line (`line` bytes), `instruction`, `at` which line, `writes`; "
+        "`accesses` with more lines than they need, of `of`, of which `unknown`",
+    ),
+)
 
 
 def arguments_of(
@@ -93,25 +144,27 @@ def _use(accesses: Sequence[Places], machine: Machine) -> LaneUse:
     uses = [_of_part(places, machine) for places in accesses]
     if len(uses) == 1:
         return uses[0]
-    first = uses[0]
-    for other in uses[1:]:
-        unknown = first.unknown or other.unknown
-        estimated = "estimated" in (first.origin, other.origin)
-        first = LaneUse(
-            first.lanes,
-            _sum(first.cycles, other.cycles),
-            _sum(first.cycles_ideal, other.cycles_ideal),
-            _sum(first.lines, other.lines),
-            _sum(first.lines_ideal, other.lines_ideal),
-            _sum(first.bytes, other.bytes),
-            "estimated" if estimated else "derived",
-            unknown,
-        )
-    return first
+    estimated = any(use.origin == "estimated" for use in uses)
+    return LaneUse(
+        lanes=uses[0].lanes,
+        cycles=_sum(use.cycles for use in uses),
+        cycles_ideal=_sum(use.cycles_ideal for use in uses),
+        conflicts=_sum(use.conflicts for use in uses),
+        lines=_sum(use.lines for use in uses),
+        lines_ideal=_sum(use.lines_ideal for use in uses),
+        bytes=_sum(use.bytes for use in uses),
+        origin="estimated" if estimated else "derived",
+        unknown=next((use.unknown for use in uses if use.unknown), ""),
+    )
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _sum(figures: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for figure in figures:
+        if figure is None:
+            return None
+        total += figure
+    return total
 
 
 def _of_part(places: Places, machine: Machine) -> LaneUse:
@@ -167,12 +220,8 @@ def _in_lds(places: Places, machine: Machine, lanes: float, np: Any) -> LaneUse:
         )
     if not all((figure == figure[0]).all() for figure in of_draw):
         return LaneUse(unknown=ON_ARGUMENTS)
-    return LaneUse(
-        lanes,
-        float(of_draw[0][0]) / waves,
-        float(of_draw[1][0]) / waves,
-        origin=phases.origin,
-    )
+    cycles, ideal = (float(figure[0]) / waves for figure in of_draw)
+    return LaneUse(lanes, cycles, ideal, cycles - ideal, origin=phases.origin)
 
 
 def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
@@ -194,4 +243,123 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     if len(set(figures)) > 1:
         return LaneUse(unknown=ON_ARGUMENTS)
     lines, least, distinct = figures[0]
-    return LaneUse(lanes, None, None, lines / waves, least / waves, distinct / waves)
+    return LaneUse(lanes, lines=lines / waves, lines_ideal=least / waves, bytes=distinct / waves)
+
+
+def uses_of(subject: Subject) -> dict[int, LaneUse]:
+    """Those of a kernel, where enough is known of how it is launched."""
+    machine, demand = subject.machine, subject.demand
+    waves = demand.waves_per_workgroup if demand is not None else None
+    if machine is None or not waves:
+        return {}
+    if not any(inst.cls in _LDS or inst.cls in _GLOBAL for inst in subject.function.instructions):
+        return {}
+    facts = subject.facts
+    arguments = None
+    if facts.signature:
+        arguments = arguments_of(facts.signature, facts.values or {}, facts.attributes)
+    return lane_uses(subject.function, machine, waves, arguments)
+
+
+def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The figures of a region: each instruction once."""
+    code = subject.function.instructions
+    accesses = [code[index] for index in region.indices if code[index].cls in _LDS | _GLOBAL]
+    in_lds = [inst for inst in accesses if inst.cls in _LDS]
+    in_global = [inst for inst in accesses if inst.cls in _GLOBAL]
+    yield from _lds_metrics(subject, in_lds)
+    yield from _global_metrics(subject, in_global)
+
+
+_LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
+_GLOBAL: Final = frozenset(("global_load", "global_store"))
+
+
+def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+    known = _known(subject, accesses, "cycles")
+    note = _why(subject, accesses, len(known), NO_LDS)
+    complete = bool(accesses) and len(known) == len(accesses)
+    estimated = any(use.origin == "estimated" for _, use in known)
+    origin: Origin = "estimated" if estimated else "derived"
+    for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
+        total = _sum(getattr(use, field) for _, use in known) if complete else None
+        yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
+    if not known:
+        yield Metric("lds.conflicts", None, "mapping", "derived", note)
+        return
+    inst, worst = max(known, key=lambda item: item[1].conflicts or 0.0)
+    conflicting = sum(bool(use.conflicts) for _, use in known)
+    value: dict[str, Scalar] = {
+        "accesses": conflicting,
+        "of": len(accesses),
+        "unknown": len(accesses) - len(known),
+        "cycles": _rounded(worst.cycles) if conflicting else None,
+        "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
+        "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
+        "instruction": inst.mnemonic if conflicting else None,
+        "at": source_line(inst.loc) if conflicting else None,
+        "writes": inst.cls == "lds_write" if conflicting else None,
+        "origin": worst.origin,
+    }
+    yield Metric("lds.conflicts", value, "mapping", origin)
+
+
+def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+    known = _known(subject, accesses, "lines")
+    note = _why(subject, accesses, len(known), NO_GLOBAL)
+    complete = bool(accesses) and len(known) == len(accesses)
+    lines = _sum(use.lines for _, use in known) if complete else None
+    touched = _sum(use.bytes for _, use in known) if complete else None
+    line = subject.machine.cache_line_bytes if subject.machine is not None else None
+    yield Metric("cache.lines", _rounded(lines), "lines", "derived", note)
+    use = 100 * touched / (lines * line) if touched is not None and lines and line else None
+    yield Metric("cache.line_use", _rounded(use), "%", "derived", note if use is None else "")
+    if not known:
+        yield Metric("cache.waste", None, "mapping", "derived", note)
+        return
+    inst, worst = max(known, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0))
+    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known)
+    value: dict[str, Scalar] = {
+        "accesses": wasting,
+        "of": len(accesses),
+        "unknown": len(accesses) - len(known),
+        "lines": _rounded(worst.lines) if wasting else None,
+        "ideal": _rounded(worst.lines_ideal) if wasting else None,
+        "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
+        "line": line,
+        "instruction": inst.mnemonic if wasting else None,
+        "at": source_line(inst.loc) if wasting else None,
+        "writes": inst.cls == "global_store" if wasting else None,
+    }
+    yield Metric("cache.waste", value, "mapping", "derived")
+
+
+def _known(
+    subject: Subject, accesses: Sequence[Instruction], figure: str
+) -> list[tuple[Instruction, LaneUse]]:
+    """The accesses of which a figure is known."""
+    uses = ((inst, subject.uses.get(inst.index)) for inst in accesses)
+    return [
+        (inst, use) for inst, use in uses if use is not None and getattr(use, figure) is not None
+    ]
+
+
+def _why(subject: Subject, accesses: Sequence[Instruction], known: int, none: str) -> str:
+    """Why a sum over accesses is unknown; empty where it is known."""
+    if not accesses:
+        return none
+    if known == len(accesses):
+        return ""
+    reasons = [subject.uses[inst.index].unknown for inst in accesses if inst.index in subject.uses]
+    reason = next((reason for reason in reasons if reason), NOT_LOOKED_AT)
+    return f"{len(accesses) - known} of {len(accesses)} accesses: {reason}"
+
+
+def _rounded(figure: float | None) -> float | None:
+    if figure is None:
+        return None
+    return int(figure) if figure == int(figure) else round(figure, 2)
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return _rounded(one / other) if one is not None and other else None

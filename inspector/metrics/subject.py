@@ -18,6 +18,7 @@ from ..model import (
     Demand,
     Function,
     Instruction,
+    LaneUse,
     LaunchOrigin,
     LdsOrigin,
     Loop,
@@ -51,7 +52,8 @@ class Facts(Struct, frozen=True):
         grid: workgroups of the launch along each dimension.
         options: Triton's options of the compile.
         constexprs: the values of the kernel's compile-time arguments.
-        unspecialised, values, generator: see `Variant`.
+        unspecialised, values, generator, signature: see `Variant`.
+        attributes: the variant's `attrs`.
         dynamic_sizes: whether Inductor wrote it for sizes of which it noted no divisor.
     """
 
@@ -68,6 +70,8 @@ class Facts(Struct, frozen=True):
     unspecialised: Mapping[str, str] | None = None
     values: Mapping[str, int] | None = None
     generator: str | None = None
+    signature: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dynamic_sizes: bool = False
 
 
@@ -104,8 +108,9 @@ class Subject(Struct, frozen=True):
     """One kernel with everything the metrics may look at.
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`,
-    `demand` and `work` are worked out from the rest once, by `wait_verdicts.synchronisation`,
-    `demand.demand` and `redundancy.source_work`. `ttir` holds the dots alone;
+    `demand`, `work` and `uses` (by index of the instruction) are worked out from the rest once, by
+    `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
+    `lanes.lane_uses`. `ttir` holds the dots alone;
     `ttir_text` is all of it, which few kernels need.
     """
 
@@ -118,6 +123,7 @@ class Subject(Struct, frozen=True):
     ttir_text: str | None = None
     demand: Demand | None = None
     work: SourceWork | None = None
+    uses: Mapping[int, LaneUse] = field(default_factory=dict)
 
 
 class Tally(Struct, frozen=True):

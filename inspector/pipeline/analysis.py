@@ -345,6 +345,8 @@ def _facts(
         unspecialised=variant.unspecialised if variant is not None else None,
         values=variant.values if variant is not None else None,
         generator=variant.generator if variant is not None else None,
+        signature=variant.signature if variant is not None else {},
+        attributes=variant.attrs if variant is not None else {},
         dynamic_sizes=variant is not None and _has_dynamic_sizes(variant),
     )
 

@@ -156,10 +156,25 @@ _MemoryOp = TypedDict(  # a key is a word of Python's
 )
 
 
+class LaneUse(TypedDict, total=False):
+    """What the lanes of a wave's access touch."""
+
+    lanes: float
+    cycles: float
+    cycles_ideal: float
+    conflicts: float
+    lines: float
+    lines_ideal: float
+    bytes: float
+    origin: Literal["derived", "estimated"]
+    unknown: str
+
+
 class MemoryOp(_MemoryOp, total=False):
     """A memory access."""
 
     note: str
+    use: LaneUse
 
 
 class _Wait(TypedDict):

@@ -1,0 +1,135 @@
+"""Where lanes lie, worked out from the code alone, against what the emulator meets when it runs."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from emulated import KERNEL
+from kinspect.inspector.emulator.addresses import Arguments
+from kinspect.inspector.emulator.launch import Launch
+from kinspect.inspector.emulator.memory import buffer_of
+from kinspect.inspector.isa.objects.load import load_code_object
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.machines.loader import load
+from kinspect.inspector.metrics.lanes import FROM_MEMORY, ON_ARGUMENTS, arguments_of, lane_uses
+from kinspect.inspector.model import LaneUse
+from test_emulator_whole_kernels import CASES, Compiled
+
+TARGETS = ("gfx942", "gfx950", "gfx90a", "gfx1100", "gfx1201")
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_figures_are_those_of_an_execution(name: str, arch: str, tmp_path: Path) -> None:
+    """The first workgroup of a launch, whose number of elements is known."""
+    pytest.importorskip("triton")
+    compiled = Compiled(name, arch, tmp_path)
+    buffers = [
+        buffer_of(values, 0x7F00_0000_0000 + (number << 32), str(number))
+        for number, values in enumerate(compiled.case.buffers)
+    ]
+    pointers = struct.pack(f"<{len(buffers)}Q", *(buffer.address for buffer in buffers))
+    emulator = compiled.emulator
+    emulator.run(
+        Launch(
+            (compiled.grid, 1, 1), (compiled.threads, 1, 1), compiled.lds,
+            pointers + compiled.scalars, workgroups=(0,),
+        ),
+        buffers,
+    )  # fmt: skip
+    assert emulator.counts is not None
+    at = len(pointers)
+    known = Arguments({at: compiled.case.number}, frozenset(range(0, at, 8)))
+    (function,) = load_code_object(compiled.path.read_bytes(), "k", arch).kernels
+    uses = lane_uses(function, load(arch), compiled.threads // compiled.lanes, known)
+    compared = 0
+    for block in emulator.code.blocks:
+        for site in range(block.first, block.stop):
+            use = uses.get(site)
+            if use is None or use.unknown or not block.runs:
+                continue
+            space = "lds" if use.cycles is not None else "global"
+            count = emulator.counts.accesses[site, space]
+            if use.conflicts is not None:
+                assert count.conflicts == use.conflicts * block.runs, function.instructions[site]
+            elif use.lanes is not None and count.lanes == use.lanes * block.runs:
+                assert count.lines == use.lines * block.runs, function.instructions[site]
+                assert count.least_lines == use.lines_ideal * block.runs
+            compared += 1
+    assert compared, name
+
+
+def use_of(code: str, arch: str = "gfx942", waves: int = 2) -> LaneUse:
+    """That of the only access behind which nothing else happens to memory."""
+    function = parse_text(KERNEL.format(arch=arch, code=code), "k.s").kernels[0]
+    return lane_uses(function, load(arch), waves)[
+        max(i.index for i in function.instructions if i.op.name.startswith(("ds_", "global_")))
+    ]
+
+
+@pytest.mark.parametrize(("shift", "cycles"), [(2, 2), (3, 4), (4, 8), (7, 64)])
+def test_a_stride_over_the_banks(shift: int, cycles: int) -> None:
+    """Two phases of 32 lanes, 32 banks of 4 bytes: by hand."""
+    code = f"v_lshlrev_b32_e32 v1, {shift}, v0\nds_read_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n"
+    use = use_of(code)
+    assert (use.cycles, use.cycles_ideal, use.conflicts) == (cycles, 2, cycles - 2)
+
+
+def test_a_padded_row_is_free_of_conflicts() -> None:
+    """A column of rows of 33 dwords."""
+    code = "v_mul_u32_u24_e32 v1, 0x84, v0\nds_read_b32 v2, v1\n"
+    assert use_of(code).conflicts == 0
+
+
+def test_an_unknown_uniform_offset_changes_nothing() -> None:
+    """A kernel argument is added, and a loop moves the address on, in turns between two buffers."""
+    code = """
+s_load_dword s4, s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 4, v0
+s_movk_i32 s5, 8
+s_waitcnt lgkmcnt(0)
+s_lshl_b32 s4, s4, 4
+v_add_u32_e32 v1, s4, v1
+.LBB0_1:
+ds_read_b32 v2, v1
+v_xor_b32_e32 v1, 0x4000, v1
+s_sub_i32 s5, s5, 1
+s_cmp_lg_u32 s5, 0
+s_cbranch_scc1 .LBB0_1
+"""
+    assert use_of(code).cycles == 8
+
+
+def test_addresses_from_memory_are_unknown() -> None:
+    code = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_waitcnt lgkmcnt(0)
+global_load_dword v1, v1, s[4:5]
+s_waitcnt vmcnt(0)
+ds_read_b32 v2, v1
+"""
+    assert use_of(code).unknown == FROM_MEMORY
+
+
+def test_lines_of_rows_whose_pitch_is_passed() -> None:
+    """16 rows of 64 bytes each: where they lie depends on the pitch, unless it is known."""
+    code = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_load_dword s6, s[0:1], 0x8
+v_lshrrev_b32_e32 v1, 2, v0
+v_and_b32_e32 v2, 3, v0
+v_lshlrev_b32_e32 v2, 4, v2
+s_waitcnt lgkmcnt(0)
+v_mul_lo_u32 v1, s6, v1
+v_add_u32_e32 v1, v1, v2
+global_load_dwordx4 v[4:7], v1, s[4:5]
+"""
+    assert use_of(code).unknown == ON_ARGUMENTS
+    function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
+    for pitch, lines in ((64, 8), (128, 16), (4096, 16), (96, 12)):
+        known = arguments_of({"x": "*fp16", "n": "i32"}, {"n": pitch}, {})
+        (use,) = lane_uses(function, load("gfx942"), 1, known).values()
+        assert (use.lines, use.lines_ideal, use.bytes) == (lines, 8, 1024), pitch
