@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .options import emulate_option, result_stream
+from .progress import Progress, tell
 from .target_options import ScriptCommand, TargetOptions, target_options
-from .telling import Progress, tell
 
 
 @click.command(cls=ScriptCommand)

@@ -121,7 +121,7 @@ def joined(
     )
     measured: dict[str, list[KernelProfile]] = {}
     for kernel in matched:
-        if kernel.match.verdict in ("exact", "likely"):
+        if kernel.match.is_decided:
             measured.setdefault(kernel.match.kernels[0], []).append(kernel)
     return matched, tuple(_measured(report, measured.get(report.id, [])) for report in reports)
 
