@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.compile.diagnostics import scan
-from kinspect.inspector.compile.failures import culprit
+from kinspect.inspector.compile.failures import culprit, scan
 from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
 from kinspect.inspector.metrics.inline_asm import mnemonics
 from kinspect.inspector.metrics.matrix import multiplied

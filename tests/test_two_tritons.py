@@ -22,8 +22,7 @@ from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.cli.compare import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
 from kinspect.inspector.compare.stages import Comparison, Side, compare
-from kinspect.inspector.compare.tritons.builds import Build, BuildsReport, KernelComparison
-from kinspect.inspector.compare.tritons.running import compare_builds
+from kinspect.inspector.compare.tritons import Build, BuildsReport, KernelComparison, compare_builds
 from kinspect.inspector.compile import codetext
 from kinspect.inspector.compile.ircontent import content_of
 from kinspect.inspector.compile.passes import read_passes

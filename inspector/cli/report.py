@@ -48,7 +48,7 @@ def command(
     # Loaded only here: templates are of no use to other commands.
     from ..explain import view
     from ..formats.html import page
-    from ..formats.html.picturing import shown
+    from ..formats.html.data import shown
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
 
