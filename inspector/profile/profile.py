@@ -14,11 +14,10 @@ from ..model import KernelReport, Metric
 from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Recording, TopKernel
 from . import join
 from .figures import derived, quirks, readings
+from .figures.counters import figure
 from .figures.grouping import Group, group
 from .figures.peaks import device
-from .figures.readings import Readings
-from .figures.spread import spread
-from .figures.wording import figure
+from .figures.readings import Readings, spread
 
 _UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
 _REPEATED = "rocprof-compute workload"
