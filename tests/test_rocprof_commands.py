@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.profile.running import commands, fallbacks, find, passes, returned, versions
+from kinspect.inspector.profile.running import commands, find, passes, returned, versions
 from kinspect.inspector.profile.running.commands import Att, Wanted
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
@@ -133,13 +133,13 @@ def test_the_profilers_before_rocprofv3() -> None:
             " -d /run/passes/01-counters-1 -o results ./prog -x",
         ),
     ):
-        made = fallbacks.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
+        made = commands.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
         assert [item.show() for item in made] == [trace, counted]
         assert list(made[1].files.values()) == ["pmc: SQ_WAVES GRBM_COUNT\n"]
         assert "measures all kernels" in made[0].notes[0]
         with pytest.raises(KinspectError, match="neither --att"):
-            fallbacks.PLANNERS[tool](profiler(tool), Wanted(att=Att()), ["x"], Path("/run"))
-    compute = fallbacks.PLANNERS["rocprof-compute"]
+            commands.PLANNERS[tool](profiler(tool), Wanted(att=Att()), ["x"], Path("/run"))
+    compute = commands.PLANNERS["rocprof-compute"]
     for version, where in (
         ("3.0.0", "--path /run/passes/00-compute"),
         ("3.4.0", "--path /run/passes/00-compute --format-rocprof-output csv"),

@@ -19,8 +19,7 @@ from ...version import VERSION
 from .. import reading
 from ..builder import Builder
 from . import find, launch, manifest, passes, versions
-from .commands import PASSES, Att, Pass, Wanted
-from .fallbacks import PLANNERS
+from .commands import PASSES, PLANNERS, Att, Pass, Wanted
 from .manifest import Manifest, PassRecord
 from .returned import Complaint, complaints, dispatched, returned
 
