@@ -59,7 +59,8 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
     if not done:
         return None
     expected: Counter[Place] = Counter()
-    for op in _in_loops(queries.dots(ttgir), ttgir):
+    # Only dots in a loop: a peeled copy before or after it has the same source position.
+    for op in (op for op in queries.dots(ttgir) if _looped(op, ttgir)):
         each = queries.mfma_per_dot(op, ttgir)
         if each is None or op.loc is None:
             return None
@@ -71,11 +72,6 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
             return None
         factors.add(count // each)
     return factors.pop() if len(factors) == 1 else None
-
-
-def _in_loops(ops: Sequence[TtgirOp], module: TtgirModule) -> list[TtgirOp]:
-    """Only ops inside a loop: a peeled copy before or after it has the same source position."""
-    return [op for op in ops if _looped(op, module)]
 
 
 def _looped(op: TtgirOp, module: TtgirModule) -> bool:
