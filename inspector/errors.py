@@ -69,7 +69,10 @@ def _place(error: BaseException) -> str:
 
 
 class FaultsError(KinspectError):
-    """What is wrong, one entry each; the command line prints a line for each of them."""
+    """Several things that are wrong, told together so that one run shows all there is to do.
+
+    The command line prints a line for each of them.
+    """
 
     def __init__(self, faults: Iterable[str], hint: str) -> None:
         self.faults = tuple(faults)

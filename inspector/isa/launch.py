@@ -112,7 +112,15 @@ def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> Wa
 DYNAMIC_LDS_KINDS = frozenset(
     {"dynamic_shared_pointer", "hidden_dynamic_lds_size", "DynamicSharedPointer"}
 )
-"""Values of `.value_kind` (`ValueKind` in code object v2) that mean LDS set by the launch."""
+"""Values of `.value_kind` (`ValueKind` in code object v2) that mean LDS set by the launch.
+
+`hidden_dynamic_lds_size` stands among the hidden arguments (code object v5 on) where the kernel
+uses LDS of a size that the launch sets: HIP's `extern __shared__` or a pointer to LDS as argument;
+LLVM 22 leaves it out otherwise. `dynamic_shared_pointer` is such a pointer (OpenCL's `__local`
+arguments), `DynamicSharedPointer` the same in code object v2. Source: "User Guide for AMDGPU
+Backend", "Code Object V3 / V5 Kernel Argument Metadata"; MetadataStreamerMsgPackV5::
+emitHiddenKernelArgs in LLVM.
+"""
 
 
 def adds_lds(arguments: object) -> Literal[True] | None:

@@ -1,8 +1,8 @@
 """What became of the source's loops: unrolled how often, their remainders, and code size.
 
 LLVM unrolls K-loops on its own account (2 to 16 times in about half of compiled GEMMs), so counts
-per ISA iteration mislead unless divided by this. The witness is the matrix instructions of each
-source position against the number that one `tt.dot` there needs. A loop without any, or whose
+per ISA iteration mislead unless divided by how often. The witness is the matrix instructions of
+each source position against the number that one `tt.dot` there needs. A loop without any, or whose
 positions do not give one common whole number, is left unknown.
 
 LLVM unrolls a loop whose count it does not know into one that does several source iterations at a
