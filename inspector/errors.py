@@ -6,8 +6,10 @@ Raise `KinspectError` for anything the user can act on. It is printed once, in t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from .printable import printable
 
@@ -64,3 +66,17 @@ def _place(error: BaseException) -> str:
     if last is None:
         return "place unknown"
     return last if own in (None, last) else f"{own}, in {last}"
+
+
+class FaultsError(KinspectError):
+    """Several things that are wrong, told together so that one run shows all there is to do.
+
+    The command line prints a line for each of them.
+    """
+
+    def __init__(self, faults: Iterable[str], hint: str) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults), hint)
+
+    def __reduce__(self) -> Any:
+        return (FaultsError, (self.faults, self.hint))

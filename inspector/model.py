@@ -358,6 +358,7 @@ class Resources(Struct, frozen=True):
     lds_bytes: int | None = None  # group_segment_fixed_size: static LDS alone, 0 for Triton
     dynamic_lds: bool | None = None  # metadata's .args: the launch adds LDS to lds_bytes
     kernarg_bytes: int | None = None
+    pointers: tuple[int, ...] | None = None  # their offsets in the kernel argument segment
     wave_size: int | None = None
     max_workgroup_size: int | None = None  # .max_flat_workgroup_size, work-items
     reqd_workgroup_size: tuple[int, int, int] | None = None

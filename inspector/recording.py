@@ -243,6 +243,11 @@ class Match(Struct, frozen=True):
     kernels: tuple[str, ...]  # ids of KernelReports
     reasons: tuple[str, ...]  # what agreed, or what kept each candidate out
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether it names one analysed kernel."""
+        return self.verdict in ("exact", "likely")
+
 
 class KernelProfile(Struct, frozen=True):
     """One kernel in one specialisation, as measured.

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from .errors import KinspectError
+from .errors import FaultsError, KinspectError
 
 FILE = "pyproject.toml"
 SECTION = "tool.kinspect"
@@ -148,8 +148,6 @@ def parse(data: Any, file: Path) -> Settings:
         else:
             kernels.append({**values, "label": f"{name}: {where}", "place": where})
     if faults:
-        from .lint.faults import FaultsError
-
         raise FaultsError((f"{file}: {fault}" for fault in faults), "correct the settings")
     return Settings(file=file, kernels=tuple(KernelSettings(**k) for k in kernels), **checked)
 

@@ -17,10 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.bench.suite.case_files import read_tune_gemm
 from kinspect.inspector.bench.suite.published import figures_for, read_published
-from kinspect.inspector.bench.suite.results import Before, Bench, Figure, Gpu, Other, Timed, ratio
-from kinspect.inspector.bench.suite.statistics import geometric_mean, summarize
+from kinspect.inspector.bench.suite.results import (
+    Before,
+    Bench,
+    Figure,
+    Gpu,
+    Other,
+    Timed,
+    geometric_mean,
+    ratio,
+    summarize,
+)
 from kinspect.inspector.formats import bench as text
-from kinspect.inspector.formats import bench_data, bench_styles
+from kinspect.inspector.formats import bench_data
 from kinspect.inspector.guest.suite import bench_device
 from kinspect.inspector.guest.suite.timing import ONCE, Rule, standard_error, time_call
 
@@ -375,7 +384,7 @@ def test_csv() -> None:
 
 def test_checker_style() -> None:
     stream = io.StringIO()
-    bench_styles.write_checker(
+    bench_data.write_checker(
         Bench("gemm", "gemm.py", H200, {}, "time", "2026", (FIRST, SECOND)), stream
     )
     lines = stream.getvalue().splitlines()
@@ -387,14 +396,14 @@ def test_checker_style() -> None:
     )
     assert lines[-2] == "GeoMean - Best Time: 31.62 us, Best TFLOPS: 192.08"
     stream = io.StringIO()
-    bench_styles.write_checker(ALL, stream)
+    bench_data.write_checker(ALL, stream)
     assert "❌ 1 of 3 test cases failed!" in stream.getvalue()
     assert "❌ Test case 2: 12 of 64 values differ" in stream.getvalue()
 
 
 def test_tune_gemm_style_is_read_back() -> None:
     stream = io.StringIO()
-    bench_styles.write_tune_gemm_results(ALL, stream)
+    bench_data.write_tune_gemm_results(ALL, stream)
     first, second = read_tune_gemm(stream.getvalue(), "out.yaml")
     assert stream.getvalue().startswith(
         "- {'M': 1024, 'N': 1024, 'K': 1024, 'rowMajorA': 'T', 'rowMajorB': 'N',"

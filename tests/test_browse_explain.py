@@ -12,7 +12,7 @@ from kinspect.inspector.explain.code.explain import explain_finding, explain_ins
 from kinspect.inspector.explain.code.meanings import meaning
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
 from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.lint.schema import load_default
+from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
 from kinspect.inspector.model import (
     Access,
     Finding,
@@ -170,7 +170,7 @@ def test_what_the_report_says_of_a_line_is_told() -> None:
 
 
 def test_a_finding_is_told_with_its_rule() -> None:
-    rules = {rule.text.id: rule.text for rule in load_default(catalogue()).rules}
+    rules = {rule.text.id: rule.text for rule in load_named(DEFAULT_PACK, catalogue()).rules}
     report, _ = attend()
     assert report.findings
     for finding in report.findings:

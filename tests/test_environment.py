@@ -12,11 +12,10 @@ from subprocess import CompletedProcess
 
 import pytest
 from kinspect.inspector.formats import environment as render
-from kinspect.inspector.host.env.checking import check, software_facts
 from kinspect.inspector.host.env.facts import Fact, Gpu, Report, Verdict
 from kinspect.inspector.host.env.host import Host, User, run_program, this_host
 from kinspect.inspector.host.env.knobs import knobs
-from kinspect.inspector.host.env.system import gpus, sclk_limit
+from kinspect.inspector.host.env.system import check, gpus, sclk_limit, software_facts
 
 Tool = Callable[..., "CompletedProcess[str]"]
 

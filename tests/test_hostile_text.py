@@ -21,7 +21,7 @@ from kinspect.inspector.cli.main import main
 from kinspect.inspector.cli.options import result_stream
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats.html import page
-from kinspect.inspector.formats.markdown import code, inline
+from kinspect.inspector.formats.md import code, inline
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request

@@ -54,7 +54,7 @@ def is_literal(node: ast.expr) -> bool:
 ALLOWED = {
     # A message that names its file is not shown behind the file's name once more.
     "inspector/cli/sweep.py: error.message.removeprefix(f'{error.file}: ')",
-    "inspector/cli/telling.py: error.message.startswith(error.file)",
+    "inspector/cli/progress.py: error.message.startswith(error.file)",
     "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
     "inspector/pipeline/jobs.py: error.message.removeprefix(f'{file}: ')",
     # A unit of measurement says how its number is written.

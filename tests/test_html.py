@@ -9,9 +9,8 @@ from pathlib import Path
 import lxml.html
 import pytest
 from kinspect.inspector.formats.html import svg
-from kinspect.inspector.formats.html.data import MOST_IN_FULL
+from kinspect.inspector.formats.html.data import MOST_IN_FULL, levels, shown
 from kinspect.inspector.formats.html.page import write_profile, write_report
-from kinspect.inspector.formats.html.picturing import levels, shown
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis import Context, Overrides

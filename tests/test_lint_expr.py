@@ -11,7 +11,7 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.expr import ExpressionError, compile_condition, compile_figure
 from kinspect.inspector.lint.nodes import Values
-from kinspect.inspector.lint.template import compile_template, show
+from kinspect.inspector.lint.rule import compile_template, show
 from kinspect.inspector.model import MetricSpec
 
 

@@ -26,7 +26,7 @@ from kinspect.inspector.formats import (
     lint_json,
     lint_md,
     lint_text,
-    places,
+    lint_view,
     sarif,
 )
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
@@ -428,11 +428,13 @@ def test_the_root_without_a_workspace(tmp_path: Path) -> None:
     below = tmp_path / "repo" / "a" / "b"
     below.mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()
-    assert places.root_of({}, below) == tmp_path / "repo"
-    assert places.root_of({"GITHUB_WORKSPACE": str(tmp_path / "other")}, below) == tmp_path / "repo"
-    assert places.relative("../x.py", tmp_path / "repo", below) == "a/x.py"
-    assert places.relative("../../../x.py", tmp_path / "repo", below) is None
-    assert places.relative(str(tmp_path / "repository.py"), tmp_path / "repo", below) is None
+    assert lint_view.root_of({}, below) == tmp_path / "repo"
+    assert (
+        lint_view.root_of({"GITHUB_WORKSPACE": str(tmp_path / "other")}, below) == tmp_path / "repo"
+    )
+    assert lint_view.relative("../x.py", tmp_path / "repo", below) == "a/x.py"
+    assert lint_view.relative("../../../x.py", tmp_path / "repo", below) is None
+    assert lint_view.relative(str(tmp_path / "repository.py"), tmp_path / "repo", below) is None
 
 
 # --------------------------------------------------------------------------- Markdown

@@ -18,15 +18,14 @@ from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.waitflow.counters import COUNTERS
-from kinspect.inspector.lint.catalogue import Catalogue
+from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.document import MAX_BYTES, MAX_DEPTH, compose
-from kinspect.inspector.lint.names import ENGINE_VALUES
 from kinspect.inspector.lint.packschema import pack_schema
 from kinspect.inspector.lint.rule import RuleText
 from kinspect.inspector.lint.schema import (
+    DEFAULT_PACK,
     PackError,
     bundled_packs,
-    load_default,
     load_named,
     load_pack,
     load_packs,
@@ -90,7 +89,9 @@ def test_rules_of_other_packs_come_first(write: Any) -> None:
 
 def test_a_bundled_pack_by_name_and_nothing_else(write: Any) -> None:
     found = load_pack(write(mine="extends: recommended\n"), CATALOGUE)
-    assert [r.text for r in found.rules] == [r.text for r in load_default(CATALOGUE).rules]
+    assert [r.text for r in found.rules] == [
+        r.text for r in load_named(DEFAULT_PACK, CATALOGUE).rules
+    ]
 
 
 def test_overrides_change_and_leave_out(write: Any) -> None:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.waitflow.counters import COUNTERS
-from kinspect.inspector.lint.catalogue import Catalogue
+from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.engine import MAX_MATCHES, evaluate
-from kinspect.inspector.lint.names import ENGINE_VALUES
 from kinspect.inspector.lint.nodes import Expression, Values
 from kinspect.inspector.lint.schema import Pack, parse_pack
 from kinspect.inspector.metrics.catalogue import specs

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.version import VERSION
 
 tomllib = pytest.importorskip("tomllib")  # since Python 3.11
 
@@ -74,6 +75,13 @@ def test_light_commands_import_nothing_heavy(args: list[str], small_asm: Path) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stderr.endswith("status=0 heavy=[]"), done.stderr
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kinspect", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == f"kinspect {VERSION}\n", done.stderr
 
 
 def test_no_machine_path_in_committed_files() -> None:

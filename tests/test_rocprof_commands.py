@@ -11,15 +11,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.profile.running import (
-    commands,
-    complaints,
-    fallbacks,
-    find,
-    passes,
-    sets,
-    versions,
-)
+from kinspect.inspector.profile.running import commands, find, passes, returned, versions
 from kinspect.inspector.profile.running.commands import Att, Wanted
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
@@ -41,8 +33,8 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
 
 def combinations() -> list[Wanted]:
     """Every combination of options that changes a command line."""
-    lists = sets.groups(sets.parse("occupancy,memory,lds,mfma,waits,roofline"), "gfx942")
-    asked = passes.split(lists, passes.of_arch("gfx942"), sets.clock("gfx942"))
+    lists = passes.groups(passes.parse("occupancy,memory,lds,mfma,waits,roofline"), "gfx942")
+    asked = passes.split(lists, passes.of_arch("gfx942"), passes.clock("gfx942"))
     values = ((None, 3), (None, "0x1"), (None, "0xF"), (None, "0x6000000"))
     atts = [None, *(Att(Path("/decoder"), *chosen) for chosen in itertools.product(*values))]
     samplings = [
@@ -141,13 +133,13 @@ def test_the_profilers_before_rocprofv3() -> None:
             " -d /run/passes/01-counters-1 -o results ./prog -x",
         ),
     ):
-        made = fallbacks.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
+        made = commands.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
         assert [item.show() for item in made] == [trace, counted]
         assert list(made[1].files.values()) == ["pmc: SQ_WAVES GRBM_COUNT\n"]
         assert "measures all kernels" in made[0].notes[0]
         with pytest.raises(KinspectError, match="neither --att"):
-            fallbacks.PLANNERS[tool](profiler(tool), Wanted(att=Att()), ["x"], Path("/run"))
-    compute = fallbacks.PLANNERS["rocprof-compute"]
+            commands.PLANNERS[tool](profiler(tool), Wanted(att=Att()), ["x"], Path("/run"))
+    compute = commands.PLANNERS["rocprof-compute"]
     for version, where in (
         ("3.0.0", "--path /run/passes/00-compute"),
         ("3.4.0", "--path /run/passes/00-compute --format-rocprof-output csv"),
@@ -186,23 +178,23 @@ def test_the_profilers_before_rocprofv3() -> None:
     ],
 )  # fmt: skip
 def test_a_profilers_complaint_is_translated(text: str, message: str, hint: str) -> None:
-    (found,) = complaints.complaints(f"before\n{text}\nafter\n")
+    (found,) = returned.complaints(f"before\n{text}\nafter\n")
     assert message in found.message
     assert hint in found.hint
 
 
 def test_of_several_failures_the_cause_is_named_and_no_others() -> None:
-    found = complaints.complaints(
+    found = returned.complaints(
         "Unable to open /dev/kfd read-write: Permission denied\n"
         "hsa_init failed with HSA_STATUS_ERROR_OUT_OF_RESOURCES\nNo HIP GPUs are available\n"
     )
     assert [one.message for one in found if one.fatal] == [
         "no permission to open the GPU (/dev/kfd)"
     ]
-    assert complaints.complaints("E2025 Opened result file: /x/rocprofv3: error: y.csv\n") == ()
+    assert returned.complaints("E2025 Opened result file: /x/rocprofv3: error: y.csv\n") == ()
     # A program may say so of itself.
-    assert complaints.complaints("Fatal error: no such file\nmy rocprofv3: error: x\n") == ()
-    (lesser,) = complaints.complaints(
+    assert returned.complaints("Fatal error: no such file\nmy rocprofv3: error: x\n") == ()
+    (lesser,) = returned.complaints(
         "Device 1 could not be locked for profiling due to lack of permissions (capability"
     )
     assert not lesser.fatal
@@ -232,7 +224,7 @@ def test_the_real_rocprofv3_takes_every_command_line(tmp_path: Path) -> None:
                 argv, capture_output=True, text=True, env={**os.environ, **item.environment}
             )
             assert done.returncode == 0, (argv, done.stderr)
-            assert not complaints.complaints(done.stderr), (argv, done.stderr)
+            assert not returned.complaints(done.stderr), (argv, done.stderr)
             _agrees(json.loads(done.stdout.splitlines()[-1]), item)
         assert len(found) > 100 or mine.version < (1, 0)
         sys.stdout.write(f"{mine.describe()}: {len(found)} command lines\n")

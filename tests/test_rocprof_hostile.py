@@ -16,10 +16,9 @@ from kinspect.inspector.formats import profile_json
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import Builder, Rows
 from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.profile.readers.json_bases import opened
-from kinspect.inspector.profile.readers.json_rows import Rows
 from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results

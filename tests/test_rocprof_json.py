@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import results_json
-from kinspect.inspector.profile.readers.json_agents import agent
+from kinspect.inspector.profile.readers.agents import agent
 from kinspect.inspector.profile.readers.json_samples import reason
 from kinspect.inspector.profile.readers.streams import DamagedError, JsonStream
 from kinspect.inspector.recording import NONE, Recording

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.figures import counters
-from kinspect.inspector.profile.running import find, passes, sets, versions
-from kinspect.inspector.profile.running.sets import Group
+from kinspect.inspector.profile.running import find, passes, versions
+from kinspect.inspector.profile.running.passes import Group
 
 ARCHS = (
     "gfx906",
@@ -206,10 +206,10 @@ def test_pc_sampling_is_asked_for_as_the_arch_takes_it(
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_set_has_something_on_every_arch_and_fits_few_passes(arch: str) -> None:
-    clock = sets.clock(arch)
+    clock = passes.clock(arch)
     assert clock == "GRBM_GUI_ACTIVE"
-    for name in sets.names():
-        groups = sets.groups([name], arch)
+    for name in passes.names():
+        groups = passes.groups([name], arch)
         made = passes.split(groups, passes.of_arch(arch), clock)
         assert 1 <= len(made) <= 3, (name, made)
         for group in groups:
@@ -220,19 +220,19 @@ def test_every_set_has_something_on_every_arch_and_fits_few_passes(arch: str) ->
 
 def test_the_sets_of_a_gfx942_by_hand() -> None:
     hardware = passes.of_arch("gfx942")
-    lds = passes.split(sets.groups(["lds"], "gfx942"), hardware)
+    lds = passes.split(passes.groups(["lds"], "gfx942"), hardware)
     assert len(lds) == 1
     assert {"SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE", "GRBM_GUI_ACTIVE"} <= set(lds[0])
     # FETCH_SIZE takes three of TCC's four counters, WRITE_SIZE two, hits and misses two.
-    memory = passes.split(sets.groups(["memory"], "gfx942"), hardware)
+    memory = passes.split(passes.groups(["memory"], "gfx942"), hardware)
     assert len(memory) == 2
     assert not any({"FETCH_SIZE", "WRITE_SIZE"} <= set(one) for one in memory)
 
 
 def test_sets_and_names_mix_and_nothing_is_asked_for_twice() -> None:
-    words = sets.parse("lds, SQ_WAVES SQ_WAVES,SQ_INSTS_LDS")
+    words = passes.parse("lds, SQ_WAVES SQ_WAVES,SQ_INSTS_LDS")
     assert words == ("lds", "SQ_WAVES", "SQ_INSTS_LDS")
-    groups = sets.groups(words, "gfx942")
+    groups = passes.groups(words, "gfx942")
     assert [group.name for group in groups] == ["lds", "SQ_WAVES"]
 
 
@@ -246,7 +246,7 @@ def test_sets_and_names_mix_and_nothing_is_asked_for_twice() -> None:
 )
 def test_an_unknown_counter_is_answered_with_the_nearest(word: str, near: str) -> None:
     with pytest.raises(KinspectError, match=word) as refused:
-        sets.groups([word], "gfx942")
+        passes.groups([word], "gfx942")
     assert near in refused.value.hint
     assert refused.value.exit_code == 2
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from kinspect.inspector.lint.engine import evaluate
-from kinspect.inspector.lint.schema import Pack, Rule, load_default
+from kinspect.inspector.lint.schema import DEFAULT_PACK, Pack, Rule, load_named
 from kinspect.inspector.model import (
     Finding,
     KernelReport,
@@ -24,7 +24,7 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.pipeline.analysis import catalogue
 
-PACK: Pack = load_default(catalogue())
+PACK: Pack = load_named(DEFAULT_PACK, catalogue())
 
 NO_DOTS: Mapping[str, MetricValue] = {
     "matrix.upcast": {

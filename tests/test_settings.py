@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import settings
-from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.lint.faults import FaultsError
+from kinspect.inspector.errors import FaultsError, KinspectError
 from kinspect.inspector.settings import KernelSettings, Settings
 
 WHOLE = """

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.compile.diagnostics import scan
-from kinspect.inspector.compile.failures import culprit
-from kinspect.inspector.lint.schema import load_default
+from kinspect.inspector.compile.failures import culprit, scan
+from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
 from kinspect.inspector.metrics.inline_asm import mnemonics
 from kinspect.inspector.metrics.matrix import multiplied
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc
@@ -50,7 +49,7 @@ ANY_MATRIX = re.compile(r"^\s+v_(?:mfma|wmma)_\w+", re.M)
 @pytest.fixture(scope="module")
 def run() -> Report:
     pytest.importorskip("triton")
-    pack = load_default(catalogue())  # preview rules too
+    pack = load_named(DEFAULT_PACK, catalogue())  # preview rules too
     return collect_kept(Request((str(FILE),), ARCHS, passes=False, jobs=2, rules=pack))
 
 
@@ -269,7 +268,7 @@ def test_assembly_with_effects_that_is_not_in_the_code(
     assert without != text
     (tmp_path / "k.amdgcn").write_text(without)
     (tmp_path / "k.ttgir").write_text(kernel.artifacts["ttgir"].path.read_text())
-    pack = load_default(catalogue())
+    pack = load_named(DEFAULT_PACK, catalogue())
     (bare,) = collect(Request((str(tmp_path / "k.amdgcn"),), rules=pack)).kernels
     (finding,) = [f for f in bare.findings if f.rule == "KI020"]
     assert finding.severity == "error"

@@ -22,9 +22,8 @@ from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.cli.compare import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
 from kinspect.inspector.compare.stages import Comparison, Side, compare
-from kinspect.inspector.compare.tritons.builds import Build, BuildsReport, KernelComparison
-from kinspect.inspector.compare.tritons.running import compare_builds
-from kinspect.inspector.compile import codetext
+from kinspect.inspector.compare.tritons import Build, BuildsReport, KernelComparison, compare_builds
+from kinspect.inspector.compile import irtext
 from kinspect.inspector.compile.ircontent import content_of
 from kinspect.inspector.compile.passes import read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
@@ -151,8 +150,8 @@ def test_the_pass_named_is_where_the_dumps_part(
     assert "matrix-instruction-size=16" in where.options[1]
     dumps = [read_passes(s.artifacts["passes"].path) for s in (one, other)]
     assert where.before is not None
-    before = [codetext.normal_mlir(d.text(i)) for d, i in zip(dumps, where.before, strict=True)]
-    after = [codetext.normal_mlir(d.text(i)) for d, i in zip(dumps, where.after, strict=True)]
+    before = [irtext.normal_mlir(d.text(i)) for d, i in zip(dumps, where.before, strict=True)]
+    after = [irtext.normal_mlir(d.text(i)) for d, i in zip(dumps, where.after, strict=True)]
     assert before[0] == before[1]
     assert after[0] != after[1]
     assert where.after == (where.before[0] + 1, where.before[1] + 1)
@@ -391,7 +390,7 @@ def test_llvm_ir_that_says_the_same(old: str, new: str) -> None:
         text = LLVM.replace("!llvm.loop", "!llvm.L").replace("llvm.loop.", "llvm.L.")
     changed = text.replace(old, new)
     assert changed != text
-    assert codetext.normal_llvm(changed) == codetext.normal_llvm(text)
+    assert irtext.normal_llvm(changed) == irtext.normal_llvm(text)
 
 
 @pytest.mark.parametrize(
@@ -407,11 +406,11 @@ def test_llvm_ir_that_says_the_same(old: str, new: str) -> None:
     ],
 )
 def test_llvm_ir_that_says_something_else(old: str, new: str) -> None:
-    assert codetext.normal_llvm(LLVM.replace(old, new, 1)) != codetext.normal_llvm(LLVM)
+    assert irtext.normal_llvm(LLVM.replace(old, new, 1)) != irtext.normal_llvm(LLVM)
 
 
 def test_assembly_is_its_code_and_stated_figures() -> None:
-    assert codetext.plain_amdgcn(ASM).splitlines() == [
+    assert irtext.plain_amdgcn(ASM).splitlines() == [
         "k:",
         ".LBB0_1:",
         "  v_add_f32_e32 v1, v1, v2",
@@ -421,20 +420,20 @@ def test_assembly_is_its_code_and_stated_figures() -> None:
         ".vgpr_count:     4",
     ]
     same = ASM.replace(".LBB0_1", ".LBB0_9").replace("; comment", "").replace("k.py", "j.py")
-    assert codetext.normal_amdgcn(same) == codetext.normal_amdgcn(ASM)
+    assert irtext.normal_amdgcn(same) == irtext.normal_amdgcn(ASM)
     for old, new in (("v2", "v3"), ("count:     4", "count:     5"), ("scc1 .LBB0_1", "scc1 .L2")):
-        assert codetext.normal_amdgcn(ASM.replace(old, new)) != codetext.normal_amdgcn(ASM)
+        assert irtext.normal_amdgcn(ASM.replace(old, new)) != irtext.normal_amdgcn(ASM)
 
 
 def test_layouts_of_mlir_are_spelled_out_and_old_spellings_known() -> None:
     one = '#a = #ttg.blocked<{order = [0]}>\nmodule {\n  %0 = "x"() : tensor<4xf32, #a>\n}'
-    assert codetext.normal_mlir(one) == codetext.normal_mlir(one.replace("#a", "#blocked7"))
-    assert codetext.normal_mlir(one) != codetext.normal_mlir(one.replace("[0]", "[1]"))
+    assert irtext.normal_mlir(one) == irtext.normal_mlir(one.replace("#a", "#blocked7"))
+    assert irtext.normal_mlir(one) != irtext.normal_mlir(one.replace("[0]", "[1]"))
     old = "#mma = #ttg.amd_mfma<{versionMajor = 3, versionMinor = 0, instrShape = [32, 32]}>"
     new = "#mma = #ttg.amd_mfma<{version = 3, instrShape = [32, 32, 8]}>"
-    assert codetext.spells_older(old)
-    assert not codetext.spells_older(new)
-    assert codetext.older_spelling(old) == codetext.older_spelling(new)
+    assert irtext.spells_older(old)
+    assert not irtext.spells_older(new)
+    assert irtext.older_spelling(old) == irtext.older_spelling(new)
 
 
 # ------------------------------------------------------------------ labels

@@ -19,7 +19,7 @@ from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.isa.text import parse_text
-from kinspect.inspector.lint.bounds import ANY, Interval, apply
+from kinspect.inspector.lint.nodes import ANYTHING, Interval, apply_to_bounds
 from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.analysis import (
     Context,
@@ -178,22 +178,24 @@ def test_unread_code_survives_a_saved_report() -> None:
         ("==", [Interval(1, float("inf")), 0], False),
         (">", [Interval(1, float("inf")), 0], True),
         ("!=", [Interval(1, float("inf")), 0], True),
-        ("<", [ANY, 64], None),
+        ("<", [ANYTHING, 64], None),
         ("in", [Interval(1, 2), ("a",)], None),
         ("/", [Interval(1, 2), Interval(0, 4)], None),
     ],
 )
 def test_conditions_on_bounds(sign: str, operands: list[object], expected: bool | None) -> None:
-    assert apply(sign, operands) is expected
+    assert apply_to_bounds(sign, operands) is expected
 
 
 def test_bounds_add_up() -> None:
     more = Interval(3, float("inf"))
-    assert apply("min", [32, apply("*", [0.05, more])]) == Interval(3 * 0.05, 32)
-    assert apply("*", [0, more]) == Interval(0, 0)
-    assert apply("-", [10, more]) == Interval(-float("inf"), 7)
-    assert apply("negative", [more]) == Interval(-float("inf"), -3)
-    assert apply("/", [more, 2]) == Interval(1.5, float("inf"))
+    assert apply_to_bounds("min", [32, apply_to_bounds("*", [0.05, more])]) == Interval(
+        3 * 0.05, 32
+    )
+    assert apply_to_bounds("*", [0, more]) == Interval(0, 0)
+    assert apply_to_bounds("-", [10, more]) == Interval(-float("inf"), 7)
+    assert apply_to_bounds("negative", [more]) == Interval(-float("inf"), -3)
+    assert apply_to_bounds("/", [more, 2]) == Interval(1.5, float("inf"))
 
 
 def test_a_finding_that_holds_all_the_same_is_made() -> None:

@@ -12,9 +12,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..inspector.capture.axes import BACKEND_ONLY, Axis, Value, values_of
+from ..inspector.capture.axes import (
+    BACKEND_ONLY,
+    Axis,
+    Value,
+    refused_name,
+    unresolved_names,
+    values_of,
+)
 from ..inspector.capture.resolving import resolve
-from ..inspector.compare.sweep.names import refuse, unresolved
 from ..inspector.compile.pool import Compiler
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant
@@ -99,10 +105,10 @@ def recompiled(
     constexprs = {k: v for k, v in changed.items() if k not in options}
     toolchain_options = frozenset(compiler.toolchain().options)
     axes = [Axis(name, (value,)) for name, value in changed.items()]
-    unknown = unresolved(axes, toolchain_options, (*old.signature, *old.constexprs))
+    unknown = unresolved_names(axes, toolchain_options, (*old.signature, *old.constexprs))
     path = report.id.partition("::")[0]
     if unknown:
-        raise refuse(unknown[0], toolchain_options, tuple(old.constexprs), path)
+        raise refused_name(unknown[0], toolchain_options, tuple(old.constexprs), path)
     base = old
     if constexprs:
         say("capturing")

@@ -65,7 +65,7 @@ def _written(report: Report) -> str:
     from kinspect.inspector.explain import view
     from kinspect.inspector.formats import md, text
     from kinspect.inspector.formats.html import page
-    from kinspect.inspector.formats.html.picturing import shown
+    from kinspect.inspector.formats.html.data import shown
     from kinspect.inspector.report import json_write as json_v1
 
     for write in (json_v1.write, text.write, md.write):

@@ -1,10 +1,10 @@
-"""The axes of a sweep, as they are typed: `num_warps=4,8`, `BLOCK_M=32..256*2`."""
+"""Axes of a sweep, as they are typed: `num_warps=4,8`, `BLOCK_M=32..256*2`; and what they name."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -135,3 +135,53 @@ def _value(text: str) -> Value:
     except ValueError:
         return text
     return number if math.isfinite(number) else text
+
+
+# --------------------------------------------------------------------------- unknown names
+
+_MOST_NAMED = 24
+"""How many names a hint lists before it breaks off."""
+
+
+def unresolved_names(
+    axes: Iterable[Axis], options: Collection[str], parameters: Collection[str]
+) -> list[str]:
+    """The names that are neither a parameter nor an option that can be swept."""
+    return [
+        axis.name
+        for axis in axes
+        if axis.name not in parameters and not (axis.name in BACKEND_ONLY and axis.name in options)
+    ]
+
+
+def refused_name(
+    name: str, options: Collection[str], parameters: Sequence[str], where: str
+) -> KinspectError:
+    """Why a name cannot be swept, and what might have been meant.
+
+    Args:
+        name: the axis.
+        options: all options of this Triton's backend.
+        parameters: the parameters of the kernels that were found.
+        where: the targets.
+    """
+    if name in options:
+        return KinspectError(
+            f"--set {name}: Triton's front end reads this option, so that one TTIR does not serve"
+            " all its values",
+            "sweep it by launches of your own that set it",
+        )
+    known_names = [*parameters, *sorted(BACKEND_ONLY.intersection(options))]
+    import difflib  # only on the way to an error
+
+    near = difflib.get_close_matches(name, known_names, n=2)
+    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
+    listed = ", ".join(known_names[:_MOST_NAMED]) + (
+        ", …" if len(known_names) > _MOST_NAMED else ""
+    )
+    kinds = "a parameter of a kernel nor an option" if parameters else "an option"
+    neither = "neither " if parameters else "not "
+    return KinspectError(
+        f"--set {name}: {neither}{kinds} of this Triton's AMD backend in {where}{suggestion}",
+        f"known: {listed}",
+    )

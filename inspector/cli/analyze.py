@@ -11,11 +11,17 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
-from .keeping import history_options, keeper_for
-from .options import emulate_option, format_option, output_option, result_stream
+from .options import (
+    emulate_option,
+    format_option,
+    history_options,
+    keeper_for,
+    output_option,
+    result_stream,
+)
+from .progress import Progress, tell
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
-from .telling import Progress, tell
 
 SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
 

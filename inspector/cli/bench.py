@@ -180,12 +180,12 @@ def _joined(result: Bench, history: History | None, own_cases: Sequence[Given]) 
 
 def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: bool | None) -> None:
     if style is not None:
-        from ..formats import bench_styles
+        from ..formats import bench_data
 
         if style == "checker":
-            bench_styles.write_checker(result, stream)
+            bench_data.write_checker(result, stream)
         else:
-            bench_styles.write_tune_gemm_results(result, stream)
+            bench_data.write_tune_gemm_results(result, stream)
     elif form == "text":
         from ..formats import bench as text
 

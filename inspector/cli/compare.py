@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..compare.tritons.builds import BuildsReport
-from ..compare.tritons.running import compare_builds
+from ..compare.tritons import BuildsReport, compare_builds
 from ..compile.tritons import resolve
 from ..errors import KinspectError
 from ..pipeline.jobs import Request
@@ -38,7 +37,7 @@ def compare_tritons(
     """Compares and prints; the exit status: 2 where something could not be compared.
 
     Raises:
-        KinspectError: see `tritons.running.compare_builds`; or there is no such format of it.
+        KinspectError: see `tritons.compare_builds`; or there is no such format of it.
     """
     if form not in FORMATS:
         raise KinspectError(

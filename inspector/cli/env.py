@@ -35,8 +35,8 @@ def env() -> None:
 def check(python: str | None, every: bool, strict: bool, form: str, output: Path | None) -> int:
     """Compare this machine with what AMD's tuning guides say; changes nothing."""
     from ..formats import environment as render
-    from ..host.env.checking import check as look
     from ..host.env.host import this_host
+    from ..host.env.system import check as look
 
     interpreter = python or sys.executable
     report = look(this_host(), interpreter, _profilers(interpreter))

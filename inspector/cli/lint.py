@@ -27,11 +27,18 @@ from ..pipeline.lint_plan import Asked, prepare
 from ..pipeline.linting import Happened
 from ..pipeline.linting import lint as run
 from ..pipeline.reading import READ, Made
-from .keeping import history_options, keeper_for
-from .options import emulate_option, format_option, output_option, result_stream, split_list
+from .options import (
+    emulate_option,
+    format_option,
+    history_options,
+    keeper_for,
+    output_option,
+    result_stream,
+    split_list,
+)
+from .progress import Progress, tell
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
-from .telling import Progress, tell
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {

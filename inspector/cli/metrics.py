@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..explain.table import Column, rows_of
-from ..lint.names import ENGINE_VALUES
+from ..lint.catalogue import ENGINE_VALUES
 from ..metrics.catalogue import specs
 from ..model import MetricSpec
 from .options import format_option, output_option, result_stream

@@ -6,17 +6,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import click
 
+from ..limits import COMPILE_SECONDS
 from ..streams import PlainStream, plain
 from ..writing import replacing_text, unwritable
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from ..bench.history.keeping import Keeper
 
-COMPILE_LIMIT = 300.0
-"""Seconds that one compile may take, unless told."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def format_option(*formats: str) -> Callable[[F], F]:
@@ -45,7 +46,7 @@ def compile_options(function: F) -> F:
         click.option(
             "--time-limit",
             type=click.FloatRange(1),
-            default=COMPILE_LIMIT,
+            default=COMPILE_SECONDS,
             show_default=True,
             help="Seconds that one compile may take.",
         ),
@@ -122,3 +123,27 @@ def split_list(text: str | None) -> tuple[str, ...]:
     if not text:
         return ()
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def history_options(function: F) -> F:
+    """Gives a command `history` (a flag) and `label`, which asks for the same."""
+    label = click.option(
+        "--label", metavar="TEXT", help="Keep it under this name.  [the commit, in a git checkout]"
+    )
+    flag = click.option(
+        "--history", is_flag=True, help="Keep the figures; see `kinspect history plot`."
+    )
+    return flag(label(function))
+
+
+def keeper_for(command: str, history: bool, label: str | None) -> Keeper | None:
+    """What keeps the run; None if that was not asked for.
+
+    Raises:
+        KinspectError: the history cannot be used.
+    """
+    if not history and label is None:
+        return None
+    from ..bench.history.keeping import Keeper
+
+    return Keeper(command, label)

@@ -15,11 +15,12 @@ from ..compile.passes import Pass, PassDump, diff, read_passes
 from ..compile.pool import Compiler
 from ..errors import KinspectError
 from ..explain.table import Column, rows_of
+from ..limits import COMPILE_SECONDS
 from ..model import Variant
 from ..pipeline.capturing import variants_of
 from ..pipeline.collecting import asked_for, load_saved
 from ..pipeline.jobs import Request, label_of, settings_of
-from .options import COMPILE_LIMIT, format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream
 
 
 @click.command()
@@ -36,7 +37,7 @@ from .options import COMPILE_LIMIT, format_option, output_option, result_stream
 @format_option("text", "json")
 @output_option
 @click.option("--python", metavar="PATH", help="Interpreter whose Triton compiles.")
-@click.option("--time-limit", type=click.FloatRange(1), default=COMPILE_LIMIT, show_default=True)
+@click.option("--time-limit", type=click.FloatRange(1), default=COMPILE_SECONDS, show_default=True)
 def passes(
     target: str,
     arch: str | None,

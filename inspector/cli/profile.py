@@ -14,7 +14,7 @@ from ..errors import KinspectError
 from .options import compile_options
 from .profile_imported import compare, export, import_
 from .profiles import expression, read, report_options, write
-from .telling import tell
+from .progress import tell
 
 if TYPE_CHECKING:
     from ..profile.running.manifest import Manifest

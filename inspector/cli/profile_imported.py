@@ -11,7 +11,7 @@ import click
 from ..errors import KinspectError
 from .options import compile_options, output_option, result_stream
 from .profiles import check_save, read, report_options, save_reports, write
-from .telling import tell
+from .progress import tell
 
 
 @click.command("import")

@@ -14,17 +14,15 @@ from msgspec.structs import replace
 
 from ..capture.options import CaptureOptions
 from ..errors import KinspectError
+from ..limits import COMPILE_SECONDS
 from ..version import VERSION
-from .options import COMPILE_LIMIT, emulate_option, format_option
+from .options import emulate_option, format_option
 
 if TYPE_CHECKING:
     from ..model import KernelReport
     from ..recording import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_ANALYSED = ("exact", "likely")
-"""Verdicts that name one analysed kernel."""
 
 
 def report_options(function: F) -> F:
@@ -87,7 +85,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         python=options.get("python") or sys.executable,
         jobs=options.get("jobs") or os.cpu_count() or 1,
         passes=False,
-        time_limit=options.get("time_limit") or COMPILE_LIMIT,
+        time_limit=options.get("time_limit") or COMPILE_SECONDS,
     )
     if options.get("emulate"):
         from ..pipeline.executing import Sample
@@ -144,7 +142,7 @@ def save_reports(profile: Profile, path: Path) -> None:
     run = profile.recording
     tool = {"name": "kinspect", "version": VERSION}
     profiler = " ".join(filter(None, (run.tool.get("name"), run.tool.get("version"))))
-    measured = sum(kernel.match.verdict in _ANALYSED for kernel in profile.kernels)
+    measured = sum(kernel.match.is_decided for kernel in profile.kernels)
     notes = (
         f"measured by {profiler or 'a profiler'} in {run.path}: {measured} of "
         f"{len(profile.kernels)} recorded kernels are analysed ones",
@@ -176,5 +174,5 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
             notes=("measured, not analysed: nothing of its code is known", *kernel.notes),
         )
         for kernel in profile.kernels
-        if kernel.match.verdict not in _ANALYSED
+        if not kernel.match.is_decided
     )

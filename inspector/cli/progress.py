@@ -1,11 +1,15 @@
-"""One line on stderr that says how far a command is, on a terminal only."""
+"""What a run says on stderr beside its result: how far it is, failures, notes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
+from ..model import ErrorRecord
+from ..pipeline.events import Captured, Compiled
 from ..printable import printable_line
 from ..streams import underneath
 
@@ -45,3 +49,66 @@ class ProgressLine:
         stream = underneath(sys.stderr)
         stream.write(text)
         stream.flush()
+
+
+T = TypeVar("T")
+
+MOST_OUTPUT = 15
+"""Lines of a script's output that are shown when it failed."""
+
+
+class Progress:
+    """One line on stderr that counts compiles, on a terminal only."""
+
+    def __init__(self) -> None:
+        self._captured = self._done = 0
+        self._line = ProgressLine()
+        self._started = time.monotonic()
+
+    def watched(self, events: Iterable[T]) -> Iterator[T]:
+        """The events, counted as they pass; the line is gone when they end."""
+        try:
+            for event in events:
+                self.saw(event)
+                yield event
+        finally:
+            self.close()
+
+    def saw(self, event: object) -> None:
+        if isinstance(event, Captured):
+            self._captured += len(event.variants)
+        elif isinstance(event, Compiled):
+            self._done += 1
+        if self._captured:
+            seconds = time.monotonic() - self._started
+            self._line.show(f"compiled {self._done} of {self._captured}, {seconds:.0f} s")
+
+    def close(self) -> None:
+        self._line.clear()
+
+
+def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
+    """Failures, one line each, the end of what the user's code printed, and notes."""
+    for error in errors:
+        where = " ".join(part for part in (error.file, error.kernel) if part)
+        hint = f"; {error.hint}" if error.hint else ""
+        text = f"{where}: {error.stage}: {error.message}"
+        if error.file and error.message.startswith(error.file):
+            text = error.message  # it says where, more closely
+        line = " ".join(f"{text}{hint}".split())
+        sys.stderr.write(f"kinspect: error: {line}\n")
+    _show_output(errors)
+    for note in notes:
+        sys.stderr.write(f"kinspect: note: {note}\n")
+
+
+def _show_output(errors: Sequence[ErrorRecord]) -> None:
+    """The end of what the user's code printed, once for each file it may explain."""
+    shown_files = set()
+    for error in errors:
+        lines = error.output.rstrip().splitlines()[-MOST_OUTPUT:]
+        if not lines or error.file in shown_files:
+            continue
+        shown_files.add(error.file)
+        sys.stderr.write(f"kinspect: the last that {error.file} printed:\n")
+        sys.stderr.writelines(f"  | {line}\n" for line in lines)

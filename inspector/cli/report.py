@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .options import emulate_option, result_stream
+from .progress import Progress, tell
 from .target_options import ScriptCommand, TargetOptions, target_options
-from .telling import Progress, tell
 
 
 @click.command(cls=ScriptCommand)
@@ -48,7 +48,7 @@ def command(
     # Loaded only here: templates are of no use to other commands.
     from ..explain import view
     from ..formats.html import page
-    from ..formats.html.picturing import shown
+    from ..formats.html.data import shown
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
 

@@ -171,15 +171,13 @@ def _arranged(result: Sweep, sort: str | None, only_pareto: bool) -> Sweep:
 
 
 def _write(result: Sweep, form: str, stream: TextIO, color: bool | None) -> None:
+    from ..formats import sweep as formats
+
     if form == "text":
-        from ..formats import sweep as text
-
-        text.write(result, stream, color=color)
-        return
-    from ..formats import sweep_data
-
-    writer = {"csv": sweep_data.write_csv, "json": sweep_data.write_json}[form]
-    writer(result, stream)
+        formats.write(result, stream, color=color)
+    else:
+        writer = {"csv": formats.write_csv, "json": formats.write_json}[form]
+        writer(result, stream)
 
 
 def _status(result: Sweep, interrupted: bool) -> int:

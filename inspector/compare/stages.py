@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..compile import codetext
+from ..compile import irtext
 from ..compile.ircontent import content_of
 from ..compile.irtext import unified_diff
 from ..compile.passes import PassDump, read_passes
@@ -122,15 +122,15 @@ class _Stage(Struct, frozen=True):
 
 _MLIR = frozenset(("ttir", "ttgir"))
 STAGES = (
-    _Stage("ttir", codetext.plain_mlir, codetext.normal_mlir, "Triton's front end"),
-    _Stage("ttgir", codetext.plain_mlir, codetext.normal_mlir, "Triton's passes on TTGIR"),
+    _Stage("ttir", irtext.plain_mlir, irtext.normal_mlir, "Triton's front end"),
+    _Stage("ttgir", irtext.plain_mlir, irtext.normal_mlir, "Triton's passes on TTGIR"),
     _Stage(
         "llir",
-        codetext.plain_llvm,
-        codetext.normal_llvm,
+        irtext.plain_llvm,
+        irtext.normal_llvm,
         "the translation to LLVM IR or LLVM's optimiser",
     ),
-    _Stage("amdgcn", codetext.plain_amdgcn, codetext.normal_amdgcn, "LLVM's AMDGPU backend"),
+    _Stage("amdgcn", irtext.plain_amdgcn, irtext.normal_amdgcn, "LLVM's AMDGPU backend"),
 )
 
 
@@ -261,9 +261,9 @@ def _triton_version(side: Side) -> str | None:
 def _texts(left: Side, right: Side, stage: str) -> tuple[str | None, str | None]:
     """A stage of both, in one spelling of layouts."""
     a, b = _text(left, stage), _text(right, stage)
-    if a is None or b is None or codetext.spells_older(a) == codetext.spells_older(b):
+    if a is None or b is None or irtext.spells_older(a) == irtext.spells_older(b):
         return a, b
-    return codetext.older_spelling(a), codetext.older_spelling(b)
+    return irtext.older_spelling(a), irtext.older_spelling(b)
 
 
 def _text(side: Side, stage: str) -> str | None:

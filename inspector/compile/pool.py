@@ -23,12 +23,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import Artifact, ErrorRecord, Variant
-from . import diagnostics
-from .environment import compile_relevant, guest_environment
+from . import failures
 from .failures import failure_record
 from .store import Entry, Store, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
-from .worker import GRACE_SECONDS, Worker, WorkerLostError
+from .worker import GRACE_SECONDS, Worker, WorkerLostError, compile_relevant, guest_environment
 
 INPUT = "kernel.{stage}"
 METADATA = "metadata.json"
@@ -269,7 +268,7 @@ class Compiler:
             )
             return CompileResult(variant, error=record)
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
-        messages = diagnostics.scan(stderr)
+        messages = failures.scan(stderr)
         failure = failure_record(variant, reply, messages, self.settings.time_limit)
         if failure is not None:
             self._see_that_it_can_be_written(folder)

@@ -1,4 +1,7 @@
-"""One guest process: started when first needed, restarted after a death, ended for certain."""
+"""One guest process: started when first needed, restarted after a death, ended for certain.
+
+Also the environment that it gets, and the part of that which decides what it compiles.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,74 @@ from types import TracebackType
 from typing import IO, Any
 
 from ..errors import KinspectError
-from .environment import guest_environment
+
+DROPPED = frozenset(
+    {
+        # These replace the target, the compiler's input or its output behind our back.
+        "TRITON_INTERPRET",
+        "TRITON_OVERRIDE_ARCH",
+        "TRITON_KERNEL_OVERRIDE",
+        "TRITON_STORE_BINARY_ONLY",
+        "TRITON_SWAP_MIR",
+        "TRITON_SWAP_MIR_ENABLE_MISCHED",
+        "USE_IR_LOC",
+        # These put results where they are not ours to read, or to keep from other processes.
+        "TRITON_CACHE_DIR",
+        "TRITON_CACHE_MANAGER",
+        "TRITON_REMOTE_CACHE_BACKEND",
+        # These flood stderr, where we look for diagnostics; a dump is asked for per compile.
+        "MLIR_ENABLE_DUMP",
+        "MLIR_DUMP_PATH",
+        "MLIR_ENABLE_TIMING",
+        "LLVM_IR_ENABLE_DUMP",
+        "LLVM_ENABLE_TIMING",
+        "AMDGCN_ENABLE_DUMP",
+        "TRITON_KERNEL_DUMP",
+        "TRITON_DUMP_MIR",
+        "TRITON_ENABLE_LLVM_DEBUG",
+        "TRITON_LLVM_DEBUG_ONLY",
+        "TRITON_REPRODUCER_PATH",
+    }
+)
+"""Variables that a guest never sees."""
+
+DEFAULTS = {"TRITON_DEFAULT_FP_FUSION": "1"}
+"""Variables that are made explicit: Triton 3.10 changes the default that 3.9 warns about."""
+
+RELEVANT_PREFIXES = ("TRITON_", "AMDGCN_", "LLVM_", "MLIR_", "DISABLE_LLVM_OPT")
+IRRELEVANT = frozenset(
+    {
+        "TRITON_HOME",
+        "TRITON_DUMP_DIR",
+        "TRITON_OVERRIDE_DIR",
+        "TRITON_ALWAYS_COMPILE",
+        "TRITON_CACHE_AUTOTUNING",
+        "TRITON_PRINT_AUTOTUNING",
+        "TRITON_BACKENDS_IN_TREE",
+    }
+)
+
+
+def guest_environment(base: Mapping[str, str]) -> dict[str, str]:
+    """`base` without what would falsify a compile, and with Triton's shifting defaults stated."""
+    inherited = {name: value for name, value in base.items() if name not in DROPPED}
+    return {**DEFAULTS, **inherited}
+
+
+def compile_relevant(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a guest environment that may change what a compile yields.
+
+    By prefix rather than by a list of names: a variable too many costs a compile, one too few
+    yields a wrong answer from the store.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(RELEVANT_PREFIXES) and name not in IRRELEVANT
+    }
+
+
+# --------------------------------------------------------------------------- the process
 
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "guest" / "bootstrap.py"
 GRACE_SECONDS = 10.0

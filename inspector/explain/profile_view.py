@@ -302,7 +302,7 @@ def matched(kernel: KernelProfile, profile: Profile) -> str:
     """Which analysed kernel it is, or why none is named."""
     match = kernel.match
     names = {report.id: label(report) for report in profile.reports}
-    if match.verdict in ("exact", "likely"):
+    if match.is_decided:
         how = "the same code object" if match.verdict == "exact" else "agrees in all that is known"
         return f"{names.get(match.kernels[0], match.kernels[0])} ({how})"
     if match.verdict == "ambiguous":
@@ -323,7 +323,7 @@ def label(report: KernelReport) -> str:
 
 def report_of(kernel: KernelProfile, profile: Profile) -> KernelReport | None:
     """The analysed kernel, where the match is certain or likely."""
-    if kernel.match.verdict not in ("exact", "likely"):
+    if not kernel.match.is_decided:
         return None
     report_id = kernel.match.kernels[0]
     return next((report for report in profile.reports if report.id == report_id), None)

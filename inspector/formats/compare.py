@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from ..compare.passdiff import PassDifference, PassStep
 from ..compare.stages import WORK_FIGURES, Comparison, Figure
-from ..compare.tritons.builds import Build, BuildsReport, KernelComparison
+from ..compare.tritons import Build, BuildsReport, KernelComparison
 from ..explain.table import Column, rows_of
 from ..explain.view import place, show
 from ..model import MetricValue

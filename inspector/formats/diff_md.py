@@ -10,7 +10,7 @@ from ..compare.diff import words
 from ..compare.diff.results import DiffReport, KernelDiff, label_of
 from ..printable import printable, printable_line
 from ..streams import no_commands
-from .markdown import cell, code, inline
+from .md import cell, code, inline
 
 MOST_ROWS = 50
 MOST_IN_FULL = 10

@@ -15,8 +15,7 @@ from ..lint.results import LintReport
 from ..printable import one_line, printable_columns
 from ..streams import underneath
 from . import lint_view as view
-from .lint_view import Group
-from .places import relative, root_of
+from .lint_view import Group, relative, root_of
 
 MOST = 10
 """Annotations of one severity that GitHub shows of one step."""

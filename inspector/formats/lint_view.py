@@ -6,8 +6,10 @@ all. Findings of one rule at one place, whose messages differ in their numbers a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
@@ -220,3 +222,56 @@ def unused(suppression: Suppression) -> str:
 def general_fix(text: RuleText) -> str:
     """A rule's fix where no finding is at hand: its figures are dots."""
     return _FIELD.sub("…", text.fix)
+
+
+# --------------------------------------------------------------------------- files
+
+WORKSPACE = "GITHUB_WORKSPACE"
+"""Where GitHub's runner checks the repository out: its files are named from there."""
+_REPOSITORY = ".git"
+
+
+def root_of(environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Path:
+    """The root of the repository that `folder` lies in.
+
+    Args:
+        environment: None for the process's own.
+        folder: None for the current one.
+
+    Returns:
+        `GITHUB_WORKSPACE` if it holds the folder, else the nearest folder above with a repository,
+        else the folder itself.
+    """
+    start = Path.cwd() if folder is None else folder
+    stated = (os.environ if environment is None else environment).get(WORKSPACE)
+    if stated and relative(str(start), Path(stated)) is not None:
+        return Path(stated)
+    for candidate in (start, *start.parents):
+        if (candidate / _REPOSITORY).exists():
+            return candidate
+    return start
+
+
+def relative(file: str, root: Path, folder: Path | None = None) -> str | None:
+    """A file's path from `root` with forward slashes; None if it does not lie below.
+
+    Args:
+        file: as the user or the compiler named it; a relative name counts from `folder`.
+        root: an absolute folder.
+        folder: None for the current one.
+    """
+    path = os.path.join(os.getcwd() if folder is None else folder, file)
+    try:
+        real = os.path.realpath(path)
+    except ValueError:  # no file can have such a name: it holds a NUL, or is no text
+        return None
+    # As written first: a link inside of the repository is the file that the user knows.
+    for name, base in (
+        (os.path.normpath(path), os.path.normpath(root)),
+        (real, os.path.realpath(root)),
+    ):
+        if name == base:
+            return "."
+        if name.startswith(base.rstrip(os.sep) + os.sep):
+            return os.path.relpath(name, base).replace(os.sep, "/")
+    return None

@@ -8,7 +8,7 @@ from ..explain import profile_view as words
 from ..explain import view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
-from ..profile.figures import beside
+from ..profile.figures import executed
 from ..profile.placing.stalls import Stall, stalls
 from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
@@ -155,7 +155,7 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
 
 
 def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
-    rows = list(beside.rows(kernel, report))
+    rows = list(executed.rows(kernel, report))
     if not rows:
         return
     paper.print(Line())

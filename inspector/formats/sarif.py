@@ -20,8 +20,7 @@ from ..lint.rule import Rule
 from ..model import ErrorRecord
 from ..printable import printable_columns
 from . import lint_view as view
-from .lint_view import Group, Place
-from .places import relative, root_of
+from .lint_view import Group, Place, relative, root_of
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -1,15 +1,24 @@
-"""A sweep for people at a terminal: one table per kernel and target, the Pareto front marked."""
+"""A sweep: a table per kernel and target for people, the Pareto front marked; CSV and JSON.
+
+CSV has units in the header; JSON is `schema_version` 1. Within version 1 its keys are only added,
+never renamed, removed or given another meaning. `sweep.schema.json` beside this file describes it.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from ..compare.sweep.figures import COLUMNS, Work
+from msgspec import to_builtins
+
+from ..compare.sweep.figures import COLUMNS, Work, as_dict
 from ..compare.sweep.pareto import Objective
-from ..compare.sweep.table import Line, Sweep, Table
+from ..compare.sweep.table import Line, Sweep, Table, everything
 from ..explain import view
 from ..explain.table import Column, rows_of
+from ..report.json_write import error_fields
 from .paper import Line as Text
 from .paper import Paper, paper_for, wrapped
 
@@ -61,7 +70,7 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
     """Prints the tables as they are, then what they rest on."""
     paper = paper_for(stream, color)
     for table in sweep.tables:
-        _table(paper, table)
+        _text_table(paper, table)
         paper.print(Text())
     for unit in dict.fromkeys(map(_unit, sweep.tables)):
         if unit is not None:
@@ -95,7 +104,7 @@ def summary(sweep: Sweep) -> str:
     return ", ".join(parts)
 
 
-def _table(paper: Paper, table: Table) -> None:
+def _text_table(paper: Paper, table: Table) -> None:
     title = Text(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
     title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
     for part in wrapped(title, paper.width, "  "):
@@ -188,3 +197,97 @@ def _front(objectives: tuple[Objective, ...]) -> str:
 def _wrapped(paper: Paper, text: str) -> None:
     for part in wrapped(Text(f"  {text}", "dim"), paper.width, "    "):
         paper.print(part)
+
+
+# --------------------------------------------------------------------------- for machines
+
+SCHEMA_VERSION = 1
+
+
+def write_json(sweep: Sweep, stream: TextIO) -> None:
+    """Writes the sweep as one indented JSON document."""
+    json.dump(to_dict(sweep), stream, indent=1, ensure_ascii=False)
+    stream.write("\n")
+
+
+def to_dict(sweep: Sweep) -> dict[str, Any]:
+    """The sweep as plain JSON values."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tool": dict(sweep.tool),
+        "targets": list(sweep.targets),
+        "axes": [{"name": a.name, "values": list(a.values)} for a in sweep.axes],
+        "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in COLUMNS],
+        "points": to_builtins(sweep.counts),
+        "seconds": {"capture": round(sweep.capture_seconds, 3), "total": round(sweep.seconds, 3)},
+        "tables": [_table(table) for table in sweep.tables],
+        "errors": [error_fields(error) for error in sweep.errors],
+        "notes": list(sweep.notes),
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "file": table.file,
+        "kernel": table.kernel,
+        "case": table.case,
+        "arch": table.arch,
+        "types": list(table.types),
+        "names": list(table.names),
+        "objectives": [
+            {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
+            for o in table.objectives
+        ],
+        "rows": [_row(line) for line in table.lines],
+    }
+
+
+def _row(line: Line) -> dict[str, Any]:
+    row = line.row
+    return {
+        "number": line.number,
+        "point": dict(line.values),
+        "settings": everything(row),
+        "pareto": line.pareto,
+        "unknown_objectives": list(line.unknown),
+        "same_as": line.same_as,
+        "figures": as_dict(row.figures) if row.figures is not None else None,
+        "error": error_fields(row.error) if row.error is not None else None,
+        "from_store": row.from_store,
+        "seconds": round(row.seconds, 6),
+    }
+
+
+def write_csv(sweep: Sweep, stream: TextIO) -> None:
+    """Writes one header and one line per point; a cell is empty where nothing is known.
+
+    What all points have in common stands there as well: the header does not depend on values.
+    """
+    names = list(dict.fromkeys(name for table in sweep.tables for name in table.names))
+    settings = (name for row in sweep.rows for name in everything(row))
+    names = list(dict.fromkeys((*names, *settings)))
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        [
+            *("file", "kernel", "case", "arch", "types", "number"),
+            *names,
+            *(f"{c.name} [{c.unit}]" if c.unit else c.name for c in COLUMNS),
+            *("pareto", "same_as", "cannot_launch", "error", "from_store", "seconds [s]"),
+        ]
+    )
+    for table in sweep.tables:
+        for line in table.lines:
+            row = line.row
+            point_values = everything(row)
+            figures = as_dict(row.figures) if row.figures is not None else {}
+            types = " ".join(table.types)
+            writer.writerow(
+                [
+                    *(table.file, table.kernel, table.case, table.arch, types, line.number),
+                    *(point_values.get(name) for name in names),
+                    *(figures.get(c.name) for c in COLUMNS),
+                    *(int(line.pareto), line.same_as, figures.get("cannot_launch")),
+                    row.error.message if row.error is not None else None,
+                    *(int(row.from_store), round(row.seconds, 6)),
+                ]
+            )

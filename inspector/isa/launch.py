@@ -112,7 +112,34 @@ def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> Wa
 DYNAMIC_LDS_KINDS = frozenset(
     {"dynamic_shared_pointer", "hidden_dynamic_lds_size", "DynamicSharedPointer"}
 )
-"""Values of `.value_kind` (`ValueKind` in code object v2) that mean LDS set by the launch."""
+"""Values of `.value_kind` (`ValueKind` in code object v2) that mean LDS set by the launch.
+
+`hidden_dynamic_lds_size` stands among the hidden arguments (code object v5 on) where the kernel
+uses LDS of a size that the launch sets: HIP's `extern __shared__` or a pointer to LDS as argument;
+LLVM 22 leaves it out otherwise. `dynamic_shared_pointer` is such a pointer (OpenCL's `__local`
+arguments), `DynamicSharedPointer` the same in code object v2. Source: "User Guide for AMDGPU
+Backend", "Code Object V3 / V5 Kernel Argument Metadata"; MetadataStreamerMsgPackV5::
+emitHiddenKernelArgs in LLVM.
+"""
+
+
+def pointer_offsets(arguments: object) -> tuple[int, ...] | None:
+    """Where pointers lie in the kernel argument segment, in bytes; None where no argument is named.
+
+    Args:
+        arguments: `.args` of a kernel's metadata, as decoded; anything may stand there.
+    """
+    offsets = []
+    for argument in arguments if isinstance(arguments, list) else ():
+        if isinstance(argument, dict) and argument.get(".value_kind") == POINTER_KIND:
+            offset = argument.get(".offset")
+            if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
+                offsets.append(offset)
+    return tuple(offsets) or None
+
+
+POINTER_KIND = "global_buffer"
+MOST_KERNARG_BYTES = 8192
 
 
 def adds_lds(arguments: object) -> Literal[True] | None:

@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..model import Finding, KernelReport, Location, LoopReport, MemoryOp, MetricValue, SourceLoc
-from .bounds import ANY, Interval, at_least
-from .catalogue import HOT_LOOPS
-from .names import MATCHES
-from .nodes import Values
+from .catalogue import HOT_LOOPS, MATCHES
+from .nodes import ANYTHING, Interval, Values, at_least
 from .rule import Pack, Rule
 from .subjects import Group, Place, Subjects
 from .superseding import SEVERITY_RANK, Match, Reading, Severity, without_superseded
@@ -219,7 +217,7 @@ def _bounded(
         if name.startswith(HOT_LOOPS) or (every_count and name.startswith(_COUNTED)):
             bounded[name] = value if isinstance(value, Interval) else at_least(value)
         elif every_count and name.startswith(_AVERAGED) and isinstance(value, int | float):
-            bounded[name] = ANY
+            bounded[name] = ANYTHING
         else:
             bounded[name] = value
     return bounded

@@ -19,8 +19,7 @@ from .catalogue import Catalogue, Scope, nearest
 from .document import Fault
 from .expr import ExpressionError, compile_condition
 from .nodes import Expression
-from .rule import Override, PackText, Reference, Rule, RuleText
-from .template import Template, compile_template
+from .rule import Override, PackText, Reference, Rule, RuleText, Template, compile_template
 
 ID = r"[A-Za-z][A-Za-z0-9._-]*"
 TAG = r"[a-z][a-z0-9-]*"

@@ -31,7 +31,6 @@ __all__ = [
     "Rule",
     "RuleText",
     "bundled_packs",
-    "load_default",
     "load_named",
     "load_pack",
     "load_packs",
@@ -44,17 +43,12 @@ SUFFIX = ".yaml"
 Specs = Catalogue | Mapping[str, MetricSpec] | Iterable[MetricSpec]
 
 
-def load_default(catalogue: Specs) -> Pack:
-    """The pack that is asked when nothing else is said.
-
-    Args:
-        catalogue: the metrics that exist; see `Catalogue.of`.
-    """
-    return load_named(DEFAULT_PACK, catalogue)
-
-
 def load_named(name: str, catalogue: Specs) -> Pack:
     """The pack of that name which ships with kinspect, else the one in the file of that name.
+
+    Args:
+        name: of the pack; `DEFAULT_PACK` is asked when nothing else is said.
+        catalogue: the metrics that exist; see `Catalogue.of`.
 
     Raises:
         KinspectError: there is neither; or as for `load_pack`.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from ..errors import FaultsError
 from .catalogue import nearest
-from .faults import FaultsError
 from .rule import Pack, Rule
 
 PREVIEW = "preview"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import lanes, lds_buffers, loop_shape, narrow_reads, redundancy, scratch_use, spills
+from . import lanes, lds_buffers, loop_shape, redundancy, scratch_use, spills, staging
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
@@ -49,7 +49,7 @@ def kernel_report(
     stages = option(subject, "num_stages")
     for family in (
         lds_buffers.kernel_metrics(subject, held, stages),
-        narrow_reads.second_copies(subject, held, metrics, stages),
+        staging.second_copies(subject, held, metrics, stages),
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
         spills.slot_metrics(subject, slots, hot),
@@ -58,7 +58,7 @@ def kernel_report(
     accesses = _accesses(subject, memory)
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
-    loops = narrow_reads.with_narrow_reads(subject, loops, accesses, metrics)
+    loops = staging.with_narrow_reads(subject, loops, accesses, metrics)
     return KernelReport(
         id=kernel_id,
         name=name,

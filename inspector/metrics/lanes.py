@@ -127,10 +127,8 @@ def lane_uses(
         arguments: what is known of them.
 
     Returns:
-        Nothing where NumPy is missing, or the kernel does not say how its waves begin.
+        Nothing where the kernel does not say how its waves begin.
     """
-    if importlib.util.find_spec("numpy") is None:
-        return {}
     from ..emulator.addresses import places_of
 
     parts: dict[int, list[Places]] = {}
@@ -250,12 +248,15 @@ def uses_of(subject: Subject) -> dict[int, LaneUse]:
     """Those of a kernel, where enough is known of how it is launched."""
     machine, demand = subject.machine, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
-    if machine is None or not waves:
+    if machine is None or not waves or importlib.util.find_spec("numpy") is None:
         return {}
     if not any(inst.cls in _LDS or inst.cls in _GLOBAL for inst in subject.function.instructions):
         return {}
+    from ..emulator.addresses import Arguments
+
     facts = subject.facts
-    arguments = None
+    pointers = subject.function.resources.pointers
+    arguments = None if pointers is None else Arguments(pointers=frozenset(pointers))
     if facts.signature:
         arguments = arguments_of(facts.signature, facts.values or {}, facts.attributes)
     return lane_uses(subject.function, machine, waves, arguments)

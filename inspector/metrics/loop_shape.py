@@ -1,8 +1,8 @@
 """What became of the source's loops: unrolled how often, their remainders, and code size.
 
 LLVM unrolls K-loops on its own account (2 to 16 times in about half of compiled GEMMs), so counts
-per ISA iteration mislead unless divided by this. The witness is the matrix instructions of each
-source position against the number that one `tt.dot` there needs. A loop without any, or whose
+per ISA iteration mislead unless divided by how often. The witness is the matrix instructions of
+each source position against the number that one `tt.dot` there needs. A loop without any, or whose
 positions do not give one common whole number, is left unknown.
 
 LLVM unrolls a loop whose count it does not know into one that does several source iterations at a
@@ -57,7 +57,8 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
     if not done:
         return None
     expected: Counter[Place] = Counter()
-    for op in _in_loops(queries.dots(ttgir), ttgir):
+    # Only dots in a loop: a peeled copy before or after it has the same source position.
+    for op in (op for op in queries.dots(ttgir) if _looped(op, ttgir)):
         each = queries.mfma_per_dot(op, ttgir)
         if each is None or op.loc is None:
             return None
@@ -69,11 +70,6 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
             return None
         factors.add(count // each)
     return factors.pop() if len(factors) == 1 else None
-
-
-def _in_loops(ops: Sequence[TtgirOp], module: TtgirModule) -> list[TtgirOp]:
-    """Only ops inside a loop: a peeled copy before or after it has the same source position."""
-    return [op for op in ops if _looped(op, module)]
 
 
 def _looped(op: TtgirOp, module: TtgirModule) -> bool:

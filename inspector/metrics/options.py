@@ -88,14 +88,11 @@ def knobs(subject: Subject) -> str | None:
     constexprs = [(k, _integer(v)) for k, v in subject.facts.constexprs.items()]
     whole = [(name, value) for name, value in constexprs if value is not None]
     room = MOST_KNOBS - len(stated)
-    ranked = sorted(whole, key=lambda item: (_is_flag(item[1]), "BLOCK" not in item[0].upper()))
+    # Sizes before flags, of those blocks first.
+    ranked = sorted(whole, key=lambda item: (item[1] in (0, 1), "BLOCK" not in item[0].upper()))
     listed = {name for name, _ in ranked[:room]}
     parts = [f"{name}={value}" for name, value in whole if name in listed]
     return " ".join((*parts, *stated)) or None
-
-
-def _is_flag(value: int) -> bool:
-    return value in (0, 1)
 
 
 def _integer(value: Scalar | object) -> int | None:

@@ -57,7 +57,11 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
         function: the kernel.
         hot: ids of its hot loops.
     """
-    accesses = [_access(inst) for inst, use in scratch_accesses(function) if use is not Use.PRIVATE]
+    accesses = [
+        _Access(inst, *place(inst))
+        for inst, use in scratch_accesses(function)
+        if use is not Use.PRIVATE
+    ]
     if not accesses:
         return ()
     owner = _owners(function, [access.inst.index for access in accesses])
@@ -83,10 +87,6 @@ def slot_metrics(subject: Subject, slots: Sequence[SpillSlot], hot: Set[str]) ->
     yield Metric(_SLOTS, len(slots), "slots", "derived")
     in_hot = sum(not hot.isdisjoint(slot.loops) for slot in slots)
     yield Metric(_HOT, in_hot, "slots", "derived")
-
-
-def _access(inst: Instruction) -> _Access:
-    return _Access(inst, *place(inst))
 
 
 def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:

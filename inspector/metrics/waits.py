@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..model import Metric, MetricSpec, WaitOp
+from ..model import Metric, MetricSpec
 from .subject import NOT_ALL_READ, Subject, Tally
 
 COUNT_SPECS = (
@@ -90,14 +90,11 @@ def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     for name in _VERDICTS:
         count = verdicts[name.replace("_", "-")]
         yield Metric(f"wait_use.{name}", count, "waits", "derived")
-    slacks = [slack for wait in entries if (slack := _slack(wait)) is not None]
+    needed = (wait.slack for wait in entries if wait.verdict == "needed")
+    slacks = [slack for slack in needed if slack is not None]
     yield Metric(_TIGHT, sum(slack < TIGHT for slack in slacks), "waits", "derived")
     note = "" if slacks else "no wait is needed here"
     yield Metric(_LEAST, min(slacks, default=None), "instructions", "derived", note)
-
-
-def _slack(wait: WaitOp) -> int | None:
-    return wait.slack if wait.verdict == "needed" else None
 
 
 _REDUNDANT, _BARRIERS = "barriers.redundant", "barriers"

@@ -24,7 +24,7 @@ from ..isa.text import parse_text
 from ..isa.waitflow.counters import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import evaluate
-from ..lint.schema import Pack, load_default
+from ..lint.schema import DEFAULT_PACK, Pack, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
 from ..metrics.subject import Facts, Subject
@@ -154,7 +154,7 @@ def catalogue() -> Catalogue:
 @functools.cache
 def recommended_pack() -> Pack:
     """The pack that is asked when nothing else is said, with its preview rules; read once."""
-    return load_default(catalogue())
+    return load_named(DEFAULT_PACK, catalogue())
 
 
 @functools.cache

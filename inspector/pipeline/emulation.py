@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..compile.environment import guest_environment
-from ..compile.worker import BOOTSTRAP
+from ..compile.worker import BOOTSTRAP, guest_environment
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from .capturing import device_facts

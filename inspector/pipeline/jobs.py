@@ -19,6 +19,7 @@ from ..capture.options import CaptureOptions
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
 from ..isa.asm.units import is_binary
+from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis import Context, Overrides
@@ -51,7 +52,7 @@ class Request(Struct, frozen=True):
     python: str | None = None
     jobs: int = 1
     passes: bool = True
-    time_limit: float = 300.0
+    time_limit: float = COMPILE_SECONDS
     overrides: Overrides = field(default_factory=Overrides)
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     rules: Pack | None = None

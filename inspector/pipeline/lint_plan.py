@@ -11,9 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import machines
-from ..errors import KinspectError
+from ..errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
-from ..lint.faults import FaultsError
 from ..lint.results import FailOn, Severity
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs

@@ -1,7 +1,12 @@
-"""Collects what readers find, row by row, into a `Recording`."""
+"""Collects what readers find, row by row, into a `Recording`.
+
+Numbers of strangers' files may be of any size, where ours are machine numbers; and they mean rows,
+tens of millions of them.
+"""
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +30,54 @@ from ..recording import (
     TopKernel,
     Transfer,
 )
+
+LARGEST = 2**63 - 1
+"""What a column of machine numbers holds."""
+
+
+def whole(value: object) -> int | None:
+    """A value as a machine number; None where it is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and -LARGEST <= value <= LARGEST else None
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is an integer that a machine number holds."""
+    return isinstance(value, int) and -LARGEST <= value <= LARGEST
+
+
+_NEAR = 1 << 16
+_THIN = 16
+"""An array is that many times larger than what is in it at the most."""
+
+
+class Rows(Struct):
+    """Which row belongs to a number; numbers mostly count from 1, so that an array serves."""
+
+    _near: array[int] = field(default_factory=lambda: array("i"))
+    _far: dict[int, int] = field(default_factory=dict)
+    _puts: int = 0
+
+    def get(self, number: int) -> int | None:
+        """The row of a number; None where it has none."""
+        if 0 <= number < len(self._near):
+            row = self._near[number]
+            if row != NONE:
+                return row
+        return self._far.get(number)
+
+    def put(self, number: int, row: int) -> None:
+        """Sets it; four bytes for each number that is near to those before it."""
+        self._puts += 1
+        missing = number - len(self._near)
+        if missing >= 0 and number < _NEAR + _THIN * self._puts:
+            self._near.extend(array("i", [NONE]) * (missing + 1))
+        if 0 <= number < len(self._near):
+            self._near[number] = row
+        else:
+            self._far[number] = row
+
 
 _COPY_PREFIX = "MEMORY_COPY_"
 _MOST_COUNTERS = 2**15 - 1

@@ -58,7 +58,7 @@ def landed(
 
 
 def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> KernelReport | None:
-    sure = kernel.match.verdict in ("exact", "likely")
+    sure = kernel.match.is_decided
     return reports[kernel.match.kernels[0]] if sure else None
 
 

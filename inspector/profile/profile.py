@@ -14,11 +14,10 @@ from ..model import KernelReport, Metric
 from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Recording, TopKernel
 from . import join
 from .figures import derived, quirks, readings
+from .figures.counters import figure
 from .figures.grouping import Group, group
 from .figures.peaks import device
-from .figures.readings import Readings
-from .figures.spread import spread
-from .figures.wording import figure
+from .figures.readings import Readings, spread
 
 _UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
 _REPEATED = "rocprof-compute workload"
@@ -121,7 +120,7 @@ def joined(
     )
     measured: dict[str, list[KernelProfile]] = {}
     for kernel in matched:
-        if kernel.match.verdict in ("exact", "likely"):
+        if kernel.match.is_decided:
             measured.setdefault(kernel.match.kernels[0], []).append(kernel)
     return matched, tuple(_measured(report, measured.get(report.id, [])) for report in reports)
 

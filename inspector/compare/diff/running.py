@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import Axis, Value, axes_of
+from ...capture.axes import Axis, Value, axes_of, refused_name, unresolved_names
 from ...capture.resolving import resolve_all
 from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
@@ -23,9 +23,7 @@ from ...pipeline import analysis
 from ...pipeline.capturing import COMPILED, variants_of
 from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
 from ...version import VERSION
-from ..sweep.names import refuse, unresolved
-from ..tritons.builds import BuildsReport, KernelComparison
-from ..tritons.running import compare_builds
+from ..tritons import BuildsReport, KernelComparison, compare_builds
 from .reports import Options, Text, diff_kernels, finished
 from .results import Alone, DiffReport, KernelDiff
 
@@ -141,9 +139,9 @@ def _refuse_unknown(
     axes = [
         Axis(name, (value,)) for side_options in sets for name, value in side_options.values.items()
     ]
-    unknown = unresolved(axes, backend_options, ())
+    unknown = unresolved_names(axes, backend_options, ())
     if unknown:
-        raise refuse(unknown[0], backend_options, (), ", ".join(str(t.path) for t in targets))
+        raise refused_name(unknown[0], backend_options, (), ", ".join(str(t.path) for t in targets))
 
 
 def _compiled(
@@ -177,7 +175,7 @@ def diff_builds(
     text: Text,
     progress: Progress | None = None,
 ) -> DiffReport:
-    """Compiles each kernel with two Tritons and compares; see `tritons.running.compare_builds`.
+    """Compiles each kernel with two Tritons and compares; see `tritons.compare_builds`.
 
     Raises:
         KinspectError: likewise, or more than two Tritons.

@@ -1,4 +1,4 @@
 """What a sweep is made of: axes, points, figures, tables, the Pareto front. Pure values.
 
-`inspector/compare/sweep/running.py` compiles one; `render/sweep*.py` print one.
+`inspector/compare/sweep/running.py` compiles one; `formats/sweep.py` prints one.
 """

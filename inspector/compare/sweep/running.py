@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import BACKEND_ONLY, Axis, count
+from ...capture.axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
 from ...capture.resolving import resolve_all
 from ...capture.script import Found
 from ...capture.targets import Target, only_of
@@ -32,7 +32,6 @@ from ...pipeline.jobs import Job, Request, compile_and_report, job_record, setti
 from ...version import VERSION
 from . import figures as figures_room
 from .figures import Figures, figures_of
-from .names import refuse, unresolved
 from .table import Gathering, Point, Row, Sweep
 
 if TYPE_CHECKING:
@@ -289,7 +288,7 @@ class _Run:
         unknown = self._unresolved(options)
         if unknown and self._planned:
             where = ", ".join(dict.fromkeys(str(t.path) for t in self._targets))
-            raise refuse(unknown[0], options, list(self._parameters), where)
+            raise refused_name(unknown[0], options, list(self._parameters), where)
         self._release(submit)
         yield Planned(self._planned, True, self._elapsed())
 
@@ -340,7 +339,7 @@ class _Run:
             )
 
     def _unresolved(self, options: frozenset[str]) -> list[str]:
-        return unresolved(self._request.axes, options, self._parameters.keys())
+        return unresolved_names(self._request.axes, options, self._parameters.keys())
 
     def _release(self, submit: Callable[[Point, Job], None]) -> None:
         held, self._held = self._held, []

@@ -3,10 +3,14 @@
 A position may have been inlined: `tl.max(x)` in the kernel leads into Triton's own files. The
 position that counts is the innermost one that the user wrote; the calls around it, up to the
 kernel, count for the source, so that a call's line leads to all that it became.
+
+Positions in LLVM IR are read with patterns, not with a parser: one `!dbg !7` at most stands on a
+line, and the metadata that it leads to is one node per line.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -203,3 +207,100 @@ class _Files:
                 places[self._numbers[frame.file], frame.line] = None
             frame = frame.inlined_at
         return tuple(places)
+
+
+# --------------------------------------------------------------------------- LLVM IR
+
+_USE = re.compile(r"!dbg !(\d+)")
+_RECORD = re.compile(r"^\s*#dbg_\w+\(.*, !(\d+)\)\s*$")
+_NODE = re.compile(
+    r"!(\d+) = (?:distinct )?!(DILocation|DISubprogram|DILexicalBlock\w*|DIFile)\((.*)\)\s*$"
+)
+_FIELD = re.compile(
+    r'\b(line|column|scope|inlinedAt|file|filename|directory): (?:!?(\d+)|"((?:[^"\\]|\\.)*)")'
+)
+_MOST_FRAMES = 64
+
+_Node = tuple[str, Mapping[str, str]]
+
+
+def llir_positions(lines: Sequence[str]) -> dict[int, SourceLoc]:
+    """Line -> the position that it stems from; lines without one are left out.
+
+    Lines count from 0. A function's first line stands for where it is defined.
+    """
+    nodes = _nodes(lines)
+    if not nodes:
+        return {}
+    table = _Table(nodes)
+    positions_by_line: dict[int, SourceLoc] = {}
+    for number, line in enumerate(lines):
+        match = _USE.search(line) if "!dbg" in line else None
+        if match is None and "#dbg_" in line:
+            match = _RECORD.match(line)
+        if match is not None and not line.startswith("!"):
+            at = table.at(match[1])
+            if at is not None:
+                positions_by_line[number] = at
+    return positions_by_line
+
+
+def _nodes(lines: Iterable[str]) -> dict[str, _Node]:
+    nodes: dict[str, _Node] = {}
+    for line in lines:
+        if line.startswith("!") and "!DI" in line:
+            match = _NODE.match(line)
+            if match is not None:
+                fields = {name: text or number for name, number, text in _FIELD.findall(match[3])}
+                nodes[match[1]] = (match[2], fields)
+    return nodes
+
+
+class _Table:
+    def __init__(self, nodes: Mapping[str, _Node]) -> None:
+        self._nodes = nodes
+        self._files: dict[str, str | None] = {}
+        self._locations: dict[str, SourceLoc | None] = {}
+
+    def at(self, number: str) -> SourceLoc | None:
+        """The position that a node states; of a function, where it is defined."""
+        if number not in self._locations:
+            self._locations[number] = self._location(number)
+        return self._locations[number]
+
+    def _location(self, number: str) -> SourceLoc | None:
+        kind, fields = self._nodes.get(number, ("", {}))
+        if kind == "DISubprogram":
+            file, line = self._file(number), int(fields.get("line", 0))
+            return SourceLoc(file, line) if file is not None and line else None
+        frames: list[tuple[str, int, int | None]] = []
+        node: str | None = number
+        while node is not None and len(frames) < _MOST_FRAMES:
+            kind, fields = self._nodes.get(node, ("", {}))
+            if kind != "DILocation":
+                break
+            file, line = self._file(fields.get("scope", "")), int(fields.get("line", 0))
+            if file is not None and line:
+                frames.append((file, line, int(fields.get("column", 0)) or None))
+            elif not frames:
+                return None  # line 0: made by the compiler
+            node = fields.get("inlinedAt")
+        position: SourceLoc | None = None
+        for file, line, column in reversed(frames):
+            position = SourceLoc(file, line, column, position)
+        return position
+
+    def _file(self, scope: str) -> str | None:
+        """The file that a scope lies in."""
+        if scope in self._files:
+            return self._files[scope]
+        self._files[scope] = None  # what a scope within itself sees
+        kind, fields = self._nodes.get(scope, ("", {}))
+        if kind == "DIFile":
+            name, folder = fields.get("filename", ""), fields.get("directory", "")
+            path = name if name.startswith("/") or not folder else f"{folder}/{name}"
+            self._files[scope] = path or None
+        else:
+            inner = fields.get("file") or fields.get("scope")
+            self._files[scope] = self._file(inner) if inner is not None else None
+        return self._files[scope]

@@ -14,8 +14,7 @@ from ...errors import KinspectError
 from ...isa.asm.units import beside
 from ...isa.text import parse_text
 from ...model import Function, KernelReport, Machine, Program, SourceLoc
-from . import llir
-from .links import Links
+from .links import Links, llir_positions
 from .marks import Marks
 from .texts import Texts, lines_of
 
@@ -68,7 +67,7 @@ def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
     if "ttgir" in texts.lines:
         parsed.positions["ttgir"] = _ttgir(texts.lines["ttgir"], parsed)
     if "llir" in texts.lines:
-        parsed.positions["llir"] = llir.positions(texts.lines["llir"])
+        parsed.positions["llir"] = llir_positions(texts.lines["llir"])
     source = texts.files.get("source")
     links = Links(parsed.positions, source, len(texts.lines.get("source", ())))
     function = kernel_of(parsed.functions, report)

@@ -1,12 +1,17 @@
-"""What an HTML page is made of, beyond the report itself."""
+"""What an HTML page shows of a kernel beyond its report: occupancy levels, code, source lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from msgspec import Struct, field
 
+from ... import machines
+from ...errors import KinspectError
+from ...metrics.occupancy import occupancy
 from ...model import KernelReport
+from ...pipeline.analysis import source_reader
 
 MOST_IN_FULL = 60
 """Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
@@ -34,3 +39,68 @@ class DrawnKernel(Struct, frozen=True):
     levels: tuple[Level, ...] = ()
     code: Mapping[int, str] = field(default_factory=dict)
     source: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+
+_MOST_BYTES = 64 << 20
+
+
+def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
+    """The kernels with what is drawn of them; what has gone from the disk is left out.
+
+    Only those that the page shows in full have code: a library's file may hold thousands of them.
+    """
+    read = source_reader()
+    drawn_kernels = []
+    files: dict[Path, Mapping[int, str]] = {}  # many kernels stand in one
+    for number, report in enumerate(reports):
+        if number >= MOST_IN_FULL:
+            drawn_kernels.append(DrawnKernel(report))
+            continue
+        places = {
+            (line.source.file, line.source.line): line.source
+            for line in report.measured_lines
+            if line.source is not None
+        }
+        texts = {key: read(place) for key, place in places.items()}
+        drawn_kernels.append(
+            DrawnKernel(
+                report,
+                levels(report),
+                _code(report, files),
+                {key: text for key, text in texts.items() if text is not None},
+            )
+        )
+    return drawn_kernels
+
+
+def levels(report: KernelReport) -> tuple[Level, ...]:
+    """The reachable occupancies of a kernel; empty where its target or launch is unknown."""
+    if report.demand is None or report.arch not in machines.names():
+        return ()
+    try:
+        reachable = occupancy(machines.load(report.arch), report.demand)
+    except KinspectError:
+        return ()
+    return tuple(
+        Level(level.waves_per_eu, level.vgprs, level.lds_bytes) for level in reachable.levels
+    )
+
+
+def _code(report: KernelReport, files: dict[Path, Mapping[int, str]]) -> Mapping[int, str]:
+    artifact = report.artifacts.get("amdgcn")
+    path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
+    if artifact is None and path.suffix not in (".s", ".asm", ".amdgcn"):
+        return {}
+    if path not in files:
+        files[path] = _lines(path)
+    return files[path]
+
+
+def _lines(path: Path) -> Mapping[int, str]:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            return {}
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    return dict(enumerate(text.splitlines(), 1))

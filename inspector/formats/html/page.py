@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from ...explain import profile_view as words
 from ...explain import view
 from ...model import ErrorRecord, Report, int_of, value_of
-from ...profile.figures import beside
+from ...profile.figures import executed
 from ...recording import Profile
 from ...version import VERSION
 from . import svg
@@ -118,7 +118,7 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
                 "anchor": anchors.get(report.id, "") if report is not None else "",
                 "rows": list(words.rows(kernel.metrics, report.metrics if report else None)),
                 "counters": list(words.counters(kernel)),
-                "emulated": list(beside.rows(kernel, report)),
+                "emulated": list(executed.rows(kernel, report)),
                 "notes": kernel.notes,
             }
         )

@@ -26,7 +26,10 @@ SECTION_DIRECTIVES = (
 
 
 class Sections:
-    """The current section. A text begins in `.text`."""
+    """The current section. A text begins in `.text`.
+
+    Data directives mean code in one section, and nothing in others.
+    """
 
     def __init__(self) -> None:
         self._name = self._before = ".text"

@@ -12,16 +12,22 @@ from msgspec import Struct
 
 from ...documents import check_yaml, yaml_loader
 from ...errors import KinspectError
-from ..launch import DYNAMIC_LDS_KINDS
+from ..launch import DYNAMIC_LDS_KINDS, POINTER_KIND
 
 # Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
-# LDS; they are cut before parsing down to the first that does.
+# LDS and where pointers lie; they are cut before parsing down to the first that does, and to these.
 _ARGUMENTS = re.compile(r"^(?P<lead> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
 _DYNAMIC_LDS = re.compile(
     r"(\.value_kind|ValueKind):[ \t]*['\"]?"
     rf"({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
     re.MULTILINE,
 )
+_POINTER = re.compile(
+    r"\.offset:[ \t]*(\d+)[ \t]*\r?\n[ \t]*\.size:[ \t]*8[ \t]*\r?\n"
+    rf"[ \t]*\.value_kind:[ \t]*{POINTER_KIND}[ \t]*\r?$",
+    re.MULTILINE,
+)
+"""Keys stand in alphabetical order, as LLVM writes them."""
 
 # Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 Metadata").
 _V2_NAMES: Mapping[str, str] = MappingProxyType(
@@ -115,8 +121,13 @@ def _without_arguments(text: str) -> str:
                 break
             position = stop
         dynamic = _DYNAMIC_LDS.search(text, start, position)
-        arguments = f"[{{{dynamic[1]}: {dynamic[2]}}}]" if dynamic is not None else "null"
-        parts.append(f"{lead}.args: {arguments}\n")
+        kept = [f"{{{dynamic[1]}: {dynamic[2]}}}"] if dynamic is not None else []
+        kept += [
+            f"{{.offset: {pointer[1]}, .value_kind: {POINTER_KIND}}}"
+            for pointer in _POINTER.finditer(text, start, position)
+        ]
+        listed = ", ".join(kept)
+        parts.append(f"{lead}.args: [{listed}]\n" if kept else f"{lead}.args: null\n")
     parts.append(text[position:])
     return "".join(parts)
 

@@ -97,9 +97,11 @@ def build(
             f"the target of the jump on line {lines} is not known: "
             "code that nothing else leads to is taken as reachable from it"
         )
-    last_flow = flows.get(count - 1, Flow.NEXT)
-    if last_flow.falls_through and not _ends_in_call(instructions[-1]):
-        notes.append(f"control runs past the last instruction, line {instructions[-1].line}")
+    last_instruction = instructions[-1]
+    # A call that never returns may end a function.
+    is_call = flow_of(last_instruction.op, last_instruction.operands) is Flow.CALL
+    if flows.get(count - 1, Flow.NEXT).falls_through and not is_call:
+        notes.append(f"control runs past the last instruction, line {last_instruction.line}")
     tree = dominator_tree(successors, _entries(successors, predecessors) if unknown else (0,))
     shapes, too_deep = all_loops(successors, tree)
     if too_deep:
@@ -113,11 +115,6 @@ def build(
 def dominators(function: Function) -> DominatorTree:
     """The dominator tree over the blocks of a function."""
     return dominator_tree([block.successors for block in function.blocks])
-
-
-def _ends_in_call(instruction: Instruction) -> bool:
-    # A call that never returns may end a function.
-    return flow_of(instruction.op, instruction.operands) is Flow.CALL
 
 
 def _few(lines: Iterable[int]) -> str:

@@ -51,7 +51,11 @@ def finish(
     unknown = branches.unknown
     if not raw.is_kernel:
         # Jumps through a register in a device function are its returns.
-        unknown = [i for i in unknown if _flow(raw, i) is not Flow.INDIRECT]
+        unknown = [
+            i
+            for i in unknown
+            if flow_of(raw.rows[i][OP], raw.rows[i][OPERANDS]) is not Flow.INDIRECT
+        ]
     direct = {**branches.calls, **branches.leaves}
     notes = list(raw.notes)
     if branches.numeric:
@@ -139,10 +143,6 @@ def finish(
 
 def _unread(kind: UnreadKind, lines: Sequence[int]) -> list[Unread]:
     return [Unread(kind, len(lines), tuple(lines[:_FEW_LINES]))] if lines else []
-
-
-def _flow(raw: RawFunction, i: int) -> Flow:
-    return flow_of(raw.rows[i][OP], raw.rows[i][OPERANDS])
 
 
 def _name(symbol: str, entry_points: Mapping[int, str]) -> str:

@@ -13,7 +13,7 @@ import msgpack
 from msgspec import Struct
 
 from ...errors import KinspectError
-from ..launch import adds_lds
+from ..launch import adds_lds, pointer_offsets
 from .elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32
@@ -39,6 +39,7 @@ class KernelNote(Struct, frozen=True):
     sgpr_spill_count: int | None = None
     lds_bytes: int | None = None
     dynamic_lds: bool | None = None
+    pointers: tuple[int, ...] | None = None
     scratch_bytes: int | None = None
     kernarg_bytes: int | None = None
     wave_size: int | None = None
@@ -163,6 +164,7 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         sgpr_spill_count=count(".sgpr_spill_count"),
         lds_bytes=count(".group_segment_fixed_size"),
         dynamic_lds=adds_lds(entry.get(".args")),
+        pointers=pointer_offsets(entry.get(".args")),
         scratch_bytes=count(".private_segment_fixed_size"),
         kernarg_bytes=count(".kernarg_segment_size"),
         wave_size=count(".wavefront_size"),

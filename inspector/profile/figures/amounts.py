@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 from ...documents import own_yaml
 from . import counters
+from .counters import figure
 from .peaks import Device
 from .readings import Pass, Readings
-from .wording import figure
 
 _FILE = Path(__file__).with_name("formulas.yaml")
 _KB = 1024

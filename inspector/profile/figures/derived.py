@@ -14,9 +14,9 @@ from msgspec import Struct, field
 
 from ...model import Metric
 from . import amounts, counters, quirks
+from .counters import figure
 from .peaks import Device
 from .readings import Pass, Readings
-from .wording import figure
 
 _ACTIVE = "GRBM_GUI_ACTIVE"
 _OVER_CLOCK = 1.1

@@ -16,8 +16,18 @@ from ...isa.asm.units import beside
 from ...isa.text import parse_text
 from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
 from ...recording import Place, Samples, Traced
-from .addresses import PADDING, AddressMap, addresses_of, disassembled, in_sequence
-from .spelling import is_data, key_of, operation, split, text_key
+from .addresses import (
+    PADDING,
+    AddressMap,
+    addresses_of,
+    disassembled,
+    in_sequence,
+    is_data,
+    key_of,
+    operation,
+    split,
+    text_key,
+)
 from .sums import LineSum, Unplaced, missing, position
 
 _MOST_WRONG = 0.1

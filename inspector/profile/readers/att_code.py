@@ -12,8 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...recording import Place, Samples
-from ..builder import Builder
-from .numbers import is_whole, whole
+from ..builder import Builder, is_whole, whole
 from .streams import DamagedError, JsonStream
 
 _MARK = "; "

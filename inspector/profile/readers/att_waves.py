@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...recording import WaveSpan
-from ..builder import Builder
-from .numbers import LARGEST, is_whole
+from ..builder import LARGEST, Builder, is_whole
 from .streams import DamagedError, JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]

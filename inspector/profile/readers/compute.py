@@ -12,14 +12,13 @@ from math import isfinite
 from pathlib import Path
 
 from ...recording import Agent, Part
-from ..builder import Builder
+from ..builder import LARGEST, Builder
 from ..reading import Group
-from .csv_agents import Agents
+from .agents import Agents
 from .csv_counters import Counters, LongReader
 from .csv_dispatches import Sink
 from .csv_legacy import read_wide
 from .csv_v3 import names_of
-from .numbers import LARGEST
 from .rows import Table, folded
 
 FORMAT = "rocprof-compute workload"

@@ -15,11 +15,10 @@ from typing import Any
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import Agent, KernelShape, Part
-from ..builder import Builder
+from ..builder import Builder, whole
 from ..reading import Group
 from .json_bases import SIGN, Base, opened
 from .json_files import head
-from .numbers import whole
 
 FORMAT = "rocprof-compute analysis"
 

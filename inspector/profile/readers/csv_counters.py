@@ -12,10 +12,9 @@ from operator import ne, or_, sub
 from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
-from ..builder import Builder
-from .csv_columns import FIELDS, SILENT, fold
+from ..builder import Builder, whole
 from .csv_dispatches import DamagedError, RowIndex, Sink
-from .numbers import whole
+from .csv_layout import FIELDS, SILENT, fold
 from .rows import Block, Table, integer
 
 _CHANNEL = re.compile(r"(\w+)\[\d+\]$")

@@ -9,7 +9,7 @@ from typing import Literal
 from ...recording import Part
 from ..builder import Builder
 from ..reading import Group
-from .csv_agents import Agents
+from .agents import Agents
 from .csv_counters import Counters, WideReader
 from .csv_dispatches import Sink
 from .csv_v3 import STATISTICS, names_of, read_stats

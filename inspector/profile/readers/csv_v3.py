@@ -16,7 +16,7 @@ from msgspec import Struct
 from ...recording import NONE, Part, TopKernel
 from ..builder import Builder
 from ..reading import Group
-from .csv_agents import Agents
+from .agents import Agents
 from .csv_counters import Counters, LongReader
 from .csv_dispatches import RowIndex, Sink
 from .rows import Block, Table, folded, instant, integer, nothing_in

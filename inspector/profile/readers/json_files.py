@@ -1,4 +1,7 @@
-"""Files as they are or packed by gzip, read from the front; what can be unpacked is had."""
+"""Files as they are or packed by gzip, read from the front; what can be unpacked is had.
+
+One run may be written in two formats side by side: it is counted once.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Protocol
 
 from ... import limits
 from ...limits import Budget, LimitError
+from ..builder import Builder
 
 
 class Source(Protocol):
@@ -73,3 +77,22 @@ def head(path: Path, size: int) -> bytes:
     except (OSError, EOFError, zlib.error, LimitError):
         pass
     return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def is_twin(path: Path, other: Path, builder: Builder) -> bool:
+    """Whether what a file holds was read already, from another file of the same run.
+
+    A profiler that is asked for several formats writes `4242_results.json` and `4242_results.db`
+    of the same dispatches. Where the first was damaged, the second is read as well: that some
+    dispatches are then counted twice is said.
+    """
+    if str(other) not in {part.path for part in builder.parts}:
+        return False
+    if str(other) in {error.file for error in builder.errors}:
+        builder.note(
+            f"{path.name} holds the same run as {other.name}, which is damaged: dispatches that "
+            "are in both count twice; import the better file alone"
+        )
+        return False
+    builder.note(f"{path.name} holds the same run as {other.name}, which was read")
+    return True

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...recording import TopKernel
-from .numbers import LARGEST
+from ..builder import LARGEST
 
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Unsigned = int

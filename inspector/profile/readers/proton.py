@@ -17,10 +17,9 @@ import msgspec
 
 from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
-from ..builder import Builder
+from ..builder import LARGEST, Builder, whole
 from ..reading import Group
 from .json_files import head, open_plain
-from .numbers import LARGEST, whole
 
 FORMAT = "Proton tree"
 

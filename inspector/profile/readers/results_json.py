@@ -16,13 +16,11 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import Builder
+from ..builder import LARGEST, Builder, Rows
 from ..reading import Group
-from . import json_agents, json_records
+from . import agents, json_records
 from .json_files import head, open_plain
-from .json_rows import Rows
 from .json_samples import Method, Places, shift
-from .numbers import LARGEST
 from .streams import DamagedError, JsonStream
 
 FORMAT = "rocprofv3 JSON"
@@ -159,8 +157,8 @@ class _Process(Struct):
             identity = about.get("id")
             if isinstance(identity, dict) and isinstance(identity.get("handle"), int):
                 self.agents[identity["handle"]] = key
-            if json_agents.is_processor(about):
-                self.builder.agents.setdefault(key, json_agents.agent(key, about))
+            if agents.is_processor(about):
+                self.builder.agents.setdefault(key, agents.agent(key, about))
 
     def _counter_names(self) -> None:
         for counter in self.stream.records(json_records.Counter):

@@ -18,15 +18,12 @@ from msgspec import Struct, field
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import CodeObject, KernelShape, Part
-from ..builder import Builder
+from ..builder import Builder, Rows, whole
 from ..reading import Group
-from . import json_agents
+from . import agents
 from .json_bases import SIGN, Base, opened, unfinished
-from .json_files import head
-from .json_rows import Rows
+from .json_files import head, is_twin
 from .json_samples import Places, shift
-from .json_twins import is_twin
-from .numbers import whole
 
 FORMAT = "rocpd"
 
@@ -220,8 +217,8 @@ class _Process(Struct):
             if described is None:
                 self.unreadable += 1
             about |= described or {}
-            if json_agents.is_processor(about):
-                self.builder.agents.setdefault(key, json_agents.agent(key, about))
+            if agents.is_processor(about):
+                self.builder.agents.setdefault(key, agents.agent(key, about))
 
     def _code_objects(self) -> None:
         columns = ("id", "pid", "uri", "load_base", "load_size", "load_delta")

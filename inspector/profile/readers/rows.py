@@ -15,8 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..builder import Builder
-from .csv_columns import FIELDS, SILENT, fold
-from .csv_layout import Layout
+from .csv_layout import FIELDS, SILENT, Layout, fold
 
 _BLOCK = 1 << 16
 """Bytes read at once: some hundred rows, whose columns are converted together. Larger blocks are

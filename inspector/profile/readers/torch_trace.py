@@ -17,11 +17,9 @@ import msgspec
 from msgspec import Struct, field
 
 from ...recording import Agent, KernelShape, Part
-from ..builder import Builder
+from ..builder import LARGEST, Builder, whole
 from ..reading import Group
-from .json_files import head, open_plain
-from .json_twins import is_twin
-from .numbers import LARGEST, whole
+from .json_files import head, is_twin, open_plain
 from .streams import DamagedError, JsonStream
 
 FORMAT = "Chrome trace"

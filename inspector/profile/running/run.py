@@ -18,12 +18,10 @@ from ...recording import Recording
 from ...version import VERSION
 from .. import reading
 from ..builder import Builder
-from . import find, launch, manifest, passes, sets, versions
-from .commands import PASSES, Att, Pass, Wanted
-from .complaints import Complaint, complaints
-from .fallbacks import PLANNERS
+from . import find, launch, manifest, passes, versions
+from .commands import PASSES, PLANNERS, Att, Pass, Wanted
 from .manifest import Manifest, PassRecord
-from .returned import dispatched, returned
+from .returned import Complaint, complaints, dispatched, returned
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit statuses for a command that does not exist or cannot be run, as shells have them."""
@@ -105,8 +103,8 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
     counters_of_passes: tuple[tuple[str, ...], ...] = ()
     if request.counters:
         assert arch is not None
-        groups = sets.groups(sets.parse(request.counters), arch)
-        counters_of_passes = passes.split(groups, passes.of_arch(arch), sets.clock(arch))
+        groups = passes.groups(passes.parse(request.counters), arch)
+        counters_of_passes = passes.split(groups, passes.of_arch(arch), passes.clock(arch))
     att = None
     if request.att:
         att = request.att_options

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ....inspector.explain import profile_view as words
 from ....inspector.explain import view
 from ....inspector.model import KernelReport, LoopReport, Metric
-from ....inspector.profile.figures import beside
+from ....inspector.profile.figures import executed
 from ....inspector.profile.placing.stalls import Stall, stalls
 from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
@@ -151,7 +151,7 @@ def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterat
     """Counters beside what the emulator says that they have to show."""
     rows = [
         ((name, ""), (recorded, "name"), (emulated, "info"), (ratio, ""), (why, "dim"))
-        for name, recorded, emulated, ratio, why in beside.rows(kernel, report)
+        for name, recorded, emulated, ratio, why in executed.rows(kernel, report)
     ]
     if rows:
         yield BLANK

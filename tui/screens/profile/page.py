@@ -300,7 +300,7 @@ class ProfilePage(Page):
         kernel, profile = line.kernel, self._profile
         if kernel is None or profile is None or not profile.reports:
             return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
-        if kernel.match.verdict in ("exact", "likely"):
+        if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
         return words.matched(kernel, profile) or "no analysed kernel is this one"
 

@@ -15,21 +15,83 @@ from contextlib import ExitStack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ... import machines
-from ...capture.resolving import resolve_all
-from ...capture.targets import Target, only_of
-from ...compile.failures import PARSE
-from ...compile.pool import Compiler
-from ...compile.tritons import Interpreter
-from ...compile.tritons import resolve as interpreter
-from ...errors import KinspectError
-from ...model import ErrorRecord, KernelReport, Variant
-from ...pipeline import analysis
-from ...pipeline.capturing import COMPILED, variants_of
-from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
-from ...version import VERSION
-from ..stages import Side, compare
-from .builds import Build, BuildsReport, KernelComparison
+from .. import machines
+from ..capture.resolving import resolve_all
+from ..capture.targets import Target, only_of
+from ..compile.failures import PARSE
+from ..compile.pool import Compiler
+from ..compile.tritons import Interpreter
+from ..compile.tritons import resolve as interpreter
+from ..errors import KinspectError
+from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
+from ..pipeline import analysis
+from ..pipeline.capturing import COMPILED, variants_of
+from ..pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
+from ..version import VERSION
+from .stages import Comparison, Side, compare
+
+
+class Build(Struct, frozen=True):
+    """One Triton of the run: what the user called it, and what it is."""
+
+    label: str
+    python: str
+    triton_version: str
+    triton_key: str
+
+
+class KernelComparison(Struct, frozen=True):
+    """One kernel compiled by two of the builds.
+
+    Args:
+        kernel: its name, with the case in brackets where it has one.
+        arch: gfx name of the target.
+        file: the target as the user named it.
+        source: where the kernel stands.
+        variant: the specialisation, as the first build's front end made it.
+        left: the first build, as an index into the run's builds.
+        right: the other.
+        same_ttir: both compiled the first build's TTIR. Otherwise the other one does not
+            understand that, and each compiled what its own front end made.
+        comparison: None where a build failed: see `errors`.
+        errors: label of a build -> why it failed.
+        notes: what else is to be said.
+        reports: of the left build and of the right; None where it failed.
+    """
+
+    kernel: str
+    arch: str
+    file: str
+    source: SourceLoc | None
+    variant: Variant
+    left: int
+    right: int
+    same_ttir: bool
+    comparison: Comparison | None
+    errors: Mapping[str, ErrorRecord]
+    notes: tuple[str, ...] = ()
+    reports: tuple[KernelReport | None, KernelReport | None] = (None, None)
+
+
+class BuildsReport(Struct, frozen=True):
+    """The result of one run.
+
+    Args:
+        target: what was compared, as the user named it.
+        tool: name -> version of what made the report.
+        builds: the first is what the others are compared with.
+        kernels: one entry for each kernel and each build but the first.
+        errors: what could not be captured.
+    """
+
+    target: str
+    tool: Mapping[str, str]
+    builds: tuple[Build, ...]
+    kernels: tuple[KernelComparison, ...]
+    errors: tuple[ErrorRecord, ...]
+
+
+# --------------------------------------------------------------------------- the run
 
 """How MLIR says that no pass of this build knows what to do with an operation."""
 
