@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import random
 import struct
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -588,3 +591,21 @@ def test_two_over_pi_in_segments() -> None:
     # pi to 60 digits (any table): their product is 2 up to the segments' end.
     pi = Fraction(314159265358979323846264338327950288419716939937510582097494, 10**59)
     assert abs(total * pi - 2) < Fraction(1, 10**57)
+
+
+def test_instructions_that_are_imported_late_are_no_others() -> None:
+    """What is imported first must not take a mnemonic that a later file names."""
+    code = """
+import re, sys
+from kinspect.inspector.emulator import registry
+from kinspect.inspector.emulator.instructions import builder_of
+names = sorted({line.split()[1] for line in open(sys.argv[1]) if line[0] != "#"})
+names = [re.sub("_(e32|e64|dpp|sdwa|e64_dpp)$", "", name) for name in names]
+first = {name: registry.builder_of(name) for name in names}
+assert sum(builder is None for builder in first.values()) > 100  # there are some to come
+builder_of("v_exp_f32")
+for name, builder in first.items():
+    assert builder is None or builder is registry.builder_of(name), name
+"""
+    forms = Path(__file__).parent / "data" / "emulator" / "forms.txt"
+    subprocess.run([sys.executable, "-c", code, str(forms)], check=True)

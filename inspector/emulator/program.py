@@ -15,20 +15,18 @@ from msgspec.structs import replace
 
 from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
-from . import instructions as _instructions  # fills the registry
 from .access import Assignment, NotCoveredError
 from .calls import transfer_of
 from .crosslane import DPP_CONTROLS
 from .effects import Effect, effects_of
 from .hazards import Hazard, hazards_of
+from .instructions import builder_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import scalar_bits, vector_bits
 from .products import link
-from .registry import Context, Step, Target, builder_of
+from .registry import Context, Step, Target
 from .relocations import resolved
 from .waves import Array, Waves
-
-assert _instructions
 
 
 class Kind(Enum):

@@ -1,7 +1,7 @@
 """Which function carries out which mnemonic.
 
 A builder takes one decoded instruction once, before the kernel runs, and returns the step that is
-called each time. `instructions/` fills the table; `builder_of` reads it.
+called each time. `instructions/` fills the table.
 """
 
 from __future__ import annotations

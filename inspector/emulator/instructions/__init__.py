@@ -1,55 +1,66 @@
-"""What each instruction does, one file per class. Importing this package fills the registry."""
+"""What each instruction does, one file per class; importing a file registers its instructions.
 
+Those that addresses are made of are there from the beginning. The others, which only an execution
+needs, are imported when the first of them is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+from .. import registry
+from ..registry import Builder
 from . import (
-    atomics,
     control,
-    convert,
-    dot,
-    double,
     global_memory,
-    half,
     hardware,
     integer,
     lanes,
     lds,
-    lds_direct,
     masks,
-    mfma,
-    moves,
-    packed,
-    real,
     scalar,
     scalar_memory,
-    scalar_real,
-    scaled,
-    scratch,
-    sparse,
-    wmma,
 )
 
-__all__ = [
+_OTHERS: Final = (
     "atomics",
-    "control",
     "convert",
     "dot",
     "double",
-    "global_memory",
     "half",
-    "hardware",
-    "integer",
-    "lanes",
-    "lds",
     "lds_direct",
-    "masks",
     "mfma",
     "moves",
     "packed",
     "real",
-    "scalar",
-    "scalar_memory",
     "scalar_real",
     "scaled",
     "scratch",
     "sparse",
     "wmma",
+)
+
+
+def builder_of(name: str) -> Builder | None:
+    """The builder of a mnemonic; None where it is not covered."""
+    builder = registry.builder_of(name)
+    if builder is None:
+        for module in _OTHERS:
+            importlib.import_module(f".{module}", __name__)
+        builder = registry.builder_of(name)
+    return builder
+
+
+__all__ = [
+    "builder_of",
+    "control",
+    "global_memory",
+    "hardware",
+    "integer",
+    "lanes",
+    "lds",
+    "masks",
+    "scalar",
+    "scalar_memory",
 ]
