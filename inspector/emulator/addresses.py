@@ -39,6 +39,10 @@ SWEEPS: Final = 3
 third."""
 MOST_WORK: Final = 16_000_000
 """Instructions times lanes of a workgroup; larger kernels are left."""
+MOST_HELD: Final = 100_000_000
+"""32-bit words that are kept at the ends of blocks at most."""
+MOST_ROUNDS: Final = 40
+"""Over the flow graph, until it is known what is needed; loops in loops take one each."""
 ACCESSES: Final = frozenset(
     ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "lds_direct_store",
      "atomic", "lds_atomic")
@@ -112,7 +116,8 @@ def places_of(
     target = target_of(function, gpu.arch)
     if len(function.instructions) * waves * target.lanes > MOST_WORK:
         return None
-    return _Sweep(function, gpu, target, waves, arguments or Arguments()).run()
+    sweep = _Sweep(function, target, waves, arguments or Arguments())
+    return sweep.run() if sweep.is_affordable else None
 
 
 class _Draws(GlobalMemory):
@@ -227,7 +232,6 @@ class _Sweep:
     def __init__(
         self,
         function: Function,
-        gpu: Machine,
         target: Target,
         waves: int,
         arguments: Arguments,
@@ -264,6 +268,10 @@ class _Sweep:
         self._memory = _Draws(arguments)
         self._machine = _Probe(self._memory)
         self._random = np.random.default_rng(3)
+        words = len(function.blocks) * len(self._rows) * waves * target.lanes * DRAWS
+        self.is_affordable = bool(needed) and words <= MOST_HELD
+        if not self.is_affordable:
+            return
         count = max([4, *(row + 1 for row in self._rows)])
         self._waves = self._begin(function, waves, count)
         self._count = waves
@@ -513,8 +521,8 @@ def _needed(
     """Accesses, all scalar instructions and what both depend on.
 
     Returns:
-        Indices of these instructions; of each block the registers that they read before they are
-        written.
+        Indices of these instructions, none where it takes too long to find them; of each block the
+        registers that they read before they are written.
     """
     blocks = function.blocks
     at_start = [0] * len(blocks)
@@ -524,9 +532,11 @@ def _needed(
         for index, inst in enumerate(function.instructions)
         if inst.cls in _SCALAR or inst.op.name.startswith("v_cmpx")
     }
-    changed = True
+    changed, rounds = True, 0
     while changed:
-        changed = False
+        changed, rounds = False, rounds + 1
+        if rounds > MOST_ROUNDS:
+            return [], at_start
         for block in reversed(blocks):
             wanted = 0
             for successor in block.successors:

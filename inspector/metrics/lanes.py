@@ -134,12 +134,17 @@ def lane_uses(
     parts: dict[int, list[Places]] = {}
     for places in places_of(function, machine, waves, arguments) or ():
         parts.setdefault(places.site, []).append(places)
-    return {site: _use(accesses, machine) for site, accesses in parts.items()}
+    known: dict[_Pattern, LaneUse] = {}
+    return {site: _use(accesses, machine, known) for site, accesses in parts.items()}
 
 
-def _use(accesses: Sequence[Places], machine: Machine) -> LaneUse:
+_Pattern = tuple[str, int, bool, bytes, bytes]
+"""Memory, bytes of each lane, whether it writes, the lanes' places from the first, active lanes."""
+
+
+def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, LaneUse]) -> LaneUse:
     """One instruction's: the accesses of its parts add up."""
-    uses = [_of_part(places, machine) for places in accesses]
+    uses = [_of_pattern(places, machine, known) for places in accesses]
     if len(uses) == 1:
         return uses[0]
     estimated = any(use.origin == "estimated" for use in uses)
@@ -165,12 +170,26 @@ def _sum(figures: Iterable[float | None]) -> float | None:
     return total
 
 
+def _of_pattern(places: Places, machine: Machine, known: dict[_Pattern, LaneUse]) -> LaneUse:
+    """As `_of_part`, once for accesses whose lanes lie alike: most of a kernel's do."""
+    if places.scattered:
+        return LaneUse(unknown=FROM_MEMORY)
+    # Neither banks nor lines change when all addresses of a wave move by whole rows of either.
+    moved = places.where - (places.where[:, :, :1] & ~(_ROW - 1))
+    active = b"" if places.active is None else places.active.tobytes()
+    key = places.space, places.size, places.writes, moved.tobytes(), active
+    if key not in known:
+        known[key] = _of_part(places, machine)
+    return known[key]
+
+
+_ROW: Final = 256
+
+
 def _of_part(places: Places, machine: Machine) -> LaneUse:
     import numpy as np
     from msgspec.structs import replace
 
-    if places.scattered:
-        return LaneUse(unknown=FROM_MEMORY)
     lanes = float(places.where.shape[2])
     if places.active is not None:
         # Of tiles at the edge some lanes are masked: others tell what the code does.
@@ -248,9 +267,14 @@ def uses_of(subject: Subject) -> dict[int, LaneUse]:
     """Those of a kernel, where enough is known of how it is launched."""
     machine, demand = subject.machine, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
-    if machine is None or not waves or importlib.util.find_spec("numpy") is None:
+    if (
+        not subject.facts.lanes_wanted
+        or machine is None
+        or not waves
+        or importlib.util.find_spec("numpy") is None
+    ):
         return {}
-    if not any(inst.cls in _LDS or inst.cls in _GLOBAL for inst in subject.function.instructions):
+    if not any(inst.cls in _LDS | _GLOBAL for inst in subject.function.instructions):
         return {}
     from ..emulator.addresses import Arguments
 

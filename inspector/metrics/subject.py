@@ -54,6 +54,7 @@ class Facts(Struct, frozen=True):
         constexprs: the values of the kernel's compile-time arguments.
         unspecialised, values, generator, signature: see `Variant`.
         attributes: the variant's `attrs`.
+        lanes_wanted: whether it is to be worked out where lanes lie, which takes time.
         dynamic_sizes: whether Inductor wrote it for sizes of which it noted no divisor.
     """
 
@@ -73,6 +74,7 @@ class Facts(Struct, frozen=True):
     signature: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dynamic_sizes: bool = False
+    lanes_wanted: bool = True
 
 
 class Synchronisation(Struct, frozen=True):
