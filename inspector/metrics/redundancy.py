@@ -7,7 +7,7 @@ M·N·K of the dots there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from .loop_shape import place
 from .subject import MATRIX_CLASSES, Place, SourceWork, Subject, source_line
 
 if TYPE_CHECKING:
-    from ..ttgir.copies import Copies, Cover, DotWork
+    from ..ttgir.copies import Copies, DotWork
 
 MATRIX, REPEATED = "matrix.redundancy", "matrix.repeated"
 VECTOR, HELD = "work.redundancy", "work.repeated"
@@ -38,8 +38,8 @@ SPECS = (
         "both",
         "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, `along` "
         "which dimension, where `waves` side by side span `each` elements each over a tile of "
-        "`needed`; `instruction`: what one matrix instruction spans there; `fit_waves`: how many "
-        "waves would have work of their own; `dots` that are repeated, of `of`",
+        "`needed`; `instruction`: what one matrix instruction spans there; `fit_waves`: the most "
+        "waves that would have work of their own; `dots` that are repeated, of `of`",
     ),
     MetricSpec(
         VECTOR,
@@ -199,7 +199,8 @@ def _matrix(
         needed += macs / times
     ratio = round(issued / needed, 4) if known and needed else None
     yield Metric(MATRIX, ratio, "ratio", "derived", "" if ratio is not None else _NO_JOIN)
-    yield Metric(REPEATED, _most_repeated(works), "mapping", "derived")
+    repeated = _most_repeated(works, subject.ttgir) if subject.ttgir is not None else None
+    yield Metric(REPEATED, repeated, "mapping", "derived")
 
 
 def _common(works: Sequence[DotWork], count: int, macs: int) -> float | None:
@@ -220,13 +221,20 @@ def _common(works: Sequence[DotWork], count: int, macs: int) -> float | None:
     return times.pop()
 
 
-def _most_repeated(works: Sequence[tuple[TtgirOp, DotWork]]) -> dict[str, Scalar]:
-    """The dot whose repetition costs most, and the dimension that is to blame."""
+def _most_repeated(
+    works: Sequence[tuple[TtgirOp, DotWork]], module: TtgirModule
+) -> dict[str, Scalar]:
+    """The dot whose repetition costs most, and the dimension that is to blame.
+
+    Waves are, before a tile that is smaller than one instruction.
+    """
+    from ..ttgir.copies import fitting_waves
+
     repeated = [work for _, work in works if work.redundancy > 1]
     if not repeated:
         return {"dots": 0, "of": len(works), **dict.fromkeys(_REPEATED_FIELDS)}
     op, worst = max(works, key=lambda item: item[1].issued - item[1].needed)
-    cover = max(worst.covers, key=lambda each: each.times)
+    cover = max(worst.covers, key=lambda each: (each.repeats, each.times))
     tile = worst.tile
     values: tuple[Scalar, ...] = (
         worst.redundancy,
@@ -237,22 +245,13 @@ def _most_repeated(works: Sequence[tuple[TtgirOp, DotWork]]) -> dict[str, Scalar
         cover.waves,
         cover.each,
         cover.instruction,
-        _fitting_waves(worst.covers),
+        fitting_waves(op, worst, module),
     )
     return {
         "dots": len(repeated),
         "of": len(works),
         **dict(zip(_REPEATED_FIELDS, values, strict=True)),
     }
-
-
-def _fitting_waves(covers: Iterable[Cover]) -> int:
-    """Waves that would have instructions of their own, side by side as the layout has them."""
-    waves = 1
-    for cover in covers:
-        if cover.name != "K":
-            waves *= min(cover.waves, max(1, cover.needed // cover.instruction))
-    return waves
 
 
 def _vector(source: SourceWork, held: Sequence[tuple[TtgirOp, Copies]]) -> Iterator[Metric]:

@@ -12,9 +12,11 @@ from math import prod
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp, TtgirType
+from .flow import flow_of
 from .layouts import type_to_linear
 from .linear import rank
 from .queries import (
+    DOTS,
     DotTile,
     covered_k,
     dot_tile_shapes,
@@ -47,6 +49,16 @@ class Cover(Struct, frozen=True):
     def times(self) -> float:
         """How often each element is computed; 1 where the waves fit."""
         return self.covered / self.needed
+
+    @property
+    def blocks(self) -> int:
+        """Matrix instructions side by side that the tile needs."""
+        return -(-self.needed // self.instruction)
+
+    @property
+    def repeats(self) -> float:
+        """How often each of them is executed; what they span beyond the tile is no repetition."""
+        return self.covered / (self.blocks * self.instruction)
 
 
 class DotWork(Struct, frozen=True):
@@ -109,6 +121,47 @@ def dot_work(op: TtgirOp, module: TtgirModule) -> DotWork | None:
     deep = max(deep, depth)
     covers.append(Cover("K", tile.k, deep, depth, 1, deep))
     return DotWork(tile, count, prod(along), tuple(covers))
+
+
+def fitting_waves(op: TtgirOp, work: DotWork, module: TtgirModule) -> int:
+    """The most waves of which each would have matrix instructions of its own.
+
+    Triton (3.9, AccelerateAMDMatmul, `warpsPerTile`) gives the waves of a dot to its rows alone
+    where another dot multiplies its result, to its batch alone where it has one, and otherwise to
+    rows and columns. Where it has not done so, its waves as they stand are the measure.
+
+    Args:
+        op: a dot.
+        work: what it does.
+        module: it belongs to.
+    """
+    blocks = {cover.name: cover.blocks for cover in work.covers}
+    if "batch" in blocks:
+        waves = blocks["batch"]
+    elif _leads_chain(op, module):
+        waves = blocks["M"]
+    else:
+        waves = blocks["M"] * blocks["N"]
+    if waves < work.waves:
+        return waves
+    return prod(min(cover.waves, cover.blocks) for cover in work.covers)
+
+
+def _leads_chain(op: TtgirOp, module: TtgirModule) -> bool:
+    """Whether a dot's result becomes another's first operand, not by way of a loop or an `if`."""
+    flow = flow_of(module)
+    dots = [other for other in module.ops if other.name in DOTS and other is not op]
+    ahead = [value for dot in dots for value in flow.operands[dot.index][:1]]
+    visited: set[int] = set()
+    while ahead:
+        value = ahead.pop()
+        maker = flow.op(value)
+        if maker is op:
+            return True
+        if maker is not None and value not in visited:
+            ahead += flow.operands[maker.index]
+        visited.add(value)
+    return False
 
 
 class Copies(Struct, frozen=True):
