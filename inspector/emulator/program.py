@@ -22,6 +22,7 @@ from .calls import transfer_of
 from .crosslane import DPP_CONTROLS
 from .effects import Effect, effects_of
 from .hazards import Hazard, hazards_of
+from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import scalar_bits, vector_bits
 from .products import link
@@ -115,6 +116,7 @@ _CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
 }
 _ENDS: Final = frozenset({"s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
 _BARRIERS: Final = frozenset({"s_barrier", "s_barrier_wait"})
+_OTHER_MODE: Final = "in a floating-point mode that is not followed"
 _INDIRECT: Final = frozenset({"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_trap"})
 
 
@@ -151,6 +153,7 @@ def prepare(
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}
     aims = _aims(function, place)
+    targets = targets_of(function, decoded, target)
     blocks = []
     results: dict[int, tuple[str, int]] = {}
     for number, start in enumerate(starts):
@@ -162,13 +165,15 @@ def prepare(
             ending = _transfer(parts, at, aims, number)
             if ending is not None:
                 leave = ending
+                if leave.kind is Kind.INDIRECT and targets[at] is None:
+                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), at))
                 if calls and leave.kind is Kind.INDIRECT:
                     leave.goes = transfer_of(parts, at, place)
                 break
             events = events_of(inst, counters)
             raised = tuple(dict.fromkeys(event.counter for event in events))
             context = Context(
-                target,
+                targets[at] or target,
                 at,
                 raised,
                 all(event.order for event in events),
@@ -180,7 +185,12 @@ def prepare(
             )
             if raised and context.in_order and events[0].writes:
                 results[at] = (raised[0], _result_bits(parts))
-            steps.append((_registers(parts), _step(parts, context), at))
+            step = (
+                _refusal(f"{parts.text}: {_OTHER_MODE}")
+                if targets[at] is None
+                else _step(parts, context)
+            )
+            steps.append((_registers(parts), step, at))
         blocks.append(CodeBlock(start, stop, link(steps), leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
