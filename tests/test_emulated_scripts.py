@@ -31,7 +31,14 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 
-@triton.jit
+seen = []
+hooks = triton.knobs.runtime
+hooks.kernel_load_end_hook.add(lambda module, function, name, *rest: seen.append(name))
+hooks.launch_enter_hook.add(lambda metadata: seen.append(metadata.get()["elements"]))
+hooks.launch_exit_hook.add(lambda metadata: seen.append(float(y[0])))
+
+
+@triton.jit(launch_metadata=lambda grid, kernel, args: {"elements": grid[0] * args["BLOCK"]})
 def bessel(x_ptr, scale, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     tl.store(x_ptr + offsets, libdevice.j0(tl.load(x_ptr + offsets)) * scale)
@@ -46,6 +53,7 @@ try:
     bessel[(1,)](x, 1.0, BLOCK=64, num_warps=64)
 except triton.runtime.errors.OutOfResources as error:
     print(error)
+print(seen[:5])
 """
 
 CALLS = """
@@ -133,6 +141,7 @@ def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch
     assert "5 launches executed, no findings" in run.stdout + run.stderr
     threads = 64 * (64 if arch == "gfx942" else 32)
     assert f"threads, Required: {threads}, Hardware limit: 1024" in run.stdout
+    assert "['bessel', 64, 2.0, 64, 0.5]" in run.stdout
 
 
 @pytest.mark.xdist_group(name="emulate")

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..launches.kernel import StandInKernel, replace_compiler
+from ..launches.kernel import replace_compiler
 from ..lowering import target
 from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
+from .compiled import EmulatedKernel
 from .process import EmulationError, EmulatorProcess, SharedBuffer
 
 POINTER_BYTES = 8
@@ -79,7 +80,7 @@ class Executor:
         def launched(grid: tuple[int, ...], values: Sequence[Any]) -> None:
             self._launch(key, compiled, signature, grid, values)
 
-        return StandInKernel(src.name, launched, lambda: compiled)
+        return EmulatedKernel(compiled, launched, len(signature))
 
     def _fits(self, metadata: Any) -> None:
         """Raises what loading the kernel onto the device would, when it asks for too much."""
