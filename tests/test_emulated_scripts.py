@@ -54,6 +54,9 @@ try:
 except triton.runtime.errors.OutOfResources as error:
     print(error)
 print(seen[:5])
+rows = torch.tensor([[x[0], x[1]], (x[3], 5)], device="cuda")
+assert rows.is_cuda and rows.dtype == torch.float32, rows
+assert rows.tolist() == [x[:2].tolist(), [x[3].item(), 5.0]], rows
 """
 
 CALLS = """
