@@ -52,13 +52,14 @@ class EmulatedKernel(StandInKernel):
     def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *launch_args: Any) -> None:
         """Executes a launch, between the hooks that come with it."""
         self._init_handles()
-        count = len(launch_args) - self._parameters
+        # Before Triton 3 more stands there. Constants at the end may be left out.
+        count = max(len(launch_args) - self._parameters, _BEFORE_ARGUMENTS)
         metadata, enter, leave = (
-            launch_args[3:_BEFORE_ARGUMENTS] if count == _BEFORE_ARGUMENTS else (None, None, None)
+            launch_args[3:count] if count == _BEFORE_ARGUMENTS else (None, None, None)
         )
         if enter is not None:
             enter(metadata)
-        super().run(grid_0, grid_1, grid_2, *launch_args)
+        super().run(grid_0, grid_1, grid_2, *launch_args[count:])
         if leave is not None:
             leave(metadata)
 

@@ -107,7 +107,7 @@ class Executor:
         tensors: list[tuple[str, Any]] = []
         types = tuple(signature.values())
         names = _names(signature)
-        passed = parameters(types, values[len(values) - len(types) :])
+        passed = parameters(types, values)
         for number, (kind, value) in enumerate(passed):
             if not kind.startswith("*"):
                 arguments.append((kind, number_of(kind, value)))
