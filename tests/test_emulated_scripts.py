@@ -34,7 +34,7 @@ from triton.language.extra import libdevice
 seen = []
 hooks = triton.knobs.runtime
 hooks.kernel_load_end_hook.add(lambda module, function, name, *rest: seen.append(name))
-hooks.launch_enter_hook.add(lambda metadata: seen.append(metadata.get()["elements"]))
+hooks.launch_enter_hook.add(lambda metadata: seen.append(metadata.get().get("elements")))
 hooks.launch_exit_hook.add(lambda metadata: seen.append(float(y[0])))
 
 
@@ -57,6 +57,17 @@ print(seen[:5])
 again, y = y, x.clone()
 compiled[(1,)](y, scale)
 torch.testing.assert_close(y, again, rtol=0, atol=0, equal_nan=True)
+
+
+@triton.jit
+def halve(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) // 2)
+
+
+counts = torch.arange(-64, 0, device="cuda")
+halve[(1,)](triton.reinterpret(counts, tl.uint64), BLOCK=64)
+assert counts.tolist() == [(2**64 - 64 + n) // 2 for n in range(64)], counts
 rows = torch.tensor([[x[0], x[1]], (x[3], 5)], device="cuda")
 assert rows.is_cuda and rows.dtype == torch.float32, rows
 assert rows.tolist() == [x[:2].tolist(), [x[3].item(), 5.0]], rows
@@ -144,7 +155,7 @@ def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch
     (tmp_path / "script.py").write_text(SCRIPT)
     run = tool("emulate", "script.py", "--arch", arch)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "6 launches executed, no findings" in run.stdout + run.stderr
+    assert "7 launches executed, no findings" in run.stdout + run.stderr
     threads = 64 * (64 if arch == "gfx942" else 32)
     assert f"threads, Required: {threads}, Hardware limit: 1024" in run.stdout
     assert "['bessel', 64, 2.0, 64, 0.5]" in run.stdout

@@ -116,8 +116,9 @@ class Executor:
             if value is None or isinstance(value, int):
                 arguments.append((kind, value or 0))
             else:
-                tensors.append((name, value))
-                arguments.append((kind, int(value.data_ptr())))
+                tensor = getattr(value, "base", value)  # triton.reinterpret's wrapper
+                tensors.append((name, tensor))
+                arguments.append((kind, int(tensor.data_ptr())))
         metadata = compiled.metadata
         threads = int(metadata.num_warps) * int(self.target.warp_size)
         request = {
@@ -171,7 +172,6 @@ def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer,
 
 def _storage(tensor: Any, name: str) -> SharedBuffer | None:
     """The memory under a tensor. One of the stand-in device has its bytes in its payload."""
-    tensor = getattr(tensor, "base", tensor)  # triton.reinterpret's wrapper
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     payload = getattr(tensor, "_payload", None)
@@ -183,7 +183,6 @@ def _storage(tensor: Any, name: str) -> SharedBuffer | None:
 
 
 def _may_hold_pointers(tensor: Any) -> bool:
-    tensor = getattr(tensor, "base", tensor)
     return (
         not tensor.is_floating_point()
         and tensor.element_size() == POINTER_BYTES
