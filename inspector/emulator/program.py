@@ -6,6 +6,7 @@ a `Transfer`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
@@ -24,7 +25,7 @@ from .effects import Effect, effects_of
 from .hazards import Hazard, hazards_of
 from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
-from .outstanding import scalar_bits, vector_bits
+from .outstanding import half_bits, scalar_bits
 from .products import link
 from .registry import Context, Step, Target, builder_of
 from .relocations import resolved
@@ -398,15 +399,30 @@ def _vector_rows(parts: Decoded) -> list[range]:
 def _result_bits(parts: Decoded) -> int:
     """The registers of the first operand, which a load writes."""
     first = parts.operands[0]
-    return vector_bits(first.first, first.count) if first.kind == "vgpr" else 0
+    return half_bits(first.first, first.count) if first.kind == "vgpr" else 0
+
+
+_NARROW_STORE: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:d16_(hi)_)?(?:byte|short|b8|b16)(?:_d16_(hi))?"
+)
+
+
+def _stored_half(parts: Decoded) -> tuple[int, int] | None:
+    """Of a store of 16 or 8 bits: place of the data among the operands, the half that it reads."""
+    match = _NARROW_STORE.fullmatch(parts.name)
+    if match is None:
+        return None
+    return 0 if match[1] == "buffer" else 1, 1 if match[2] or match[3] else 0
 
 
 def _registers(parts: Decoded) -> int:
     """The registers that an instruction reads or writes, as `outstanding` counts them."""
     bits = 0
-    for operand in _operands_of(parts):
+    stored = _stored_half(parts)
+    for place, operand in enumerate(_operands_of(parts)):
         if operand.kind == "vgpr":
-            bits |= vector_bits(operand.first, operand.count)
+            half = stored[1] if stored is not None and stored[0] == place else operand.half
+            bits |= half_bits(operand.first, operand.count, half)
         elif operand.kind == "sgpr":
             bits |= scalar_bits(operand.first, operand.count)
     return bits
