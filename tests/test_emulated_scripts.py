@@ -31,7 +31,14 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 
-@triton.jit
+seen = []
+hooks = triton.knobs.runtime
+hooks.kernel_load_end_hook.add(lambda module, function, name, *rest: seen.append(name))
+hooks.launch_enter_hook.add(lambda metadata: seen.append(metadata.get().get("elements")))
+hooks.launch_exit_hook.add(lambda metadata: seen.append(float(y[0])))
+
+
+@triton.jit(launch_metadata=lambda grid, kernel, args: {"elements": grid[0] * args.get("BLOCK", 0)})
 def bessel(x_ptr, scale, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     tl.store(x_ptr + offsets, libdevice.j0(tl.load(x_ptr + offsets)) * scale)
@@ -40,12 +47,30 @@ def bessel(x_ptr, scale, BLOCK: tl.constexpr):
 x = torch.linspace(0, 30, 64, device="cuda")
 for scale in (2.0, 0.5, math.inf, -math.inf, math.nan):
     y = x.clone()
-    bessel[(1,)](y, scale, BLOCK=64)
+    compiled = bessel[(1,)](y, scale, BLOCK=64)
     torch.testing.assert_close(y, torch.special.bessel_j0(x) * float(scale), equal_nan=True)
 try:
     bessel[(1,)](x, 1.0, BLOCK=64, num_warps=64)
 except triton.runtime.errors.OutOfResources as error:
     print(error)
+print(seen[:5])
+again, y = y, x.clone()
+compiled[(1,)](y, scale)
+torch.testing.assert_close(y, again, rtol=0, atol=0, equal_nan=True)
+
+
+@triton.jit
+def halve(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) // 2)
+
+
+counts = torch.arange(-64, 0, device="cuda")
+halve[(1,)](triton.reinterpret(counts, tl.uint64), BLOCK=64)
+assert counts.tolist() == [(2**64 - 64 + n) // 2 for n in range(64)], counts
+rows = torch.tensor([[x[0], x[1]], (x[3], 5)], device="cuda")
+assert rows.is_cuda and rows.dtype == torch.float32, rows
+assert rows.tolist() == [x[:2].tolist(), [x[3].item(), 5.0]], rows
 """
 
 CALLS = """
@@ -130,9 +155,10 @@ def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch
     (tmp_path / "script.py").write_text(SCRIPT)
     run = tool("emulate", "script.py", "--arch", arch)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "5 launches executed, no findings" in run.stdout + run.stderr
+    assert "7 launches executed, no findings" in run.stdout + run.stderr
     threads = 64 * (64 if arch == "gfx942" else 32)
     assert f"threads, Required: {threads}, Hardware limit: 1024" in run.stdout
+    assert "['bessel', 64, 2.0, 64, 0.5]" in run.stdout
 
 
 @pytest.mark.xdist_group(name="emulate")

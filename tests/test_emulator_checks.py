@@ -82,6 +82,42 @@ global_store_dword v1, v2, s[2:3] offset:2048
     assert (out.data[2048 : 2048 + 256].view(np.uint32) == 77).all()
 
 
+HALVES = {
+    "gfx1100": """
+s_load_b64 s[2:3], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+v_mov_b32_e32 v2, 0
+s_waitcnt lgkmcnt(0)
+global_load_d16_hi_b16 v2, v1, s[2:3]
+""",
+    "gfx942": """
+s_load_dwordx2 s[2:3], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+v_mov_b32_e32 v2, 0
+s_waitcnt lgkmcnt(0)
+global_load_short_d16_hi v2, v1, s[2:3]
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("arch", "use", "waits"),
+    [
+        ("gfx1100", "global_store_b16 v1, v2, s[2:3] offset:1024", True),
+        ("gfx1100", "v_mov_b16_e32 v3.h, v2.l", True),
+        ("gfx1100", "v_mov_b16_e32 v2.l, 0", True),
+        ("gfx1100", "global_store_d16_hi_b16 v1, v2, s[2:3] offset:1024", False),
+        ("gfx1100", "v_mov_b16_e32 v3.l, v2.h", False),
+        ("gfx1100", "v_mov_b32_e32 v3, v2", False),
+        # Registers with ECC: the load writes all of it.
+        ("gfx942", "global_store_short v1, v2, s[2:3] offset:1024", False),
+    ],
+)
+def test_one_half_is_there_while_the_other_is_loaded(arch: str, use: str, waits: bool) -> None:
+    kinds = troubles(f"{HALVES[arch]}{use}\ns_waitcnt vmcnt(0)\n", arch=arch)
+    assert kinds == (set() if waits else {"unwaited"})
+
+
 def test_accesses_that_miss() -> None:
     assert troubles(PLACES + "ds_write_b32 v1, v0 offset:4000\n" + WAIT) == {"outside_lds"}
     assert troubles(PLACES + "ds_read_b32 v3, v1\n" + WAIT) == {"lds_uninitialised"}

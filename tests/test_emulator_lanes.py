@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import Array, run_lines
+from emulated import Array, code_of, run_lines
 from kinspect.inspector.emulator.access import NotCoveredError
 from kinspect.inspector.emulator.instructions.lanes import swizzle_pattern
+from kinspect.inspector.emulator.modes import targets_of
 
 LANES = np.arange(64)
 VALUES = LANES * 3 + 1000
@@ -178,14 +179,62 @@ def test_a_mode_that_stands_already_may_be_written() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arch", "keep", "flush"),
+    [
+        ("gfx942", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3",
+         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0"),
+        ("gfx1100", "s_denorm_mode 15", "s_denorm_mode 12"),
+        ("gfx1201", "s_setreg_imm32_b32 hwreg(HW_REG_WAVE_MODE, 4, 4), 15", "s_denorm_mode 0"),
+    ],
+)  # fmt: skip
+def test_denormals_are_kept_where_the_mode_keeps_them(arch: str, keep: str, flush: str) -> None:
+    halves = [f"v_mul_f32 v{row}, 0.5, v2" for row in (4, 5, 6)]
+    lines = [halves[0], keep, "s_cbranch_scc1 .L1", "s_nop 0", ".L1:", halves[1], flush, halves[2]]
+    smallest = 2.0**-126
+    rows = run_lines(arch, lines, {2: np.float32(smallest)}, flush32=True).u32[4:7, 0, 0]
+    assert rows.view(np.float32).tolist() == [0.0, smallest / 2, 0.0]
+
+
+def test_overflow_saturates_from_where_the_mode_says_so() -> None:
+    lines = ["v_cvt_f16_f32 v4, v2", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1",
+             "v_cvt_f16_f32 v5, v2", "s_getreg_b32 s8, hwreg(HW_REG_MODE, 23, 1)"]  # fmt: skip
+    state = run_lines("gfx942", lines, {2: np.float32(1e6)})
+    assert state.u32[4:6, 0, 0].tolist() == [0x7C00, 0x7BFF]
+    assert state.scalar[8, 0] == 1
+
+
+@pytest.mark.parametrize("scc", [False, True])
+def test_a_mode_that_depends_on_the_path_is_refused(scc: bool) -> None:
+    lines = ["s_cbranch_scc1 .L1", "s_denorm_mode 15", ".L1:", "v_mul_f32 v4, 0.5, v2"]
+    with pytest.raises(NotCoveredError, match="mode"):
+        run_lines("gfx1100", lines, scc=scc, flush32=True)
+    run_lines("gfx1100", [*lines[:3], "s_denorm_mode 12", lines[3]], scc=scc, flush32=True)
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_a_function_runs_in_the_mode_of_its_callers(restored: bool) -> None:
+    saturate = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1"
+    flush = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0"
+    keep = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3"
+    lines = [saturate, "s_swappc_b64 s[30:31], s[0:1]", "v_cvt_f16_f32 v4, v2", "s_endpgm",
+             "v_cvt_f16_f32 v5, v2", flush, "v_exp_f32 v6, v6", keep if restored else "s_nop 0",
+             "s_setpc_b64 s[30:31]"]  # fmt: skip
+    code = code_of("gfx942", lines)
+    modes = targets_of(code.function, code.decoded, code.target)
+    assert [mode and (mode.saturates16, mode.flush32) for mode in modes[2:9]] == [
+        (True, False), (True, False), (True, False), (False, False), (True, True),
+        (False, False) if restored else (True, True), (True, False) if restored else None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
     "line",
     ["s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 3", "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s4",
-     "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1", "s_getreg_b32 s8, hwreg(HW_REG_HW_ID)",
-     "s_denorm_mode 0"],
+     "s_getreg_b32 s8, hwreg(HW_REG_HW_ID)"],
 )  # fmt: skip
 def test_another_mode_is_refused(line: str) -> None:
     with pytest.raises(NotCoveredError):
-        run_lines("gfx1100" if "denorm" in line else "gfx942", [line], {}, {4: 0})
+        run_lines("gfx942", [line], {}, {4: 0})
 
 
 # ---------------------------------------------------------------------- scalar operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .operands import Operand
-from .outstanding import Complete, Entry, scalar_bits, vector_bits
+from .outstanding import Complete, Entry, half_bits, scalar_bits
 from .registry import Context
 from .waves import U32, Array, Waves
 
@@ -23,7 +23,7 @@ def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: 
     count = len(rows)
     arrays = tuple(rows) if waves.full else (*rows, waves.bits)
     entry = Entry(
-        vector_bits(target.first, count),
+        half_bits(target.first, count, half),
         _completion(target.first, count, half, masked=not waves.full),
         arrays,
         context.in_order,

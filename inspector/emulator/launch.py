@@ -6,7 +6,6 @@ import copy
 import gc
 import math
 import os
-import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -102,17 +101,6 @@ class Outcome(Struct, frozen=True):
     executed: Array
 
 
-_OVERFLOW_MODE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?MODE, 23, 1\), (?:0x)?1")
-
-
-def _sets_overflow_mode(function: Function) -> bool:
-    """Whether the code sets MODE.FP16_OVFL, as kernels do at their start that narrow to 8 bits."""
-    return any(
-        inst.mnemonic == "s_setreg_imm32_b32" and _OVERFLOW_MODE.fullmatch(inst.operands)
-        for inst in function.instructions
-    )
-
-
 def target_of(function: Function, arch: str) -> Target:
     """The GPU as a kernel finds it.
 
@@ -135,7 +123,6 @@ def target_of(function: Function, arch: str) -> Target:
         # gfx12 has neither mode: clamp turns NaN to 0, min and max take the number.
         dx10_clamp=generation >= 12 or start is None or start.dx10_clamp is not False,
         ieee=generation < 12 and start is not None and bool(start.ieee_mode),
-        saturates16=_sets_overflow_mode(function),
     )
 
 

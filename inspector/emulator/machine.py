@@ -11,6 +11,7 @@ from msgspec import Struct
 from .counts import Counts
 from .global_races import GlobalShadow, Granules
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
+from .outstanding import HIGH_HALVES, SCALAR_BIT
 from .races import LocalShadow
 from .registry import Context
 from .waves import Waves
@@ -173,7 +174,10 @@ class MachineState:
     def unwaited(self, site: int, registers: int, waves: Waves) -> None:
         """A register is used before the wait that covers its load."""
         number = (registers & -registers).bit_length() - 1
-        name = f"v{number}" if number < 1024 else f"s{number - 1024}"
+        if number >= HIGH_HALVES:
+            name = f"v{number - HIGH_HALVES}.h"
+        else:
+            name = f"v{number}" if number < SCALAR_BIT else f"s{number - SCALAR_BIT}"
         self.note("unwaited", site, f"{name} is used before the wait that covers its load")
 
     # ------------------------------------------------------------------ barriers

@@ -26,7 +26,7 @@ class Entry(Struct):
     """One operation.
 
     Args:
-        registers: which it will write, a bit for each vector row, scalar rows from `SCALAR_BIT` on.
+        registers: which it will write, as `half_bits` and `scalar_bits` have them.
         complete: writes the result.
         arrays: the result's arrays, each with waves on the first axis.
         in_order: False for operations that come back in any order (scalar loads): only a wait for 0
@@ -47,9 +47,28 @@ SCALAR_BIT = 1024
 """Bit of scalar row 0 in a set of registers; vector rows come before."""
 
 
+HIGH_HALVES = 2048
+"""Bit of the high half of vector row 0 in a set of halves; scalar rows come before."""
+
+
 def vector_bits(first: int, count: int) -> int:
     """The set of `count` vector registers from row `first` on."""
     return ((1 << count) - 1) << first
+
+
+def half_bits(first: int, count: int, half: int | None = None) -> int:
+    """The halves of `count` vector registers from row `first` on.
+
+    A 16-bit load into one half leaves the other at once usable, where the GPU keeps that one (LLVM,
+    SIInsertWaitcnts.cpp: registers are tracked by halves unless D16 loads write 32 bits).
+
+    Args:
+        first: row of the first register.
+        count: how many.
+        half: 0 or 1 for the low or the high half alone.
+    """
+    rows = vector_bits(first, count)
+    return (0 if half == 1 else rows) | (0 if half == 0 else rows << HIGH_HALVES)
 
 
 def scalar_bits(first: int, count: int) -> int:

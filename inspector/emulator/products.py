@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from .outstanding import vector_bits
+from .outstanding import half_bits
 from .registry import Step
 from .waves import I32, Array, Waves
 
@@ -105,7 +105,7 @@ class Product(Struct, frozen=True):
 
 
 def _bits(rows: slice) -> int:
-    return vector_bits(rows.start, rows.stop - rows.start)
+    return half_bits(rows.start, rows.stop - rows.start)
 
 
 class _Share(Struct):

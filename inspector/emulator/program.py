@@ -6,6 +6,7 @@ a `Transfer`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
@@ -21,8 +22,9 @@ from .crosslane import DPP_CONTROLS
 from .effects import Effect, effects_of
 from .hazards import Hazard, hazards_of
 from .instructions import builder_of
+from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
-from .outstanding import scalar_bits, vector_bits
+from .outstanding import half_bits, scalar_bits
 from .products import link
 from .registry import Context, Step, Target
 from .relocations import resolved
@@ -112,6 +114,7 @@ _CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
 }
 _ENDS: Final = frozenset({"s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
 _BARRIERS: Final = frozenset({"s_barrier", "s_barrier_wait"})
+_OTHER_MODE: Final = "in a floating-point mode that is not followed"
 _INDIRECT: Final = frozenset({"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_trap"})
 
 
@@ -145,6 +148,7 @@ def prepare(
     starts = _starts(function, decoded)
     place = {start: number for number, start in enumerate(starts)}
     aims = _aims(function, place)
+    targets = targets_of(function, decoded, target)
     blocks = []
     results: dict[int, tuple[str, int]] = {}
     for number, start in enumerate(starts):
@@ -156,13 +160,15 @@ def prepare(
             ending = _transfer(parts, at, aims, number)
             if ending is not None:
                 leave = ending
+                if leave.kind is Kind.INDIRECT and targets[at] is None:
+                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), at))
                 if calls and leave.kind is Kind.INDIRECT:
                     leave.goes = transfer_of(parts, at, place)
                 break
             events = events_of(inst, counters)
             raised = tuple(dict.fromkeys(event.counter for event in events))
             context = Context(
-                target,
+                targets[at] or target,
                 at,
                 raised,
                 all(event.order for event in events),
@@ -174,7 +180,12 @@ def prepare(
             )
             if raised and context.in_order and events[0].writes:
                 results[at] = (raised[0], _result_bits(parts))
-            steps.append((_registers(parts), step_of(parts, context), at))
+            step = (
+                _refusal(f"{parts.text}: {_OTHER_MODE}")
+                if targets[at] is None
+                else step_of(parts, context)
+            )
+            steps.append((_registers(parts), step, at))
         blocks.append(CodeBlock(start, stop, link(steps), leave))
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
@@ -391,15 +402,30 @@ def _vector_rows(parts: Decoded) -> list[range]:
 def _result_bits(parts: Decoded) -> int:
     """The registers of the first operand, which a load writes."""
     first = parts.operands[0]
-    return vector_bits(first.first, first.count) if first.kind == "vgpr" else 0
+    return half_bits(first.first, first.count) if first.kind == "vgpr" else 0
+
+
+_NARROW_STORE: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:d16_(hi)_)?(?:byte|short|b8|b16)(?:_d16_(hi))?"
+)
+
+
+def _stored_half(parts: Decoded) -> tuple[int, int] | None:
+    """Of a store of 16 or 8 bits: place of the data among the operands, the half that it reads."""
+    match = _NARROW_STORE.fullmatch(parts.name)
+    if match is None:
+        return None
+    return 0 if match[1] == "buffer" else 1, 1 if match[2] or match[3] else 0
 
 
 def _registers(parts: Decoded) -> int:
     """The registers that an instruction reads or writes, as `outstanding` counts them."""
     bits = 0
-    for operand in _operands_of(parts):
+    stored = _stored_half(parts)
+    for place, operand in enumerate(_operands_of(parts)):
         if operand.kind == "vgpr":
-            bits |= vector_bits(operand.first, operand.count)
+            half = stored[1] if stored is not None and stored[0] == place else operand.half
+            bits |= half_bits(operand.first, operand.count, half)
         elif operand.kind == "sgpr":
             bits |= scalar_bits(operand.first, operand.count)
     return bits

@@ -1,68 +1,41 @@
 """Hardware registers and clocks: `s_getreg`, `s_setreg`, `s_sendmsg_rtn`.
 
-The mode of a wave decides how steps are built; it is the kernel's initial one throughout. Code that
-would change what it means is refused, code that writes what stands there already is not. Fields:
-CDNA3 ISA, 3.5 (MODE); RDNA4 ISA, 3.4; LLVM, AMDGPUAsmUtils.cpp (names).
+The mode of a wave decides how steps are built (`modes`). A write that is not followed there and
+would change the mode is refused; one that writes what stands there already is not.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
 
 from ..access import NotCoveredError
 from ..delivery import deliver_scalar
-from ..operands import Decoded, Operand
-from ..registry import Context, Step, Target, builds
+from ..modes import FOLLOWED, MODE_REGISTERS, field_of, mode_of
+from ..operands import Decoded
+from ..registry import Context, Step, builds
 from ..waves import U32, Array, Waves
 from .control import nothing
 from .scalar import scalar_destination, scalar_source
 
-_FIELD: Final = re.compile(r"hwreg\((\w+)(?:,\s*(\d+))?(?:,\s*(\d+))?\)")
-_MODE: Final = frozenset({"HW_REG_MODE", "HW_REG_WAVE_MODE"})
 _UNMODELLED: Final = frozenset(
     {"HW_REG_WAVE_SCHED_MODE", "HW_REG_SCHED_MODE", "HW_REG_FLAT_SCR_LO", "HW_REG_FLAT_SCR_HI"}
 )
 """Written without an effect on values: scheduling, the place of the scratch memory."""
 
 
-def _field(operand: Operand) -> tuple[str, int, int]:
-    """`hwreg(HW_REG_MODE, 4, 2)`: name, first bit, number of bits."""
-    match = _FIELD.fullmatch(operand.text)
-    if match is None:
-        raise NotCoveredError(f"hardware register {operand.text}")
-    return match[1], int(match[2] or 0), int(match[3] or 32)
-
-
-def mode_of(target: Target) -> tuple[int, int]:
-    """The mode register of every wave, and a mask of the bits that change values.
-
-    Rounding (3:0) is to nearest even; denormals (7:4): 3 keeps, 0 flushes, for f32, then for f16
-    and f64; DX10_CLAMP (8), IEEE (9) up to gfx11; FP16_OVFL (23); on gfx9 indexing of registers
-    (27) and skipping (28).
-    """
-    value = (0 if target.flush32 else 0x30) | (0 if target.flush16 else 0xC0)
-    value |= target.saturates16 << 23
-    mask = 0xFF | 1 << 23
-    if target.generation < 12:
-        value |= target.dx10_clamp << 8 | target.ieee << 9
-        mask |= 0x300
-    if target.generation == 9:
-        mask |= 3 << 27
-    return value, mask
-
-
 @builds("s_setreg_b32", "s_setreg_imm32_b32")
 def set_register(decoded: Decoded, context: Context) -> Step:
     """Writes a field of the mode; refuses one that would change values."""
-    name, first, width = _field(decoded.operands[0])
+    name, first, width = field_of(decoded.operands[0])
     if name in _UNMODELLED:
         return nothing
-    if name not in _MODE:
+    if name not in MODE_REGISTERS:
         raise NotCoveredError(decoded.text)
     mode, mask = mode_of(context.target)
+    if decoded.name == "s_setreg_imm32_b32":
+        mask &= ~FOLLOWED
     field = U32(((1 << width) - 1) & (mask >> first))
     expected = U32(mode >> first) & field
     read = scalar_source(decoded.operands[1], "u32")
@@ -74,12 +47,16 @@ def set_register(decoded: Decoded, context: Context) -> Step:
     return step
 
 
-@builds("s_round_mode", "s_denorm_mode")
-def set_mode(decoded: Decoded, context: Context) -> Step:
-    """The same for the four bits of rounding or of denormals."""
-    mode, _ = mode_of(context.target)
-    expected = mode & 15 if decoded.name == "s_round_mode" else mode >> 4 & 15
-    if decoded.operands[0].integer != expected:
+@builds("s_denorm_mode")
+def set_denormals(decoded: Decoded, context: Context) -> Step:
+    """Denormals of f32, then of f16 and f64: two bits each; the steps behind it know the mode."""
+    return nothing
+
+
+@builds("s_round_mode")
+def set_rounding(decoded: Decoded, context: Context) -> Step:
+    """Refuses every rounding but that to nearest even."""
+    if decoded.operands[0].integer != mode_of(context.target)[0] & 15:
         raise NotCoveredError(f"{decoded.text}: another mode")
     return nothing
 
@@ -87,11 +64,11 @@ def set_mode(decoded: Decoded, context: Context) -> Step:
 @builds("s_getreg_b32")
 def get_register(decoded: Decoded, context: Context) -> Step:
     """The mode, the clock, the compute die (of which there is one)."""
-    name, first, width = _field(decoded.operands[1])
+    name, first, width = field_of(decoded.operands[1])
     write = scalar_destination(decoded.operands[0], "u32")
     mask = (1 << width) - 1
     mode, known = mode_of(context.target)
-    if name in _MODE and not mask << first & ~known & 0xFFFFFFFF:
+    if name in MODE_REGISTERS and not mask << first & ~known & 0xFFFFFFFF:
         value = U32(mode >> first & mask)
         return lambda waves: write(waves, np.full(waves.count, value))
     if name == "HW_REG_XCC_ID":

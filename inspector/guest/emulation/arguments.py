@@ -23,11 +23,14 @@ def parameters(types: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[st
 
     Args:
         types: of the signature, `constexpr` for what is no parameter; tuples nest.
-        values: the arguments, as many.
+        values: the arguments, as many; constants at the end may be missing (the launchers of
+            Triton 3 pass over them unread).
 
     Raises:
-        ArgumentError: a descriptor of a type that is not known.
+        ArgumentError: a descriptor of a type that is not known, too few arguments.
     """
+    if any(kind != "constexpr" for kind in types[len(values) :]):
+        raise ArgumentError(f"{len(values)} arguments for a kernel that takes {len(types)}")
     for kind, value in zip(types, values):
         if isinstance(kind, (tuple, list)):
             yield from parameters(kind, value)

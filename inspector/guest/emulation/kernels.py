@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..launches.kernel import StandInKernel, replace_compiler
+from ..launches.kernel import replace_compiler
 from ..lowering import target
 from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
+from .compiled import EmulatedKernel
 from .process import EmulationError, EmulatorProcess, SharedBuffer
 
 POINTER_BYTES = 8
@@ -79,7 +80,7 @@ class Executor:
         def launched(grid: tuple[int, ...], values: Sequence[Any]) -> None:
             self._launch(key, compiled, signature, grid, values)
 
-        return StandInKernel(src.name, launched, lambda: compiled)
+        return EmulatedKernel(compiled, launched, len(signature))
 
     def _fits(self, metadata: Any) -> None:
         """Raises what loading the kernel onto the device would, when it asks for too much."""
@@ -106,7 +107,7 @@ class Executor:
         tensors: list[tuple[str, Any]] = []
         types = tuple(signature.values())
         names = _names(signature)
-        passed = parameters(types, values[len(values) - len(types) :])
+        passed = parameters(types, values)
         for number, (kind, value) in enumerate(passed):
             if not kind.startswith("*"):
                 arguments.append((kind, number_of(kind, value)))
@@ -115,8 +116,9 @@ class Executor:
             if value is None or isinstance(value, int):
                 arguments.append((kind, value or 0))
             else:
-                tensors.append((name, value))
-                arguments.append((kind, int(value.data_ptr())))
+                tensor = getattr(value, "base", value)  # triton.reinterpret's wrapper
+                tensors.append((name, tensor))
+                arguments.append((kind, int(tensor.data_ptr())))
         metadata = compiled.metadata
         threads = int(metadata.num_warps) * int(self.target.warp_size)
         request = {
@@ -170,7 +172,6 @@ def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer,
 
 def _storage(tensor: Any, name: str) -> SharedBuffer | None:
     """The memory under a tensor. One of the stand-in device has its bytes in its payload."""
-    tensor = getattr(tensor, "base", tensor)  # triton.reinterpret's wrapper
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     payload = getattr(tensor, "_payload", None)
@@ -182,7 +183,6 @@ def _storage(tensor: Any, name: str) -> SharedBuffer | None:
 
 
 def _may_hold_pointers(tensor: Any) -> bool:
-    tensor = getattr(tensor, "base", tensor)
     return (
         not tensor.is_floating_point()
         and tensor.element_size() == POINTER_BYTES

@@ -42,7 +42,7 @@ class StandInKernel:
     ) -> None:
         self.name = name
         self.function = 1
-        self.module = None
+        self.module: Any = None
         self.packed_metadata = None
         self.n_max_threads = 1024
         self._launched = launched

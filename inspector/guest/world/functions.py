@@ -145,7 +145,7 @@ class _Rewriter:
                 source = data.detach() if copies else data
                 result = dispatcher.move(source, claim, dtype, copies or bool(kwargs.get("copy")))
             else:
-                result = original(data, *args, **kwargs)
+                result = original(_with_host_scalars(data), *args, **kwargs)
                 if device is not None:
                     result = dispatcher.move(result, dispatcher.device_of(device))
             return result.requires_grad_() if grad else result
@@ -361,6 +361,15 @@ def _ordinal(original: Any, device_of: Callable[..., Any]) -> Callable[..., Any]
         return original(*args, **kwargs)
 
     return with_device
+
+
+def _with_host_scalars(data: Any) -> Any:
+    """Nested sequences without tensors of the device, which torch's C++ reads the contents of."""
+    if not isinstance(data, (list, tuple)):
+        return data.detach().cpu() if isinstance(data, DeviceTensor) else data
+    if not any(isinstance(entry, (list, tuple, DeviceTensor)) for entry in data):
+        return data
+    return [_with_host_scalars(entry) for entry in data]
 
 
 def _legacy_type(name: str, dtype: torch.dtype) -> type:
