@@ -15,8 +15,9 @@ one instruction of its assembly is changed at a time:
     init     the instruction that sets a register to a constant is deleted
 
 A fault is noticed if the emulator tells of anything, if it gives up, or if the result differs.
-Waits that protect nothing are left out, and initialisations whose value does not matter (another
-constant gives the same result) or stands there already, written by the same code before.
+Waits that protect nothing are left out, or that find nothing on its way in this launch, each time;
+and initialisations whose value does not matter (another constant gives the same result) or stands
+there already, written by the same code before.
 
 One unchanged kernel is told as well, rightly, and no base for faults: GEMM 128x64x64 on gfx1100 by
 Triton 3.9 stores to LDS at the end of its loop, and `s_barrier` at the loop's begin comes before
@@ -203,8 +204,14 @@ def compiled(
     return made.asm["amdgcn"], made.metadata.shared
 
 
-def held_already(case: Case, mutant: str) -> bool:
-    """Whether each time the deleted initialisation only sets what its register holds anyway."""
+def never_changes(case: Case, mutant: str, state: Callable[[Any, Any], Any]) -> bool:
+    """Whether an instruction that the mutant lacks leaves a state alone each time it is executed.
+
+    Args:
+        case: with the unchanged code, which runs once.
+        mutant: the code without it.
+        state: of the waves, by the instruction taken apart; compared before and after.
+    """
     pairs = zip(case.text.split("\n"), mutant.split("\n"), strict=False)
     line = next(number for number, (old, new) in enumerate(pairs, 1) if old != new)
     same = [True]
@@ -214,18 +221,29 @@ def held_already(case: Case, mutant: str) -> bool:
             for at, (touched, step, site) in enumerate(block.steps):
                 if emulator.code.function.instructions[site].line != line:
                     continue
-                target = emulator.code.decoded[site].operands[0]
+                decoded = emulator.code.decoded[site]
 
-                def compare(waves: Any, step: Any = step, target: Any = target) -> None:
-                    file = waves.u32 if target.kind == "vgpr" else waves.scalar
-                    before = file[target.first].copy()
+                def compare(waves: Any, step: Any = step, decoded: Any = decoded) -> None:
+                    before = state(waves, decoded)
                     step(waves)
-                    same[0] &= np.array_equal(before, file[target.first])
+                    same[0] &= np.array_equal(before, state(waves, decoded))
 
                 block.steps[at] = (touched, compare, site)
 
     run(case, case.text, watch)
     return same[0]
+
+
+def held(waves: Any, decoded: Any) -> Any:
+    """What stands in the register that an instruction sets."""
+    target = decoded.operands[0]
+    return (waves.u32 if target.kind == "vgpr" else waves.scalar)[target.first].copy()
+
+
+def outstanding(waves: Any, decoded: Any) -> Any:
+    """How many accesses of memory are on their way (not counted: invalidations of caches)."""
+    entries = [entry for queue in waves.outstanding.queues.values() for entry in queue]
+    return sum(1 for its in entries if its.registers or its.complete is not None or its.lds_bytes)
 
 
 def run(case: Case, text: str, watch: Callable[[Emulator], None] | None = None) -> Run:
@@ -256,6 +274,8 @@ def run(case: Case, text: str, watch: Callable[[Emulator], None] | None = None) 
     results = [buffer.data[: buffer.size].copy() for buffer in buffers]
     return Run(results, told)
 
+
+STATES = {"init": held, "wait": outstanding}
 
 # ---------------------------------------------------------------------- mutations
 
@@ -298,6 +318,8 @@ def overlapped(text: str) -> Iterator[str]:
         yield re.sub(rf"(\tds_.*) offset:{offset}$", rf"\1 offset:{offset // 2}", text, flags=re.M)
 
 
+UPPER_HALF = re.compile(r"\tds_(?:load|read)_u\d+_d16_hi (v\d+), (v\d+)\b")
+LDS_RESULT = re.compile(r"^\tds_(?:load|read)_u\w+ (v\d+)", re.M)
 NOP = re.compile(r"^\ts_nop \d+.*\n", re.M)
 INSTRUCTION = re.compile(r"^\t([a-z]\w*_\w+)(?: (.*))?$")
 REGISTERS = re.compile(r"\b([va])(?:\[(\d+):(\d+)\]|(\d+)\b)")
@@ -367,7 +389,9 @@ def is_needless(kind: str, before: str, after: str) -> bool:
     """Whether a deleted wait is one that protects nothing.
 
     It stands before another wait for at least as much with no memory operation and no use between,
-    or at the end of the kernel, or waits for stores alone.
+    or at the end of the kernel, or waits for stores alone. Or nothing comes before the next wait
+    but a read of LDS into the upper half of a register whose lower half one before it reads: these
+    arrive in the order of issue.
     """
     if kind != "wait":
         return False
@@ -378,6 +402,10 @@ def is_needless(kind: str, before: str, after: str) -> bool:
     if re.search(r"storecnt|vscnt", lines[changed]):
         return True
     following = [line for line in lines[changed + 1 :] if re.match(r"\t[a-z]+_", line)]
+    upper = UPPER_HALF.match(following[0])
+    if upper and following[1].split()[0] == lines[changed].split()[0]:
+        recent = "\n".join(lines[max(changed - 100, 0) : changed])
+        return f"d16 {upper[1]}," in recent and upper[2] not in LDS_RESULT.findall(recent)
     for line in following:
         if "s_endpgm" in line:
             return True
@@ -429,7 +457,7 @@ def main() -> int:
                         equal[kind] += 1
                         continue
                     same = equals(run(case, mutant), clean)
-                    if same and kind == "init" and held_already(case, mutant):
+                    if same and kind in STATES and never_changes(case, mutant, STATES[kind]):
                         equal[kind] += 1
                         continue
                     total[kind] += 1

@@ -184,6 +184,17 @@ def test_a_matrix_instruction_behind_the_valu() -> None:
     assert product_after("v_mov_b32_e32 v16, 0", "s_nop 1", PRODUCT) == set()
 
 
+def test_behind_a_dot_product() -> None:
+    """As LLVM 22 compiles llvm.amdgcn.fdot2 and sdot4 for gfx90a and gfx942; CDNA4 ISA, 7.6."""
+    dot, use = "v_dot2c_f32_f16_e32 v2, s3, v0", "v_mul_f32_e32 v0, 2.0, v2"
+    assert product_after(dot, "s_nop 1", use) == {"mfma_hazard"}
+    assert product_after(dot, "s_nop 2", use) == set()
+    assert product_after(dot, dot) == set()
+    assert product_after(dot, dot.replace("v0", "v2")) == {"mfma_hazard"}
+    assert product_after(dot, "v_mov_b32_e32 v2, 0") == {"mfma_hazard"}
+    assert product_after(dot, dot, PRODUCT.replace("v[16:17]", "v[2:3]")) == set()
+
+
 def test_a_hazard_across_a_loop() -> None:
     """The value is read where the next iteration begins."""
     loop = [".LBB0_1:", "v_mov_b32_e32 v20, v3", "s_sub_u32 s3, s3, 1", "s_cmp_gt_u32 s3, 0"]

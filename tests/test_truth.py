@@ -30,7 +30,7 @@ FILE = Path(__file__).parent / "data" / "truth_kernels.py"
 TRUTH = ("KI017", "KI018", "KI019", "KI020", "KI021")
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 OCP, FNUZ = ("e4m3", "e5m2"), ("e4m3fnuz", "e5m2fnuz")
-# CDNA3 ISA 7.: FP8/BF8 are fnuz; CDNA4 and RDNA4 ISA: OCP; CDNA2 and RDNA3 have neither.
+# CDNA3 ISA, 7.2: FP8/BF8 are fnuz; CDNA4 and RDNA4 ISA: OCP; CDNA2 and RDNA3 have neither.
 NATIVE: Mapping[str, tuple[str, ...]] = {
     "gfx90a": (),
     "gfx942": FNUZ,

@@ -355,7 +355,7 @@ def after_result(decoded: Decoded, kind: str, target: Target) -> list[Callable[[
     """What happens to a result before it is written: output scale, flushing, clamp.
 
     The output scale is ignored where the mode keeps denormals of the kind or has IEEE rules
-    (CDNA3 ISA, 6.2.3 "Output Modifiers"; RDNA3 ISA, 7.2.3).
+    (CDNA4 ISA, 6.2.2 "Instruction Outputs"; RDNA3 ISA, 7.2.3).
     """
     changes: list[Callable[[Array], Array]] = []
     flush = flushing(kind, target)

@@ -38,7 +38,7 @@ def _control(decoded: Decoded) -> str | None:
 
 
 def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
-    """The lanes that a DPP control reads (CDNA3 ISA, 4.4 "Data Parallel Primitives")."""
+    """The lanes that a DPP control reads (CDNA3 ISA, 13.3.9 "DPP"; RDNA3 ISA, 7.7)."""
     control = _control(decoded)
     if control is None:
         return None
@@ -112,7 +112,7 @@ def written(decoded: Decoded, target: Target) -> Callable[[Waves], Array] | None
     """The lanes that DPP lets the result into, uint32 [wave, lane]; None for all active ones.
 
     row_mask and bank_mask leave lanes out; so does, without zero fill, a source lane that does not
-    exist or is idle (CDNA3 ISA, 6.6.3; RDNA3 ISA, 7.7.1: "BOUND_CTRL").
+    exist or is idle (CDNA3 ISA, 13.3.9; RDNA3 ISA, 7.7.1: "BOUND_CTRL").
     """
     pattern = _pattern(decoded, target.lanes)
     if pattern is None:

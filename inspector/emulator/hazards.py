@@ -2,13 +2,16 @@
 
 These GPUs do not wait by themselves when an instruction meets the registers of a matrix
 instruction that is not done, or when a matrix instruction reads what the VALU has just written:
-that many other instructions, or `s_nop`, must stand between. The check looks at the code once, on
-every path, and costs nothing while it runs; only places whose instructions were executed are told.
+that many other instructions, or `s_nop`, must stand between. The same holds of what comes behind a
+dot product. The check looks at the code once, on every path, and costs nothing while it runs; only
+places whose instructions were executed are told.
 
-Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), which implements
-what the CDNA2, CDNA3 and CDNA4 ISA documents ask of software; their tables were not compared.
-Passes are the machine file's cycles by 4. What the hardware looks after by itself (an accumulator
-that the next product takes over whole) needs 0 and is not told.
+Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), and CDNA4 ISA, 7.6,
+which ask for the same but in two places, where LLVM's fewer wait states hold here: gfx950's
+overwritten result of a 16x16x4 product of f64 (19 in the document, 11 in LLVM), and a matrix
+instruction behind a dot product (3, 0 in LLVM). Passes are the machine file's cycles by 4. What the
+hardware looks after by itself (an accumulator that the next product takes over whole) needs 0 and
+is not told.
 """
 
 from __future__ import annotations
@@ -71,6 +74,7 @@ class _Past(Struct, frozen=True):
         result: the registers that it writes.
         writes: those of them that no later matrix instruction has written, which waits for it.
         accumulates: those that it reads as C.
+        dot: the mnemonic of a dot product.
     """
 
     site: int
@@ -78,6 +82,7 @@ class _Past(Struct, frozen=True):
     result: int
     writes: int
     accumulates: int = 0
+    dot: str = ""
 
 
 class _Code:
@@ -197,7 +202,10 @@ def hazards_of(
         cycles: of matrix instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6
             bits take fewer, which are then assumed.
     """
-    if arch not in ARCHS or all(inst.cls != "mfma" for inst in function.instructions):
+    if arch not in ARCHS:
+        return []
+    pairs = zip(function.instructions, decoded, strict=True)
+    if not any(inst.cls == "mfma" or parts.name.startswith(_DOT) for inst, parts in pairs):
         return []
     code = _Code(function, decoded, arch, cycles)
     hazards: dict[tuple[int, int], Hazard] = {}
@@ -258,21 +266,26 @@ def _walk(
                 for then, past in pasts
             ]
             pasts.append((clock, _Past(site, True, result, result, accumulates)))
-        elif inst.cls in _VALU and not parts.name.startswith(("ds_", "v_dot")):
+        elif inst.cls in _VALU and not parts.name.startswith("ds_"):
             result = effects[site].writes
-            pasts.append((clock, _Past(site, False, result, result)))
+            dot = parts.name if parts.name.startswith(_DOT) else ""
+            pasts.append((clock, _Past(site, False, result, result, dot=dot)))
     return {past.site: (clock - then, past) for then, past in pasts if clock - then < LONGEST}
 
 
 _EXEC: Final = scalar_bits(EXEC, 2)
 _AFTER_VALU: Final = 2
 _AFTER_EXEC: Final = 4
+_AFTER_DOT: Final = 3
+_DOT: Final = "v_dot"
 
 
 def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, str]:
     """Wait states between an earlier instruction and one that meets its registers, and why."""
     inst, parts = code.instructions[site], code.decoded[site]
     if inst.cls == "mfma":
+        if past.dot:
+            return 0, ""
         if not past.matrix:
             if past.writes & effect.reads:
                 return _AFTER_VALU, "a matrix instruction reads what the VALU has just written"
@@ -283,7 +296,11 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
             (_between_matrices(code, past, site, at, operand) for at, operand in _sources(parts)),
             default=(0, ""),
         )
-    if not past.matrix or inst.cls not in _VALU | _MEMORY:
+    if inst.cls not in _VALU | _MEMORY:
+        return 0, ""
+    if past.dot:
+        return _behind_dot(past, parts, effect)
+    if not past.matrix:
         return 0, ""
     needs = [(0, "")]
     if past.writes & effect.reads:
@@ -296,6 +313,16 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
             (code.from_accumulator(past), "it overwrites the C that a product still reads")
         )
     return max(needs)
+
+
+def _behind_dot(past: _Past, parts: Decoded, effect: Effect) -> tuple[int, str]:
+    """The same operation takes the result over as C; nothing else has it at once."""
+    touched = effect.reads | effect.writes
+    if parts.name == past.dot:
+        touched = bits_of(parts.operands[1]) | bits_of(parts.operands[2])
+    if not past.writes & touched:
+        return 0, ""
+    return _AFTER_DOT, "it uses the result of a dot product too early"
 
 
 def _sources(parts: Decoded) -> list[tuple[int, Operand]]:

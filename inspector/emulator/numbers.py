@@ -125,7 +125,7 @@ SMALL: Final = {
     "fp6": _small_floats(2, 3, 1, "none"),
     "bf6": _small_floats(3, 2, 3, "none"),
     "fp4": _small_floats(2, 1, 1, "none"),
-    # "FNUZ" of gfx942: no infinities, one NaN, a bias larger by 1 (CDNA3 ISA, 2.6).
+    # "FNUZ" of gfx942: no infinities, one NaN, a bias larger by 1 (CDNA3 ISA, 7.2).
     "fp8_fnuz": _small_floats(4, 3, 8, "negative_zero"),
     "bf8_fnuz": _small_floats(5, 2, 16, "negative_zero"),
 }

@@ -232,7 +232,7 @@ def constant_bits(operand: Operand, kind: str) -> int:
     """The bits that a constant has as an operand of a type.
 
     Integers stand for their bits, in 64-bit floats for the upper half (a 32-bit literal fills the
-    high word); inline floats take the operand's own format (CDNA3 ISA, 4.1 and 6.2.1).
+    high word); inline floats take the operand's own format (CDNA4 ISA, 6.2.1).
     """
     bits = _WIDTHS[kind]
     if operand.real is not None:

@@ -1,6 +1,6 @@
 """What a memory mnemonic says of an access, and where its lanes point: `global_*`, `flat_*`.
 
-Addresses: CDNA3 ISA 10 (flat and global); RDNA3 ISA 10.
+Addresses: CDNA3 ISA 10 (flat and global); RDNA3 ISA 11.
 """
 
 from __future__ import annotations

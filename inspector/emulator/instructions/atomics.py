@@ -1,7 +1,8 @@
 """Atomic operations on global memory and on LDS.
 
 Lanes of one instruction that meet at one address take turns in lane order. Sources: CDNA3 ISA,
-12.13 to 12.16 (DS, MUBUF, FLAT opcodes), and 9.2 (floats); RDNA3 and RDNA4 ISA, 16.15 to 16.18.
+12.12, 12.13, 12.15 (DS, MUBUF, FLAT opcodes), and 9.2 (floats); RDNA3 and RDNA4 ISA, 16.15, 16.16
+and 16.20.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Buffer descriptors: where a `buffer_*` access points and what is in range.
 
-Sources: CDNA4 ISA, 9.1.5 (addressing, range checking) and 9.1.8 (descriptor); RDNA3 ISA, 9.1; what
-OOB_SELECT means on gfx10 and gfx11: Mesa, radv_buffer_view.c; gfx1250's wider fields: LLVM,
-AMDGPULegalizerInfo (45-bit number of records). The scalar offset takes no part in the check.
+Sources: CDNA4 ISA, 9.1.5 (addressing, range checking) and 9.1.8 (descriptor); RDNA3 ISA, 9.4 and
+9.6; what OOB_SELECT means on gfx10 and gfx11: Mesa, radv_buffer_view.c; gfx1250's wider fields:
+LLVM, AMDGPULegalizerInfo (45-bit number of records). The scalar offset takes no part in the check.
 """
 
 from __future__ import annotations

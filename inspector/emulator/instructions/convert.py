@@ -1,6 +1,6 @@
 """Conversions between formats: bytes, normalised integers, bf16, 8 bits and fewer.
 
-Sources: CDNA3 ISA, 12.8 to 12.10; RDNA4 ISA, V_CVT_*. Of stochastic rounding (`sr`) the documents'
+Sources: CDNA3 ISA, 12.8 and 12.11; RDNA4 ISA, V_CVT_*. Of stochastic rounding (`sr`) the documents'
 text ("add to the mantissa, wrap around, then round to nearest even") is not what AMD's headers
 compute (amd_hip_ocp_host.hpp: add, then truncate), which is done here. Scaled conversions are in
 `scaled`.

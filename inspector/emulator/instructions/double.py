@@ -1,4 +1,4 @@
-"""Vector floating point of 64 bits (CDNA3 ISA, 12.7 to 12.10; RDNA3 ISA, 16.7 to 16.9)."""
+"""Vector floating point of 64 bits (CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16.8 to 16.12)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Loads and stores through registers: `global_*`, `flat_*`, `buffer_*`, `scratch_*`.
 
-Addresses: CDNA3 ISA 9.1 (buffer), 10 (flat and global); RDNA3 ISA 9 and 10.
+Addresses: CDNA3 ISA 9.1 (buffer), 10 (flat and global); RDNA3 ISA 9 and 11.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _store(space: str, form: Form, context: Context, data: Operand, addresses: A
 
 @builds("global_load_addtid_b32", "global_store_addtid_b32")
 def by_lane_number(decoded: Decoded, context: Context) -> Step:
-    """Lane i accesses the base in SGPRs + offset + 4 * i (RDNA3 ISA, 16.18)."""
+    """Lane i accesses the base in SGPRs + offset + 4 * i (RDNA3 ISA, 16.20)."""
     data, base = decoded.operands
     if base.kind != "sgpr" or base.is_null:
         raise NotCoveredError(decoded.text)

@@ -1,4 +1,4 @@
-"""Vector integer and bit operations of 32 and 64 bits (CDNA3 ISA, 12.7 to 12.10)."""
+"""Vector integer and bit operations of 32 and 64 bits (CDNA3 ISA, 12.7 to 12.11)."""
 
 from __future__ import annotations
 

@@ -202,8 +202,8 @@ _TRANSPOSED: Final[dict[str, tuple[int, int, Origin]]] = {
 def read_transposed(decoded: Decoded, context: Context) -> Step:
     """Each lane reads its bytes; then elements change lanes by a fixed pattern.
 
-    Sources: CDNA4 ISA, 11.4 "MFMA Transpose Load from LDS", and CDNA5 ISA, 10.9: every lane must be
-    active.
+    Sources: CDNA4 ISA, 11.4 "MFMA Transpose Load from LDS", and CDNA5 ISA, 10.9 (global) and 11.2.4
+    (LDS): every lane must be active.
     """
     size, bits, pattern = _TRANSPOSED[decoded.name]
     target, address, *base = decoded.operands

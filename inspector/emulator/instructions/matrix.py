@@ -37,7 +37,7 @@ Finish = Callable[[Waves, Array], None]
 """Adds C to a product, given as [register, ..., wave, ..., lane], and writes D."""
 
 FORMATS: Final = ("fp8", "bf8", "fp6", "bf6", "fp4")
-"""What cbsz and blgp, or matrix_a_fmt and matrix_b_fmt, mean in f8f6f4 (CDNA4 ISA, 7.2)."""
+"""What cbsz and blgp, or matrix_a_fmt and matrix_b_fmt, mean in f8f6f4 (CDNA4 ISA, 7.1.5)."""
 BITS: Final = {
     "f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8, "i4": 4, "u4": 4,
     "fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4,

@@ -1,4 +1,4 @@
-"""Packed operations: two 16-bit results in a register, two f32 in a pair (CDNA3 ISA, 6.6)."""
+"""Packed operations: two 16-bit results in a register, two f32 in a pair (CDNA3 ISA, 6.7)."""
 
 from __future__ import annotations
 

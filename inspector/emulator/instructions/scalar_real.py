@@ -1,4 +1,4 @@
-"""Scalar operations on floats: gfx11.5 and gfx12 on (RDNA4 ISA, 16.1 to 16.3)."""
+"""Scalar operations on floats: gfx11.5 and gfx12 on (RDNA4 ISA, 16.1 to 16.4)."""
 
 from __future__ import annotations
 

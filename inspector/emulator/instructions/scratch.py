@@ -1,7 +1,7 @@
 """Private memory of each lane: `scratch_*`, and `buffer_*` through the stack's resource.
 
-Each lane has its own bytes from 0 on; how they lie in memory nobody else can see. Source: CDNA3
-ISA, 10.1 (flat scratch); LLVM's AMDGPUUsage, "Private Address Space".
+Each lane has its own bytes from 0 on; how they lie in memory nobody else can see. Source: CDNA4
+ISA, 10.5 ("Scratch"); LLVM's AMDGPUUsage, "Private Address Space".
 """
 
 from __future__ import annotations

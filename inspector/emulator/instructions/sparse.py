@@ -101,7 +101,7 @@ def _sparse_step(
 
 @builds_matching(r"v_smfmac_\w+")
 def smfmac(decoded: Decoded, context: Context) -> Step:
-    """With cbsz 0, abid chooses the set of indices; otherwise the first counts (CDNA3 ISA, 7.1)."""
+    """With cbsz 0, abid chooses the set of indices; otherwise the first counts (CDNA3 ISA, 7.4)."""
     match = _SMFMAC.fullmatch(decoded.name)
     if match is None or len(decoded.operands) != 4:
         raise NotCoveredError(decoded.text)
