@@ -32,7 +32,8 @@ def few(x_ptr, y_ptr, N: tl.constexpr):
     tl.store(y_ptr + i, tl.exp(tl.load(x_ptr + i)))
 
 K = 512
-for m, n, waves in ((16, 16, 4), (16, 16, 1), (64, 64, 8), (64, 64, 4), (128, 128, 4)):
+tiles = ((16, 16, 4), (16, 16, 1), (16, 32, 4), (4, 64, 4), (64, 64, 8), (64, 64, 4), (128, 128, 4))
+for m, n, waves in tiles:
     a = torch.ones(m, K, device="cuda", dtype=torch.float16)
     b = torch.ones(K, n, device="cuda", dtype=torch.float16)
     gemm[(1,)](a, b, torch.empty(m, n, device="cuda"), K, m, n, 64, num_warps=waves)
@@ -78,12 +79,14 @@ def test_an_execution_counts_the_same(kernels: list[dict[str, Any]]) -> None:
             for metric in ("emulated.count.mfma", "emulated.count.wmma")
             if metric in kernel["metrics"]
         )
-        done = per_wave * waves * rows * columns * depth
+        blocks = re.search(r"_(\d+)b_", name)
+        done = per_wave * waves * rows * columns * depth * (int(blocks[1]) if blocks else 1)
         assert value(kernel, "matrix.redundancy") == done / (m * n * 512)
         loop = next(loop for loop in kernel["loops"] if loop["id"] == kernel["main_loop"])
         assert loop["metrics"]["matrix.redundancy"]["value"] == done / (m * n * 512)
         seen.add((kernel["arch"], m, waves, done / (m * n * 512)))
     assert seen >= {
+        ("gfx942", 4, 4, 4.0),  # v_mfma_f32_4x4x4_16b_f16
         ("gfx942", 16, 4, 4.0),
         ("gfx942", 16, 1, 1.0),
         ("gfx942", 64, 4, 1.0),
@@ -109,6 +112,16 @@ def test_the_dot_and_its_dimension_are_named(kernels: list[dict[str, Any]]) -> N
     # What the rule advises is what was launched beside it, and repeats nothing.
     assert repeated["fit_waves"] == 1
     assert repeated["at"] == "script.py:12"
+
+
+def test_as_many_waves_as_there_are_blocks_for(kernels: list[dict[str, Any]]) -> None:
+    """16x32 are two blocks of 16x16."""
+    fitting = {
+        kernel["arch"]: value(kernel, "matrix.repeated")["fit_waves"]
+        for kernel in kernels
+        if kernel["name"] == "gemm" and kernel["variant"]["constexprs"]["N"] == 32
+    }
+    assert fitting == {"gfx942": 2, "gfx1100": 2}
 
 
 def test_lanes_that_hold_the_same_element(kernels: list[dict[str, Any]]) -> None:

@@ -185,9 +185,15 @@ def instruction_extents(layout: Layout) -> tuple[int, int, int] | None:
     if instruction is None or instruction[2] is None:
         return None
     m, n, k = instruction[0], instruction[1], instruction[2]
+    if min(m, n) == _THIN and k == MFMA_WAVE:
+        k = _THIN  # 16 blocks of 4x4x4, which the layout gives K's of all registers of a lane
     if layout.kind == "amd_wmma" and layout.params.get("isTranspose") is True:
         m, n = n, m  # `instrShape` names the instruction's rows, here N
     return m, n, k
+
+
+_THIN = 4
+"""Rows or columns of the thinnest matrix instructions, v_mfma_*_4x4x4_16b_*."""
 
 
 def covered_k(op: TtgirOp, layout: Layout, k: int) -> int:
