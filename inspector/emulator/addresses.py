@@ -450,7 +450,7 @@ class _Sweep:
             else:
                 scattered &= ~(effect.low & effect.high)
             if effect.writes & _EXEC_BITS:
-                if rests or not waves.active.any((1,)).all():
+                if rests or not waves.active.any():
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
                     waves.exec_changed()
                 scattered &= ~_EXEC_BITS

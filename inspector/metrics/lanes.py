@@ -10,6 +10,7 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import unforeseen
 from ..model import Function, Instruction, LaneUse, Machine, Metric, MetricSpec, Origin, Scalar
 from .subject import Subject, Tally, source_line
 
@@ -267,23 +268,28 @@ def uses_of(subject: Subject) -> dict[int, LaneUse]:
     """Those of a kernel, where enough is known of how it is launched."""
     machine, demand = subject.machine, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
-    if (
-        not subject.facts.lanes_wanted
-        or machine is None
-        or not waves
-        or importlib.util.find_spec("numpy") is None
-    ):
+    accesses = [i for i in subject.function.instructions if i.cls in _LDS | _GLOBAL]
+    if not (subject.facts.lanes_wanted and accesses and machine is not None and waves):
         return {}
-    if not any(inst.cls in _LDS | _GLOBAL for inst in subject.function.instructions):
+    if importlib.util.find_spec("numpy") is None:
         return {}
+    try:
+        return lane_uses(subject.function, machine, waves, _known_arguments(subject))
+    except Exception as error:
+        # A bug in the emulator's steps must not take the report with it.
+        failed = LaneUse(unknown=unforeseen(error).message)
+        return dict.fromkeys((access.index for access in accesses), failed)
+
+
+def _known_arguments(subject: Subject) -> Arguments | None:
+    facts, pointers = subject.facts, subject.function.resources.pointers
+    if facts.signature:
+        return arguments_of(facts.signature, facts.values or {}, facts.attributes)
+    if pointers is None:
+        return None
     from ..emulator.addresses import Arguments
 
-    facts = subject.facts
-    pointers = subject.function.resources.pointers
-    arguments = None if pointers is None else Arguments(pointers=frozenset(pointers))
-    if facts.signature:
-        arguments = arguments_of(facts.signature, facts.values or {}, facts.attributes)
-    return lane_uses(subject.function, machine, waves, arguments)
+    return Arguments(pointers=frozenset(pointers))
 
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
