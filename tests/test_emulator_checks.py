@@ -162,6 +162,45 @@ global_atomic_or v1, v2, s[4:5]
     assert troubles(code, groups=2) == set()
 
 
+def test_waves_that_wait_for_a_lock_leave_the_time_to_its_holder() -> None:
+    code = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_mov_b64 exec, 1
+v_mov_b32_e32 v1, 0
+v_mov_b32_e32 v2, 1
+v_mov_b32_e32 v3, 0
+s_waitcnt lgkmcnt(0)
+.LBB0_1:
+global_atomic_cmpswap v4, v1, v[2:3], s[4:5] sc0 sc1
+s_waitcnt vmcnt(0)
+v_readfirstlane_b32 s6, v4
+s_cmp_eq_u32 s6, 0
+s_cbranch_scc0 .LBB0_1
+s_mov_b32 s7, 20
+.LBB0_2:
+s_sub_u32 s7, s7, 1
+s_cmp_eq_u32 s7, 0
+s_cbranch_scc0 .LBB0_2
+global_load_dword v5, v1, s[4:5] offset:64 sc1
+s_waitcnt vmcnt(0)
+v_add_u32_e32 v5, 1, v5
+global_store_dword v1, v5, s[4:5] offset:64 sc1
+s_waitcnt vmcnt(0)
+global_atomic_swap v1, v3, s[4:5] sc1
+"""
+    groups = 16
+    emulated, out = emulator(code), buffer_of(np.zeros(64, np.uint32), OUT, "out")
+    emulated.run(Launch((groups, 1, 1), (64, 1, 1), 0, struct.pack("<Q", OUT)), [out])
+    assert out.data[:68].view(np.uint32)[[0, 16]].tolist() == [0, groups]
+    attempts = next(
+        block.runs
+        for block in emulated.code.blocks
+        if any("cmpswap" in parts.name for parts in emulated.code.decoded[block.first : block.stop])
+    )
+    # One for each that waits whenever the lock changes hands, and few more.
+    assert groups * (groups + 1) // 2 <= attempts < 2 * groups * groups
+
+
 def ieee_dot(version: str) -> tuple[set[str], float]:
     """Findings and largest error of the kernel of triton-lang #11696."""
     text = (DATA / f"ieee_dot.triton-{version}.gfx942.s").read_text()

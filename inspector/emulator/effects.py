@@ -110,14 +110,15 @@ def _results(inst: Instruction, parts: Decoded) -> int:
         return 0
     if "atomic" in inst.cls:
         in_lds = name.startswith("ds_")
-        returns = "_rtn" in name if in_lds else _returns(parts)
+        returns = "_rtn" in name if in_lds else returns_value(parts)
         return int(returns or name in ("ds_append", "ds_consume"))
     if _COMPARES_LANES.fullmatch(name):
         return int(len(parts.operands) > 2)
     return 2 if _TWO_RESULTS.fullmatch(name) and len(parts.operands) > 2 else 1
 
 
-def _returns(parts: Decoded) -> bool:
+def returns_value(parts: Decoded) -> bool:
+    """Whether an atomic of global memory gives back what stood there."""
     flags = parts.modifiers
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import KinspectError
 from ..model import Block, Instruction
 from .access import NotCoveredError
+from .effects import returns_value
 from .machine import first_active
 from .program import Code, Kind, Transfer
 from .waves import Array, Waves
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _TURNS = 64
 """Backward jumps that one group may take while others wait."""
+_LOCK_TURNS = _TURNS
+"""As how many a jump counts that goes round a lock: what is waited for is held by others."""
 MOST_PLACES = 4
 """Groups of waves that a message names."""
 
@@ -97,6 +100,22 @@ class _Waiting:
         self.site = site
 
 
+def _locks(code: Code) -> Array:
+    """Before each block, and at the end: atomics whose result is used, exchanges between waves.
+
+    A loop that holds both waits for a lock: one lane asks, and all waves of the workgroup hear of
+    it. One that holds atomics alone tries again until it succeeds.
+    """
+    counts = np.zeros((len(code.blocks) + 1, 2), np.int64)
+    for number, block in enumerate(code.blocks):
+        parts = code.decoded[block.first : block.stop]
+        counts[number + 1] = [
+            sum("atomic" in p.name and returns_value(p) for p in parts),
+            sum(p.name.startswith(("ds_", "s_barrier", "v_readfirstlane")) for p in parts),
+        ]
+    return counts.cumsum(0)
+
+
 class Scheduler:
     """The groups of waves that are ready or wait at barriers."""
 
@@ -114,6 +133,7 @@ class Scheduler:
         """Instructions that the waves of each workgroup executed."""
         # Split barriers (gfx12): the generation that a wave's signal belongs to.
         self._signalled: dict[tuple[int, int], int] = {}
+        self._locks = _locks(code)
 
     @property
     def generations(self) -> Array:
@@ -188,7 +208,7 @@ class Scheduler:
                     block.taken += int(np.count_nonzero(taken))
                     for where, which in ((leave.target, taken), (leave.following, ~taken)):
                         part = waves.select(which)
-                        part.turns += where <= number
+                        part.turns += self._jump(number, where)
                         self._ready.setdefault(where, []).append(part)
                     return
             elif leave.kind is Kind.INDIRECT:
@@ -197,12 +217,12 @@ class Scheduler:
                 if (places != following).any():
                     for where in np.unique(places).tolist():
                         part = waves.select(places == where)
-                        part.turns += where <= number
+                        part.turns += self._jump(number, where)
                         self._ready.setdefault(where, []).append(part)
                     return
             else:
                 following = leave.target if leave.kind is Kind.JUMP else leave.following
-            waves.turns += following <= number
+            waves.turns += self._jump(number, following)
             number = following
             if self._ready and self._must_yield(number, waves):
                 self._ready.setdefault(number, []).append(waves)
@@ -216,6 +236,13 @@ class Scheduler:
         if text.startswith("s_trap"):
             raise TrapError(f"the kernel stopped itself: {self._line(leave.site)}")
         raise NotCoveredError(text)
+
+    def _jump(self, number: int, following: int) -> int:
+        """What going from one block to another adds to the turns of a group."""
+        if following > number:
+            return 0
+        atomics, exchanges = self._locks[number + 1] - self._locks[following]
+        return _LOCK_TURNS if atomics and exchanges else 1
 
     def _must_yield(self, number: int, waves: Waves) -> bool:
         if number in self._ready:
