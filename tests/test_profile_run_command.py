@@ -81,6 +81,7 @@ def test_a_dry_run_prints_the_lines_and_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)  # it would be printed
     args = ["--dry-run", "--counters", "lds", "--att", "--kernel", "a b"]
     command = ["touch", "x"]
     # The two dashes may be left out.
