@@ -94,6 +94,19 @@ add_five:
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
 .end_amdhsa_kernel
 """
+# A launch of more than that is refused by the runtime.
+SMALL_WORKGROUPS = """
+.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .name: add_five
+    .symbol: add_five.kd
+    .max_flat_workgroup_size: 64
+amdhsa.version: [1, 2]
+...
+.end_amdgpu_metadata
+"""
+
 
 TESTS = """
 import pytest
@@ -236,6 +249,10 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     wrong = tool("emulate", "add.s", "--block", "64", "--args", "i33[9]")
     assert wrong.returncode == 125
     assert "argument 0, 'i33[9]', is not understood" in wrong.stderr
+    (tmp_path / "small.s").write_text(CODE + SMALL_WORKGROUPS)
+    large = tool("emulate", "small.s", "--grid", "1", "--block", "64,2", "--args", arguments)
+    assert large.returncode == 125
+    assert "a workgroup of 128 work-items, and the code is made for 64 at most" in large.stderr
     for options, message in (
         (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
         (("--args", arguments, "--lds", "70000"), "70,000 bytes of LDS, and a workgroup of gfx942"),
