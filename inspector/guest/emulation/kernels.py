@@ -155,7 +155,7 @@ def _hash_by_file(src: Any) -> None:
 
 def _files_of(function: Any, seen: set[int]) -> set[str]:
     """Files of a `triton.jit` function and of those that it calls by a global name."""
-    python = getattr(function, "fn", None)
+    python: Any = getattr(function, "fn", None)
     code = getattr(python, "__code__", None)
     if code is None or id(function) in seen:
         return set()
