@@ -317,6 +317,20 @@ def test_redundant_matrix_work_is_a_regression() -> None:
     assert compared(unknown, more).verdict == "regression"
 
 
+def test_bank_conflicts_that_go_outweigh_no_instruction_more() -> None:
+    """Padding LDS costs address arithmetic: that alone is no verdict on what it is for."""
+    conflicting = loop(instructions=59, **{"lds.conflict_cycles": 248})
+    padded = loop(instructions=63, **{"lds.conflict_cycles": 0})
+    pair = compared(kernel(conflicting), kernel(padded))
+    assert pair.verdict == "mixed"
+    gone = change(pair, "lds.conflict_cycles")
+    assert (gone.judgement, gone.matters) == ("improvement", True)
+    # Twice the work of an iteration may take twice the cycles.
+    twice = kernel(loop(mfma=32, **{"lds.conflict_cycles": 32}), waves=4)
+    half = kernel(loop(mfma=16, **{"lds.conflict_cycles": 16}), waves=8)
+    assert "lds.conflict_cycles" not in {c.name for c in compared(half, twice).changes}
+
+
 def test_matrix_instructions_are_named_and_judged_by_their_cycles() -> None:
     def with_kind(name: str, cycles: int) -> KernelReport:
         return kernel(loop(mfma=8, **{"cycles.mfma": cycles, "matrix.instructions": {name: 8}}))

@@ -94,6 +94,19 @@ add_five:
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
 .end_amdhsa_kernel
 """
+# A launch of more than that is refused by the runtime.
+SMALL_WORKGROUPS = """
+.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .name: add_five
+    .symbol: add_five.kd
+    .max_flat_workgroup_size: 64
+amdhsa.version: [1, 2]
+...
+.end_amdgpu_metadata
+"""
+
 
 TESTS = """
 import pytest
@@ -154,6 +167,16 @@ def test_what_must_not_happen_is_told(tool: Tool, tmp_path: Path) -> None:
     # out[995:] has 5 elements of 4 bytes to the end, and 10 are stored.
     assert "outside: writes 4 bytes" in done.stdout
     assert "0 bytes past the end of out_ptr" in done.stdout
+
+
+def test_a_copy_of_a_script_is_told_by_its_own_name(tool: Tool, tmp_path: Path) -> None:
+    # Triton's cache knows a kernel by its text: what was compiled for the first file is there.
+    for name in ("first.py", "second.py"):
+        (tmp_path / name).write_text(SCRIPT)
+        cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
+        done = tool("emulate", name, "--", "past the end", env=cache)
+        line = next(line for line in done.stdout.splitlines() if "outside: writes" in line)
+        assert Path(line.split(":")[0].strip()).name == name
 
 
 def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
@@ -226,6 +249,10 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     wrong = tool("emulate", "add.s", "--block", "64", "--args", "i33[9]")
     assert wrong.returncode == 125
     assert "argument 0, 'i33[9]', is not understood" in wrong.stderr
+    (tmp_path / "small.s").write_text(CODE + SMALL_WORKGROUPS)
+    large = tool("emulate", "small.s", "--grid", "1", "--block", "64,2", "--args", arguments)
+    assert large.returncode == 125
+    assert "a workgroup of 128 work-items, and the code is made for 64 at most" in large.stderr
     for options, message in (
         (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
         (("--args", arguments, "--lds", "70000"), "70,000 bytes of LDS, and a workgroup of gfx942"),

@@ -118,7 +118,7 @@ def _memory(kernel: KernelProfile) -> Iterator[str]:
         if _wasted_lines(worst) > 0:
             yield (
                 f"  most wasted at {_where(worst)}: "
-                f"{(worst.cache_lines or 0) / worst.waves:.1f} lines for each wave, "
+                f"{(worst.cache_lines or 0) / worst.waves:.1f} lines for each access of a wave, "
                 f"{(worst.least_cache_lines or 0) / worst.waves:.1f} would do"
             )
     conflicting = [access for access in kernel.accesses if access.conflict_cycles]
@@ -128,7 +128,7 @@ def _memory(kernel: KernelProfile) -> Iterator[str]:
         yield f"LDS bank conflicts: {total:,} cycles"
         yield (
             f"  most at {_where(worst)}: {(worst.conflict_cycles or 0) / worst.waves:.1f} cycles "
-            "more for each wave"
+            "more for each access of a wave"
         )
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..emulator.addresses import Arguments, Places
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"
-ON_ARGUMENTS = "it depends on sizes and strides that the launch passes"
+ON_ARGUMENTS = (
+    "it depends on sizes and strides that the launch passes, on the workgroup or on the iteration"
+)
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 NOT_LOOKED_AT = "where its lanes lie was not looked at"
 

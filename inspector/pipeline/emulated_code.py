@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from pathlib import Path
@@ -109,6 +110,13 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         program.functions if program.form == "asm" else (),
     )
     block = wanted.block or _block_of(function)
+    threads, most = math.prod(block), function.resources.max_workgroup_size
+    if most is not None and threads > most:
+        raise KinspectError(
+            f"{function.name}: a workgroup of {threads:,} work-items, and the code is made for"
+            f" {most:,} at most",
+            "lower --block",
+        )
     buffers, scalars, arrays = _arguments(wanted.arguments)
     lds = (function.resources.lds_bytes or 0) + wanted.lds_bytes
     if lds > machine.lds_max:

@@ -67,7 +67,8 @@ class AccessProfile(Struct, frozen=True):
         file: of the source; None where the assembly has no locations.
         source_line: in that file.
         bytes_per_lane: of each active lane.
-        waves: executions.
+        waves: accesses of a wave: its executions, two for each of an instruction that accesses two
+            places (ds_read2_b32).
         active_lanes: mean share of the lanes that took part.
         bytes: that active lanes read or wrote.
         cache_lines: that were touched, summed over executions; None for LDS.

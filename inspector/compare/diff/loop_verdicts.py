@@ -18,7 +18,7 @@ ISSUE_CYCLES = 4
 MATRIX = "matrix.instructions"
 _MATRIX_COUNTS = ("count.mfma", "count.wmma")
 _ELSEWHERE = "another target: other instructions"
-_PER_ITERATION = ("count.", "cycles.")
+_PER_ITERATION = ("count.", "cycles.", "lds.conflict_cycles")
 """Prefixes of figures that grow with the work of an iteration; the others are shares and widths."""
 
 

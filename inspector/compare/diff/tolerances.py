@@ -88,6 +88,9 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
         "vector_bits.lds_write.mean": Judged(
             "loop", "more", False, WIDTH, True, "bits per LDS write"
         ),
+        "lds.conflict_cycles": Judged(
+            "loop", "less", True, NONE, False, "cycles of LDS bank conflicts"
+        ),
         "count.full_wait": Judged("loop", "less", False, NONE, False, "full waits"),
         "count.barrier": Judged("loop", "less", False, NONE, False, "barriers"),
         "count.acc_move": Judged("loop", "less", False, NONE, False, "moves to and from AGPRs"),

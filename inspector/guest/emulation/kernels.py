@@ -7,6 +7,7 @@ Triton's own.
 from __future__ import annotations
 
 import gc
+import hashlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -70,6 +71,7 @@ class Executor:
         self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None
     ) -> Any:
         """What launches call; takes and gives what `triton.compile` does."""
+        _hash_by_file(src)
         with self._suspended():
             compiled = self._compile(src, target=self.target, options=dict(options or {}))
         self._fits(compiled.metadata)
@@ -139,6 +141,31 @@ class Executor:
         self._told(
             {"kernel": str(metadata.name), "grid": list(grid), "threads": threads, "reply": reply}
         )
+
+
+def _hash_by_file(src: Any) -> None:
+    """Keeps a copy of a kernel in another file apart in Triton's cache.
+
+    Triton knows a kernel by its text and first line alone. The code of the copy that was compiled
+    first would be taken for both, and with it the file that its locations name.
+    """
+    files = sorted(_files_of(getattr(src, "fn", None), set()))
+    if files:
+        plain = src.hash
+        src.hash = lambda: hashlib.sha256("\0".join([plain(), *files]).encode()).hexdigest()
+
+
+def _files_of(function: Any, seen: set[int]) -> set[str]:
+    """Files of a `triton.jit` function and of those that it calls by a global name."""
+    python: Any = getattr(function, "fn", None)
+    code = getattr(python, "__code__", None)
+    if code is None or id(function) in seen:
+        return set()
+    seen.add(id(function))
+    files = {str(code.co_filename)}
+    for name in code.co_names:
+        files |= _files_of(python.__globals__.get(name), seen)
+    return files
 
 
 def _names(signature: dict[str, Any]) -> list[str]:
