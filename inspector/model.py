@@ -526,7 +526,9 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         lines: cache lines that are touched (global memory).
         lines_ideal: those that as many distinct bytes need at least.
         bytes: distinct ones.
-        origin: `derived` where the LDS's phases were measured on the target, else `estimated`.
+        origin: `estimated` where the LDS's phases were not measured on the target, or where lines
+            depend on sizes that are not known (of some large ones those that suit best); else
+            `derived`.
         unknown: why the figures are None; empty where they are known.
     """
 

@@ -13,7 +13,7 @@ from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.metrics.lanes import FROM_MEMORY, ON_ARGUMENTS, arguments_of, lane_uses
+from kinspect.inspector.metrics.lanes import FROM_MEMORY, arguments_of, lane_uses
 from kinspect.inspector.model import LaneUse
 from test_emulator_whole_kernels import CASES, Compiled
 
@@ -129,8 +129,9 @@ global_load_dwordx4 v[4:7], v1, s[4:5]
 """
     function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
     (use,) = lane_uses(function, load("gfx942"), 1, Arguments(pointers=frozenset({0}))).values()
-    assert use.unknown == ON_ARGUMENTS
+    assert (use.lines, use.origin) == (16, "estimated")
     for pitch, lines in ((64, 8), (128, 16), (4096, 16), (96, 12)):
         known = arguments_of({"x": "*fp16", "n": "i32"}, {"n": pitch}, {})
         (use,) = lane_uses(function, load("gfx942"), 1, known).values()
         assert (use.lines, use.lines_ideal, use.bytes) == (lines, 8, 1024), pitch
+        assert use.origin == "derived"

@@ -421,7 +421,9 @@ class _Sweep:
         """An unknown multiple of what all differences have in common, for each wave."""
         bits = int(np.bitwise_or.reduce(gap))
         unit = bits & -bits
-        draws = self._random.integers(0, 8, DRAWS).repeat(len(gap) // DRAWS)
+        # As with workgroups: what a later iteration finds may be masked.
+        times = [0] * (DRAWS - 1) + [int(self._random.integers(1, 8))]
+        draws = np.repeat(times, len(gap) // DRAWS)
         return (draws * unit).astype(U32)
 
     def _block(self, start: int, stop: int, scattered: int) -> int:

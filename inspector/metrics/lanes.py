@@ -69,7 +69,8 @@ SPECS = (
         "both",
         "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
         "`bytes` used of each line (`line` bytes), `instruction`, `at` which line, `writes`; "
-        "`accesses` with more lines than they need, of `of`, of which `unknown`",
+        "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
+        "`estimated` where it depends on sizes that are not known",
     ),
 )
 
@@ -260,10 +261,19 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         spans, row_of = spans_of_rows(where, active, places.size)
         lines, least = lines_of_rows(spans, row_of, waves, line)
         figures.append((lines, least, int((spans[1] - spans[0]).sum())))
-    if len(set(figures)) > 1:
-        return LaneUse(unknown=ON_ARGUMENTS)
-    lines, least, distinct = figures[0]
-    return LaneUse(lanes, lines=lines / waves, lines_ideal=least / waves, bytes=distinct / waves)
+    # Rows whose pitch is not known: of those that were drawn the one that suits best.
+    lines, least, distinct = min(figures)
+    gaps = places.where - places.where[:, :, :1]
+    if places.active is not None:
+        gaps = np.where(places.active, gaps, 0)
+    exact = len(set(figures)) == 1 and bool((gaps == gaps[0]).all())
+    return LaneUse(
+        lanes,
+        lines=lines / waves,
+        lines_ideal=least / waves,
+        bytes=distinct / waves,
+        origin="derived" if exact else "estimated",
+    )
 
 
 def uses_of(subject: Subject) -> dict[int, LaneUse]:
@@ -344,9 +354,12 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     lines = _sum(use.lines for _, use in known) if complete else None
     touched = _sum(use.bytes for _, use in known) if complete else None
     line = subject.machine.cache_line_bytes if subject.machine is not None else None
-    yield Metric("cache.lines", _rounded(lines), "lines", "derived", note)
+    origin: Origin = (
+        "estimated" if any(use.origin == "estimated" for _, use in known) else "derived"
+    )
+    yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
     use = 100 * touched / (lines * line) if touched is not None and lines and line else None
-    yield Metric("cache.line_use", _rounded(use), "%", "derived", note if use is None else "")
+    yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")
     if not known:
         yield Metric("cache.waste", None, "mapping", "derived", note)
         return
@@ -363,8 +376,9 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "instruction": inst.mnemonic if wasting else None,
         "at": source_line(inst.loc) if wasting else None,
         "writes": inst.cls == "global_store" if wasting else None,
+        "origin": worst.origin,
     }
-    yield Metric("cache.waste", value, "mapping", "derived")
+    yield Metric("cache.waste", value, "mapping", origin)
 
 
 def _known(
