@@ -32,6 +32,7 @@ FIGURES = (
     "waves_per_eu",
     "limiter",
     "matrix_per_iteration",
+    "matrix_efficiency",
     "full_waits_per_iteration",
     "scratch_per_work",
     "matrix_cycles_per_work",
