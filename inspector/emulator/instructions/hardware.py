@@ -1,8 +1,8 @@
 """Hardware registers and clocks: `s_getreg`, `s_setreg`, `s_sendmsg_rtn`.
 
-The mode of a wave decides how steps are built; it is the kernel's initial one throughout. Code that
-would change what it means is refused, code that writes what stands there already is not. Fields:
-CDNA3 ISA, 3.5 (MODE); RDNA4 ISA, 3.4; LLVM, AMDGPUAsmUtils.cpp (names).
+Steps are built for the mode (rounding, denormals) that the kernel descriptor sets, and every wave
+keeps it. Code that writes another mode is refused; writing the same one is allowed.
+Fields: CDNA3 ISA, 3.5 (MODE); RDNA4 ISA, 3.4; LLVM, AMDGPUAsmUtils.cpp (names).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODE: Final = frozenset({"HW_REG_MODE", "HW_REG_WAVE_MODE"})
 _UNMODELLED: Final = frozenset(
     {"HW_REG_WAVE_SCHED_MODE", "HW_REG_SCHED_MODE", "HW_REG_FLAT_SCR_LO", "HW_REG_FLAT_SCR_HI"}
 )
-"""Written without an effect on values: scheduling, the place of the scratch memory."""
+"""Registers whose writes are ignored: scheduling, the address of scratch memory."""
 
 
 def _field(operand: Operand) -> tuple[str, int, int]:
@@ -56,7 +56,7 @@ def mode_of(target: Target) -> tuple[int, int]:
 
 @builds("s_setreg_b32", "s_setreg_imm32_b32")
 def set_register(decoded: Decoded, context: Context) -> Step:
-    """Writes a field of the mode; refuses one that would change values."""
+    """Does nothing, since the mode stays; refuses a field that would change values."""
     name, first, width = _field(decoded.operands[0])
     if name in _UNMODELLED:
         return nothing
@@ -76,7 +76,7 @@ def set_register(decoded: Decoded, context: Context) -> Step:
 
 @builds("s_round_mode", "s_denorm_mode")
 def set_mode(decoded: Decoded, context: Context) -> Step:
-    """The same for the four bits of rounding or of denormals."""
+    """Does nothing; refuses four bits of rounding or denormals that would change values."""
     mode, _ = mode_of(context.target)
     expected = mode & 15 if decoded.name == "s_round_mode" else mode >> 4 & 15
     if decoded.operands[0].integer != expected:
@@ -86,12 +86,13 @@ def set_mode(decoded: Decoded, context: Context) -> Step:
 
 @builds("s_getreg_b32")
 def get_register(decoded: Decoded, context: Context) -> Step:
-    """The mode, the clock, the compute die (of which there is one)."""
+    """Reads a field of the mode, the clock, or the compute die's number (always 0)."""
     name, first, width = _field(decoded.operands[1])
     write = scalar_destination(decoded.operands[0], "u32")
     mask = (1 << width) - 1
-    mode, known = mode_of(context.target)
-    if name in _MODE and not mask << first & ~known & 0xFFFFFFFF:
+    mode, modelled = mode_of(context.target)
+    outside = mask << first & ~modelled & 0xFFFFFFFF  # bits asked for that nothing here models
+    if name in _MODE and not outside:
         value = U32(mode >> first & mask)
         return lambda waves: write(waves, np.full(waves.count, value))
     if name == "HW_REG_XCC_ID":
@@ -112,7 +113,7 @@ def _ticks(waves: Waves) -> Array:
 
 @builds("s_memtime", "s_memrealtime", "s_sendmsg_rtn_b64", "s_get_shader_cycles_u64")
 def clock(decoded: Decoded, context: Context) -> Step:
-    """A clock that counts this emulator's blocks: it goes forward, and means nothing else."""
+    """A clock that counts the blocks the emulator has executed: it only goes forward."""
     target = decoded.operands[0]
     if decoded.name.startswith("s_sendmsg") and "MSG_RTN_GET_REALTIME" not in decoded.text:
         raise NotCoveredError(decoded.text)

@@ -1,6 +1,6 @@
 """Private memory of each lane: `scratch_*`, and `buffer_*` through the stack's resource.
 
-Each lane has its own bytes from 0 on; how they lie in memory nobody else can see. Source: CDNA3
+Each lane has its own bytes from 0 on; their interleaving in memory is not observable. Source: CDNA3
 ISA, 10.1 (flat scratch); LLVM's AMDGPUUsage, "Private Address Space".
 """
 
@@ -34,7 +34,8 @@ def private_addresses(decoded: Decoded, lane: Operand, base: tuple[Operand, ...]
 def stack_addresses(decoded: Decoded, context: Context, operands: tuple[Operand, ...]) -> Addresses:
     """`v0, s[0:3], s32 offen offset:4`, where s[0:3] are the stack's resource.
 
-    The hardware interleaves the lanes' bytes; what a scalar offset adds counts for all lanes.
+    The hardware interleaves the lanes' bytes, so that a scalar offset counts bytes of all lanes: it
+    is divided by their number here.
     """
     if decoded.flag("idxen"):
         raise NotCoveredError(f"{decoded.text}: indexed access of the stack")
