@@ -9,7 +9,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -125,8 +125,8 @@ class _Run(Struct, frozen=True):
     recording: Recording
     clocks: Mapping[int, quirks.Clock]
     has_starts: bool
-    tracing: Set[int]
-    counters_of: Mapping[int, Set[int]]
+    tracing: set[int]
+    counters_of: Mapping[int, set[int]]
 
     def durations(self, group: Group, part: int, *, warm: bool) -> array[int]:
         """Ns of a specialisation's dispatches in a part, the warm-ups or all others."""
