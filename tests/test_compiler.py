@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.capture.script import capture_script
+from kinspect.inspector.compile.environment import compile_relevant, guest_environment
 from kinspect.inspector.compile.failures import scan
 from kinspect.inspector.compile.pool import (
     DAMAGED,
@@ -26,7 +27,7 @@ from kinspect.inspector.compile.pool import (
     CompileSettings,
     compile_variant,
 )
-from kinspect.inspector.compile.worker import Worker, compile_relevant, guest_environment
+from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace

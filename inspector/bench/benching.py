@@ -17,7 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..compile.worker import Worker, WorkerLostError, guest_environment
+from ..compile.environment import guest_environment
+from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
 from ..version import VERSION
 from .guest import crash, end, records, tail

@@ -20,7 +20,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..compile.worker import Worker, WorkerLostError, guest_environment
+from ..compile.environment import guest_environment
+from ..compile.worker import Worker, WorkerLostError
 from ..errors import KinspectError
 from ..pipeline.emulators import emulator_command
 from .guest import crash, end, records

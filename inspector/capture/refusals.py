@@ -1,9 +1,10 @@
-"""The guest's reports of what could not be captured, as errors that a user can act on."""
+"""Turns the guest's records of what could not be captured into errors that a user can act on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -14,9 +15,15 @@ from ..printable import printable
 
 
 class Refusal(Struct, frozen=True):
-    """What went wrong, without the target: equal for all the targets that fail alike.
+    """What went wrong, without the target, so that targets that fail alike compare equal.
 
-    `place` is the file, or a line in it; None where `text` names it itself.
+    Attributes:
+        kernel: name of the kernel; None where it is the file that failed.
+        case: of the kernel.
+        stage: of the run, as in `ErrorRecord`.
+        place: the file, or a line in it; None where `text` names it itself.
+        text: what went wrong.
+        hint: what to do next.
     """
 
     kernel: str | None
@@ -27,44 +34,44 @@ class Refusal(Struct, frozen=True):
     hint: str
 
     def as_record(self, path: Path, archs: Sequence[str], output: str = "") -> ErrorRecord:
-        """The error, for the targets that it is about; none means all.
+        """The error as it is reported.
 
         Args:
             path: the file that was captured.
-            archs: gfx names.
-            output: what the user's code printed, where that may explain it.
+            archs: gfx names of the targets that it is about; empty where it is about all.
+            output: what the user's code printed, where that may explain the error.
         """
         message = self.text
         if self.place is not None:
-            doing = f"case {self.case!r} " if self.case else ""
-            doing = f"{doing}for {', '.join(archs)}: " if archs else ""
-            message = f"{self.place}: {doing}{self.text}"
+            context = f"case {self.case!r} " if self.case else ""
+            context = f"{context}for {', '.join(archs)}: " if archs else ""
+            message = f"{self.place}: {context}{self.text}"
         label = f"{self.kernel}[{self.case}]" if self.kernel and self.case else self.kernel
         texts = (printable(text) for text in (message, self.hint, output))
         return ErrorRecord(str(path), label, self.stage, *texts)
 
 
-def joined(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
-    """One failure in place of several that differ in the case alone, as autotune configs do.
+def merge_cases(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
+    """Merges failures in the front end that differ in the case alone, as autotune configs do.
 
     Args:
-        failures: each with the targets that it is about.
+        failures: refusal -> gfx names of the targets that it is about; none means all.
     """
     groups: dict[Refusal, list[Refusal]] = {}
     for failure in failures:
         key = replace(failure, case=None) if failure.stage == "frontend" else failure
         groups.setdefault(key, []).append(failure)
-    out: dict[Refusal, list[str]] = {}
+    merged: dict[Refusal, list[str]] = {}
     for group in groups.values():
         first, count = group[0], len(group)
         if count > 1:
             first = replace(first, case=None, text=f"{count} of its specialisations: {first.text}")
-        out[first] = list(dict.fromkeys(arch for member in group for arch in failures[member]))
-    return out
+        merged[first] = list(dict.fromkeys(arch for member in group for arch in failures[member]))
+    return merged
 
 
-def refusal(error: Mapping[str, Any]) -> Refusal:
-    """What the guest says of one kernel, or of the file."""
+def refusal_of(error: Mapping[str, Any]) -> Refusal:
+    """The refusal that the guest's record of an error describes."""
     return Refusal(
         error["kernel"],
         error["case"],
@@ -75,27 +82,51 @@ def refusal(error: Mapping[str, Any]) -> Refusal:
     )
 
 
-def lost(path: Path, record: Mapping[str, Any], mode: str, time_limit: float) -> Refusal:
-    """A child that did not come back: in the user's code, or in the front end of one kernel."""
-    outcome = record["lost"]
+def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: float) -> Refusal:
+    """The refusal for a child of the guest that ended without a result.
+
+    Args:
+        path: the file that was captured.
+        record: the guest's record; it has the key "kernel" if the child was in the front end of
+            one kernel, not in the user's code.
+        mode: of the capture; see `script.Plan`.
+        time_limit: seconds that the child had.
+    """
     in_kernel = "kernel" in record
-    hint = "run it by itself to see why"
-    if mode == "cases":
-        hint = 'put what should run only as a script under `if __name__ == "__main__":`'
-    if in_kernel:
-        hint = "leave it out with --kernel, or try another Triton (--python)"
-    if outcome["reason"] == "timeout":
-        how = f"did not finish within {time_limit:g} s"
+    end, is_timeout = _end_of(record["lost"], time_limit)
+    subject, hint = _SUBJECTS["frontend" if in_kernel else mode]
+    if is_timeout:
         hint = f"{hint}; or raise --capture-limit"
-    elif outcome["reason"] == "signal":
-        how = f"crashed ({outcome['signal'] or outcome['code']})"
-    else:
-        how = f"ended the interpreter (status {outcome['code']})"
     last = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
     last_words = f'; the last thing it printed is "{last[0]}"' if last else ""
-    subject = {"cases": "loading the file", "script": "the script"}.get(mode, "reading the file")
-    if in_kernel:
-        subject = "the front end"
     stage = "frontend" if in_kernel else "capture"
-    text = f"{subject} {how}{last_words}"
+    text = f"{subject} {end}{last_words}"
     return Refusal(record.get("kernel"), record.get("case"), stage, str(path), text, hint)
+
+
+def _end_of(outcome: Mapping[str, Any], time_limit: float) -> tuple[str, bool]:
+    """How a child ended, and whether that was at the time limit."""
+    if outcome["reason"] == "timeout":
+        return f"did not finish within {time_limit:g} s", True
+    if outcome["reason"] == "signal":
+        return f"crashed ({outcome['signal'] or outcome['code']})", False
+    return f"ended the interpreter (status {outcome['code']})", False
+
+
+_ALONE = "run it by itself to see why"
+_SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        # mode, or "frontend": (what the child did, hint)
+        "cases": (
+            "loading the file",
+            'put what should run only as a script under `if __name__ == "__main__":`',
+        ),
+        "script": ("the script", _ALONE),
+        "inductor": ("reading the file", _ALONE),
+        "trace": ("reading the file", _ALONE),
+        "frontend": (
+            "the front end",
+            "leave it out with --kernel, or try another Triton (--python)",
+        ),
+    }
+)

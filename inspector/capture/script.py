@@ -36,7 +36,7 @@ from . import stated
 from .axes import BACKEND_ONLY
 from .labels import labelled
 from .options import CaptureOptions, physical_memory
-from .refusals import Refusal, joined, lost, refusal
+from .refusals import Refusal, lost_child, merge_cases, refusal_of
 
 GRACE_SECONDS = 20.0
 MOST_STARTS = 3
@@ -174,9 +174,9 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
                 launches[record.get("arch") or "", key] = facts
         else:
             if "error" in record:
-                failure, arch = refusal(record["error"]), record["error"]["arch"]
+                failure, arch = refusal_of(record["error"]), record["error"]["arch"]
             else:
-                failure = lost(plan.path, record, plan.mode, options.time_limit)
+                failure = lost_child(plan.path, record, plan.mode, options.time_limit)
                 arch = record.get("arch")
             failures.setdefault(failure, []).extend([arch] if arch is not None else [])
     counted = [
@@ -185,7 +185,7 @@ def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
     ]
     errors = [
         failure.as_record(plan.path, alike, output if failure.stage == "capture" else "")
-        for failure, alike in joined(failures).items()
+        for failure, alike in merge_cases(failures).items()
     ]
     error, note = _on_assumptions(plan, counted)
     errors += [error] if error is not None else []

@@ -61,7 +61,7 @@ def show_kernel(name: str, form: str, output: Path | None, python: str | None) -
 
 
 def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, Description]:
-    """What the files hold; what cannot be found out is said on stderr."""
+    """Kernel file -> what loading it tells. Files that cannot be loaded are named on stderr."""
     if not files:
         return {}
     from ..bench.checking import describe
@@ -74,4 +74,4 @@ def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, De
     for path, answer in answers.items():
         if isinstance(answer, str):
             sys.stderr.write(f"kinspect: note: {path}: {answer}\n")
-    return {path: a for path, a in answers.items() if isinstance(a, Description)}
+    return {path: answer for path, answer in answers.items() if isinstance(answer, Description)}

@@ -42,7 +42,7 @@ from .target_options import ScriptCommand, TargetOptions, target_options
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {
-        # format: module of the render room, imported when it is asked for
+        # format: module of `formats`, imported when it is asked for
         "text": "lint_text",
         "json": "lint_json",
         "sarif": "sarif",
@@ -51,6 +51,9 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
         "md": "lint_md",
     }
 )
+_MOST_TARGETS = 1 << 32
+"""Of one run: what orders the events of a later run behind those of an earlier one."""
+_ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 
 
 @click.command(cls=ScriptCommand)
@@ -125,7 +128,7 @@ def lint(
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
     asked_rules = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
     plan = prepare(asked_rules, loaded)
-    # Each report is judged by the plan, once.
+    # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
     request = target.request(rules=Pack("", "", (), ""), emulate=emulate)
     keeper = keeper_for("lint", history, label)
     end_as_interrupted()
@@ -142,7 +145,7 @@ def lint(
         baselines.write(accepted, plan.baseline)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
-    # Text has the notes already; other formats are seldom looked at by the one who runs this.
+    # Text on the terminal shows the notes already; other formats are mostly read by programs.
     tell(report.errors, () if form == "text" and output is None else report.notes)
     if report.errors:
         return 2
@@ -156,19 +159,19 @@ def _words(options: tuple[str, ...]) -> tuple[str, ...]:
 def _events(
     request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
 ) -> Iterator[Happened]:
-    """The run's events; the settings' archs hold for what is compiled.
+    """The run's events, with the archs of the settings where the command line names none.
 
-    What was compiled already is for the target that it is for. Targets of one sort that follow each
-    other make a run of their own, so that the order of the whole is kept.
+    Those apply to targets that are compiled; saved code has its own arch.
     """
     if request.archs or not archs:
         return pipeline.each(request, judge, artifacts=_ARTIFACTS)
-    return _events_by_sort(request, judge, archs)
+    return _events_with_archs(request, judge, archs)
 
 
-def _events_by_sort(
+def _events_with_archs(
     request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
 ) -> Iterator[Happened]:
+    """One run for each stretch of compiled or of saved targets, in the order of all targets."""
     for number, (compiled, targets) in enumerate(groupby(request.targets, _is_compiled)):
         part = replace(request, targets=tuple(targets), archs=archs if compiled else ())
         for event in pipeline.each(part, judge, artifacts=_ARTIFACTS):
@@ -178,11 +181,8 @@ def _events_by_sort(
             yield event
 
 
-_MOST_TARGETS = 1 << 32
-_ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
-
-
 def _is_compiled(text: str) -> bool:
+    """Whether kinspect compiles a target, or some file of a folder; else it is saved code."""
     path = Path(text.partition("::")[0])
     if path.is_dir():
         return any(target.kind not in READ for target in resolve(text))

@@ -24,10 +24,11 @@ from msgspec.structs import replace
 
 from ..model import Artifact, ErrorRecord, Variant
 from . import failures
+from .environment import compile_relevant, guest_environment
 from .failures import failure_record
 from .store import Entry, Store, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
-from .worker import GRACE_SECONDS, Worker, WorkerLostError, compile_relevant, guest_environment
+from .worker import GRACE_SECONDS, Worker, WorkerLostError
 
 INPUT = "kernel.{stage}"
 METADATA = "metadata.json"

@@ -1,6 +1,7 @@
-"""One guest process: started when first needed, restarted after a death, ended for certain.
+"""One guest process: started when first needed, restarted if it dies, always ended.
 
-Also the environment that it gets, and the part of that which decides what it compiles.
+The guest is the interpreter that imports Triton. It reads requests and writes replies over two
+pipes, one JSON object a line.
 """
 
 from __future__ import annotations
@@ -21,74 +22,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ..errors import KinspectError
-
-DROPPED = frozenset(
-    {
-        # These replace the target, the compiler's input or its output behind our back.
-        "TRITON_INTERPRET",
-        "TRITON_OVERRIDE_ARCH",
-        "TRITON_KERNEL_OVERRIDE",
-        "TRITON_STORE_BINARY_ONLY",
-        "TRITON_SWAP_MIR",
-        "TRITON_SWAP_MIR_ENABLE_MISCHED",
-        "USE_IR_LOC",
-        # These put results where they are not ours to read, or to keep from other processes.
-        "TRITON_CACHE_DIR",
-        "TRITON_CACHE_MANAGER",
-        "TRITON_REMOTE_CACHE_BACKEND",
-        # These flood stderr, where we look for diagnostics; a dump is asked for per compile.
-        "MLIR_ENABLE_DUMP",
-        "MLIR_DUMP_PATH",
-        "MLIR_ENABLE_TIMING",
-        "LLVM_IR_ENABLE_DUMP",
-        "LLVM_ENABLE_TIMING",
-        "AMDGCN_ENABLE_DUMP",
-        "TRITON_KERNEL_DUMP",
-        "TRITON_DUMP_MIR",
-        "TRITON_ENABLE_LLVM_DEBUG",
-        "TRITON_LLVM_DEBUG_ONLY",
-        "TRITON_REPRODUCER_PATH",
-    }
-)
-"""Variables that a guest never sees."""
-
-DEFAULTS = {"TRITON_DEFAULT_FP_FUSION": "1"}
-"""Variables that are made explicit: Triton 3.10 changes the default that 3.9 warns about."""
-
-RELEVANT_PREFIXES = ("TRITON_", "AMDGCN_", "LLVM_", "MLIR_", "DISABLE_LLVM_OPT")
-IRRELEVANT = frozenset(
-    {
-        "TRITON_HOME",
-        "TRITON_DUMP_DIR",
-        "TRITON_OVERRIDE_DIR",
-        "TRITON_ALWAYS_COMPILE",
-        "TRITON_CACHE_AUTOTUNING",
-        "TRITON_PRINT_AUTOTUNING",
-        "TRITON_BACKENDS_IN_TREE",
-    }
-)
-
-
-def guest_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without what would falsify a compile, and with Triton's shifting defaults stated."""
-    inherited = {name: value for name, value in base.items() if name not in DROPPED}
-    return {**DEFAULTS, **inherited}
-
-
-def compile_relevant(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a guest environment that may change what a compile yields.
-
-    By prefix rather than by a list of names: a variable too many costs a compile, one too few
-    yields a wrong answer from the store.
-    """
-    return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(RELEVANT_PREFIXES) and name not in IRRELEVANT
-    }
-
-
-# --------------------------------------------------------------------------- the process
+from .environment import guest_environment
 
 BOOTSTRAP = Path(__file__).resolve().parent.parent / "guest" / "bootstrap.py"
 GRACE_SECONDS = 10.0
@@ -96,13 +30,16 @@ GRACE_SECONDS = 10.0
 START_SECONDS = 120.0
 """For starting an interpreter and importing Triton, from a cold network disk at worst."""
 CLOSE_SECONDS = 2.0
+"""How long a guest whose channel was closed may take to end by itself."""
 TAIL_BYTES = 4000
+"""Of the guest's stderr, in which the last line is looked for."""
 CHUNK = 1 << 16
 LOOK_SECONDS = 1.0
-"""How often to look whether a guest that says nothing was stopped."""
+"""How often to look whether a silent guest was stopped (SIGSTOP)."""
 ENDING_SECONDS = 5.0
+"""For ending what a dead guest's job has left running."""
 MARK = "KINSPECT_GUEST"
-"""Variable by which the processes of a guest are known after its death."""
+"""Environment variable by which a guest's processes are recognised after its death."""
 
 
 class WorkerLostError(KinspectError):
@@ -114,8 +51,8 @@ class Worker:
 
     Args:
         python: interpreter that has Triton.
-        environment: what the guest process is started with, already made fit for it; None for
-            this process's own through `guest_environment`.
+        environment: the guest's environment, as `guest_environment` makes it; None for this
+            process's own.
     """
 
     def __init__(
@@ -126,7 +63,7 @@ class Worker:
             guest_environment(os.environ) if environment is None else environment
         )
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked = False
+        self._got_request = False
         self._requests_fd = -1
         self._replies_fd = -1
         self._stderr: IO[bytes] | None = None
@@ -166,7 +103,7 @@ class Worker:
     def stream(self, message: Mapping[str, Any], time_limit: float) -> Iterator[dict[str, Any]]:
         """Sends one request and yields what comes: any number of `{"record": ...}`, one reply.
 
-        The guest is ended when the caller does not want the rest.
+        The guest is ended if the caller stops iterating before the reply.
 
         Args:
             message: a JSON object with the key `op`.
@@ -178,7 +115,7 @@ class Worker:
         """
         deadline = time.monotonic() + time_limit
         self.start()
-        self._asked = True
+        self._got_request = True
         ended = False
         try:
             self._send(json.dumps(message).encode() + b"\n")
@@ -192,7 +129,7 @@ class Worker:
                     )
                 yield reply
         finally:
-            # Whatever it was, a late reply must not be taken for that of the next request.
+            # A late reply must not be taken for that of the next request.
             if not ended:
                 self.close()
 
@@ -228,7 +165,7 @@ class Worker:
                 os.close(fd)
         # The closed channel tells the guest to end its job and itself.
         try:
-            process.wait(CLOSE_SECONDS if self._asked else 0)
+            process.wait(CLOSE_SECONDS if self._got_request else 0)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -243,7 +180,7 @@ class Worker:
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
         self._mark = secrets.token_hex(16)
-        # Unnamed: what the guest says before it can report errors over the channel.
+        # Holds what the guest writes before it can report errors over the channel.
         stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close())
         try:
             self._process = subprocess.Popen(
@@ -270,7 +207,7 @@ class Worker:
         self._requests_fd, self._replies_fd = request_write, reply_read
         self._stderr = stderr
         self._pending.clear()
-        self._asked = False
+        self._got_request = False
 
     def _send(self, data: bytes) -> None:
         view = memoryview(data)
@@ -278,7 +215,7 @@ class Worker:
             while view:
                 view = view[os.write(self._requests_fd, view) :]
         except BrokenPipeError as error:
-            raise self._lost() from error
+            raise self._lost_error() from error
 
     def _receive(self, deadline: float) -> bytes:
         poller = select.poll()
@@ -295,14 +232,14 @@ class Worker:
                     "try again, or raise --time-limit",
                 )
             if not poller.poll(min(left, LOOK_SECONDS) * 1000 + 1):
-                self._go_on()
+                self._wake_if_stopped()
             else:
                 chunk = os.read(self._replies_fd, CHUNK)
                 if not chunk:
-                    raise self._lost()
+                    raise self._lost_error()
                 self._pending += chunk
 
-    def _go_on(self) -> None:
+    def _wake_if_stopped(self) -> None:
         """Wakes a guest that its own job has stopped."""
         pid = self.pid
         with contextlib.suppress(OSError, IndexError):
@@ -310,8 +247,8 @@ class Worker:
             if pid is not None and stat.rpartition(")")[2].split()[0] == "T":
                 os.kill(pid, signal.SIGCONT)
 
-    def _lost(self) -> WorkerLostError:
-        """Says how the guest ended, with the last line it wrote."""
+    def _lost_error(self) -> WorkerLostError:
+        """The error that says how the guest ended, with the last line it wrote."""
         assert self._process is not None
         try:
             code = self._process.wait(CLOSE_SECONDS)
@@ -334,7 +271,7 @@ class Worker:
 
 
 def _end_marked(mark: str) -> None:
-    """Ends the processes that were started with this in their environment (Linux)."""
+    """Kills the processes that have `mark` (NAME=VALUE) in their environment (Linux)."""
     deadline = time.monotonic() + ENDING_SECONDS
     while time.monotonic() < deadline:
         left = [pid for pid in map(int, _processes()) if _is_marked(pid, mark.encode())]
@@ -354,9 +291,9 @@ def _processes() -> list[str]:
 
 
 def _is_marked(pid: int, mark: bytes) -> bool:
-    """Whether a process runs, is not this one, and has a word in its environment."""
+    """Whether another process runs that has `mark` in its environment."""
     try:
-        # Empty of a zombie: that has ended.
+        # A zombie's is empty: it has ended.
         return pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False

@@ -1,8 +1,8 @@
 """Registers that code may read before anything has written them, and whether that matters.
 
 LLVM reads undefined registers on purpose: half of a pack, a lane that is switched off, an operand
-whose result nobody uses. So reading is no finding. What is one: that an address or a value that
-goes to memory depends on what such a register holds. Liveness at the kernel's first instruction
+whose result nobody uses. So the read is no finding; it is one if an address or a stored value
+depends on what such a register holds. Liveness at the kernel's first instruction
 names the registers in question, which are few and mostly none; only then are some workgroups run
 again on copies of the buffers, with other values in these registers, and their accesses compared.
 
@@ -47,7 +47,7 @@ Fill = dict[int, int]
 
 
 def set_up(start: WaveStart, target: Target) -> int:
-    """The registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
+    """Bit set of the registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
     known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)
     pairs = (start.dispatch_ptr, start.queue_ptr, start.kernarg_ptr, start.dispatch_id,
              start.flat_scratch_init)  # fmt: skip
@@ -68,11 +68,11 @@ def set_up(start: WaveStart, target: Target) -> int:
 
 
 def live_at_entry(function: Function, effects: Sequence[Effect]) -> int:
-    """The registers whose value before the first instruction may be read."""
+    """Bit set of the registers whose value before the first instruction may be read."""
     blocks = function.blocks
     exposed, replaced = [], []
     for block in blocks:
-        reads = low = high = 0
+        reads = low = high = 0  # `low`, `high`: registers with that half written so far
         for effect in effects[block.start : block.stop]:
             reads |= effect.reads & ~(low & high)
             low |= effect.low
@@ -116,7 +116,7 @@ def first_read(function: Function, effects: Sequence[Effect], register: int) -> 
 
 
 def rows_of(registers: int) -> list[int]:
-    """The rows of a set of registers."""
+    """The rows in a bit set of registers, ascending."""
     rows = []
     while registers:
         rows.append((registers & -registers).bit_length() - 1)
@@ -136,7 +136,7 @@ def name_of(row: int, accum_offset: int) -> str:
 
 
 class Recorder(MachineState):
-    """Keeps a checksum of every access of global memory, in order."""
+    """A machine that keeps a checksum of every access of global memory, in order."""
 
     def __init__(self, buffers: Iterable[Buffer]) -> None:
         self.accesses: list[Access] = []
@@ -185,7 +185,7 @@ def undefined_uses(
     """The registers among some on which an access depends.
 
     Args:
-        registers: those that may be read before they are written.
+        registers: bit set of those that may be read before they are written.
         run: executes the workgroups with registers filled; None where they do not come to an end.
 
     Returns:

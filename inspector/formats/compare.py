@@ -110,13 +110,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         yield "  every stage says the same; figures differ"
     else:
         yield f"  first stage that differs: {comparison.stage}, by {comparison.cause}"
-    for difference in comparison.passes[:-1]:
-        afterwards = " but for the order of operations" if difference.lasts else ""
-        afterwards = (
-            "" if difference.order_only and difference.lasts else f", then agreed again{afterwards}"
-        )
-        passes = difference.words(comparison.left, comparison.right)
-        yield f"  earlier they differed by {passes}{afterwards}"
+    yield from _earlier_passes(comparison)
     yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in comparison.stages)
     for note in comparison.notes:
         yield f"  note: {note}"
@@ -129,6 +123,26 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             Column(comparison.right, lambda p: str(p.right), right=True),
         ]
         yield from ("  " + line for line in rows_of(columns, steps))
+    yield from _figures(comparison)
+    if comparison.excerpt:
+        yield ""
+        for line in comparison.excerpt.splitlines():
+            yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
+
+
+def _earlier_passes(comparison: Comparison) -> Iterator[str]:
+    """The passes before the last one at which the two sides differed."""
+    for difference in comparison.passes[:-1]:
+        afterwards = " but for the order of operations" if difference.lasts else ""
+        afterwards = (
+            "" if difference.order_only and difference.lasts else f", then agreed again{afterwards}"
+        )
+        passes = difference.words(comparison.left, comparison.right)
+        yield f"  earlier they differed by {passes}{afterwards}"
+
+
+def _figures(comparison: Comparison) -> Iterator[str]:
+    """A table of the figures that differ, and a line of those that are the same."""
     changed = [f for f in comparison.figures if not f.same]
     if changed:
         yield ""
@@ -143,10 +157,6 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     equal = [f"{f.name} {show(f.left)}" for f in comparison.figures if f.same and _is_listed(f)]
     if equal:
         yield "  same in both: " + ", ".join(equal)
-    if comparison.excerpt:
-        yield ""
-        for line in comparison.excerpt.splitlines():
-            yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
 
 
 def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
@@ -192,6 +202,7 @@ def write_json(report: BuildsReport, stream: TextIO) -> None:
 
 
 def as_json(report: BuildsReport) -> dict[str, Any]:
+    """The report as JSON values; its keys are `comparison.schema.json`'s."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(report.tool),

@@ -1,21 +1,20 @@
-"""What became of the source's loops: unrolled how often, their remainders, and code size.
+"""What became of the source's loops: unroll factors, remainder loops and code size.
 
 LLVM unrolls K-loops on its own account (2 to 16 times in about half of compiled GEMMs), so counts
-per ISA iteration mislead unless divided by how often. The witness is the matrix instructions of
-each source position against the number that one `tt.dot` there needs. A loop without any, or whose
-positions do not give one common whole number, is left unknown.
+per ISA iteration mislead unless divided by the unroll factor. That factor is the number of matrix
+instructions at a source position over the number that one `tt.dot` there needs. It is unknown for a
+loop without matrix instructions, and where its positions disagree.
 
-LLVM unrolls a loop whose count it does not know into one that does several source iterations at a
-time and a second one for what is left over. The two have the same statements of the source, the
-first a multiple of each; loops that are written twice, or inlined twice, have positions of their
-own. Remainders without a loop are not told from iterations that pipelining peeled off.
+LLVM turns a loop of unknown trip count into two: one that does several source iterations at a time
+and one for those left over. Both hold the same source statements, the first a multiple of each;
+loops that are written twice, or inlined twice, have positions of their own. A remainder that is no
+loop cannot be told from iterations that pipelining peeled off.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 
 from ..model import (
     Function,
@@ -27,6 +26,7 @@ from ..model import (
     TtgirModule,
     TtgirOp,
 )
+from .code_size import has_addresses, instruction_bytes
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
 UNROLL_SPECS = (
@@ -51,28 +51,30 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
         return None
     from ..ttgir import queries  # the layout algebra, for Triton kernels alone
 
-    done: Counter[Place] = Counter(
+    instructions: Counter[Place] = Counter(
         place(inst.loc) for inst in region if inst.cls in MATRIX_CLASSES and inst.loc is not None
     )
-    if not done:
+    if not instructions:
         return None
-    expected: Counter[Place] = Counter()
+    needed: Counter[Place] = Counter()
     # Only dots in a loop: a peeled copy before or after it has the same source position.
-    for op in (op for op in queries.dots(ttgir) if _looped(op, ttgir)):
-        each = queries.mfma_per_dot(op, ttgir)
-        if each is None or op.loc is None:
+    for op in queries.dots(ttgir):
+        if not _is_in_loop(op, ttgir):
+            continue
+        per_dot = queries.mfma_per_dot(op, ttgir)
+        if per_dot is None or op.loc is None:
             return None
-        expected[place(op.loc)] += each
+        needed[place(op.loc)] += per_dot
     factors = set()
-    for where, count in done.items():
-        each = expected.get(where)
-        if not each or count % each:
+    for position, count in instructions.items():
+        per_iteration = needed.get(position)
+        if not per_iteration or count % per_iteration:
             return None
-        factors.add(count // each)
+        factors.add(count // per_iteration)
     return factors.pop() if len(factors) == 1 else None
 
 
-def _looped(op: TtgirOp, module: TtgirModule) -> bool:
+def _is_in_loop(op: TtgirOp, module: TtgirModule) -> bool:
     parent = op.parent
     while parent is not None:
         owner = module.ops[parent]
@@ -88,10 +90,10 @@ def place(loc: SourceLoc) -> Place:
     Files are compared by their last part: assembly comments carry no folder.
     """
     chain = []
-    at: SourceLoc | None = loc
-    while at is not None:
-        chain.append((at.file.rpartition("/")[2], at.line, at.column))
-        at = at.inlined_at
+    position: SourceLoc | None = loc
+    while position is not None:
+        chain.append((position.file.rpartition("/")[2], position.line, position.column))
+        position = position.inlined_at
     return tuple(chain)
 
 
@@ -130,18 +132,10 @@ SPECS = (
 )
 
 _WORK = (*MEMORY_CLASSES, *MATRIX_CLASSES)
-# Sizes of encodings (ISA documents of CDNA and RDNA, "microcode formats"), where no address tells
-# them: memory, matrix and three-operand vector instructions take 64 bits, others 32 and 32 more for
-# a literal, which LLVM prints in hex.
-_LONG_CLASSES = frozenset(
-    (*MEMORY_CLASSES, *MATRIX_CLASSES, "acc_move", "cross_lane", "smem_load", "lds_atomic", "image")
-)
-_SHORT, _LONG = 4, 8
-_SHORT_VECTOR = "_e32"
 
 
 def remainders(function: Function, own: Mapping[str, Sequence[Instruction]]) -> set[str]:
-    """Ids of the loops that do what an unrolled loop leaves over.
+    """Ids of the loops that do the iterations which an unrolled loop leaves over.
 
     Args:
         function: the kernel.
@@ -152,21 +146,21 @@ def remainders(function: Function, own: Mapping[str, Sequence[Instruction]]) -> 
     remainder_ids: set[str] = set()
     for candidate in function.loops:
         for main in function.loops:
-            beside = candidate.parent == main.parent and {candidate.id, main.id} <= innermost
-            if beside and _is_multiple(work[main.id], work[candidate.id]):
+            are_siblings = candidate.parent == main.parent and {candidate.id, main.id} <= innermost
+            if are_siblings and _is_multiple(work[main.id], work[candidate.id]):
                 remainder_ids.add(candidate.id)
     return remainder_ids
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """How much of the loop's work stands at each place of the source."""
+    """Instructions at each source place: of memory and matrix where there are any, else all."""
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
     return Counter(place(inst.loc) for inst in heavy or placed if inst.loc is not None)
 
 
 def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:
-    """Whether one loop has everything of another at least twice."""
+    """Whether a loop has the work of every source place at least twice as often as another."""
     return (
         bool(remainder)
         and main.keys() == remainder.keys()
@@ -177,13 +171,13 @@ def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:
 def loop_metrics(
     subject: Subject, own: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Per loop the figures of this file."""
+    """Loop id -> whether it is a remainder, and its code size, by name."""
     function = subject.function
     if not function.loops:
         return {}
     remainder_ids = remainders(function, own)
-    sizes = _sizes(function)
-    exact = _has_addresses(function)
+    sizes = instruction_bytes(function)
+    exact = has_addresses(function)
     by_loop = {}
     for loop in function.loops:
         size = sum(
@@ -198,7 +192,7 @@ def loop_metrics(
 
 
 def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[Metric]:
-    """The kernel's figure, from those of its loops."""
+    """The instructions in all remainder loops of the kernel."""
     if not function.instructions:
         yield Metric(_TOTAL, None, "instructions", "derived", "no code was read")
         return
@@ -206,28 +200,3 @@ def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[
     counts = [metrics["count.instructions"].value for metrics in remainder_metrics]
     whole = sum(count for count in counts if isinstance(count, int))
     yield Metric(_TOTAL, whole, "instructions", "derived")
-
-
-def _has_addresses(function: Function) -> bool:
-    return bool(function.instructions) and all(
-        inst.address is not None for inst in function.instructions
-    )
-
-
-def _sizes(function: Function) -> list[int]:
-    """Bytes of each instruction: from the next one's address, else from what it looks like."""
-    sizes = [_encoded(inst) for inst in function.instructions]
-    if _has_addresses(function):
-        addresses = [inst.address or 0 for inst in function.instructions]
-        sizes[:-1] = [next_at - at for at, next_at in pairwise(addresses)]
-    return sizes
-
-
-def _encoded(inst: Instruction) -> int:
-    if inst.cls in _LONG_CLASSES:
-        return _LONG
-    vector = inst.mnemonic.startswith("v_")
-    if vector and not inst.mnemonic.endswith(_SHORT_VECTOR):
-        return _LONG
-    literal = "0x" in inst.operands and (vector or inst.cls == "salu")
-    return _LONG if literal and "k_" not in inst.mnemonic else _SHORT

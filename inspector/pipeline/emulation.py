@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..compile.worker import BOOTSTRAP, guest_environment
+from ..compile.environment import guest_environment
+from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from .capturing import device_facts

@@ -17,7 +17,8 @@ from .figures import derived, quirks, readings
 from .figures.counters import figure
 from .figures.grouping import Group, group
 from .figures.peaks import device
-from .figures.readings import Readings, spread
+from .figures.readings import Readings
+from .figures.spreads import spread
 
 _UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
 _REPEATED = "rocprof-compute workload"

@@ -57,7 +57,7 @@ class Cursor:
         i: index of the token that comes next.
         line_statements: token index -> its parts, for tokens that are a whole line.
         locations: by alias, lines that define a location; they are no tokens.
-        between: indexes of the tokens before which such lines stand.
+        between: indexes of the tokens that follow directly on such lines.
     """
 
     __slots__ = (

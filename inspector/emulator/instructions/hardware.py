@@ -22,7 +22,7 @@ from .scalar import scalar_destination, scalar_source
 _UNMODELLED: Final = frozenset(
     {"HW_REG_WAVE_SCHED_MODE", "HW_REG_SCHED_MODE", "HW_REG_FLAT_SCR_LO", "HW_REG_FLAT_SCR_HI"}
 )
-"""Written without an effect on values: scheduling, the place of the scratch memory."""
+"""Registers whose writes are ignored: scheduling, the address of scratch memory."""
 
 
 @builds("s_setreg_b32", "s_setreg_imm32_b32")
@@ -63,12 +63,13 @@ def set_rounding(decoded: Decoded, context: Context) -> Step:
 
 @builds("s_getreg_b32")
 def get_register(decoded: Decoded, context: Context) -> Step:
-    """The mode, the clock, the compute die (of which there is one)."""
+    """Reads a field of the mode, the clock, or the compute die's number (always 0)."""
     name, first, width = field_of(decoded.operands[1])
     write = scalar_destination(decoded.operands[0], "u32")
     mask = (1 << width) - 1
-    mode, known = mode_of(context.target)
-    if name in MODE_REGISTERS and not mask << first & ~known & 0xFFFFFFFF:
+    mode, modelled = mode_of(context.target)
+    outside = mask << first & ~modelled & 0xFFFFFFFF  # bits asked for that nothing here models
+    if name in MODE_REGISTERS and not outside:
         value = U32(mode >> first & mask)
         return lambda waves: write(waves, np.full(waves.count, value))
     if name == "HW_REG_XCC_ID":

@@ -1,6 +1,6 @@
 """Private memory of each lane: `scratch_*`, and `buffer_*` through the stack's resource.
 
-Each lane has its own bytes from 0 on; how they lie in memory nobody else can see. Source: CDNA4
+Each lane has its own bytes from 0 on; their interleaving in memory is not observable. Source: CDNA4
 ISA, 10.5 ("Scratch"); LLVM's AMDGPUUsage, "Private Address Space".
 """
 

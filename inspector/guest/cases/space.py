@@ -1,13 +1,13 @@
 """The tuning space of a file with stated cases: `TUNING`, a dict of names and lists of values.
 
-Each case is compiled over the product of the axes that its kernel has as constexprs, or that are
-options which only the backend reads (for those one run of the front end serves all values). An axis
-that the user states (`-D`) replaces that of the file.
+Each name is an axis. A case is compiled for every point of the product of those axes that are
+constexprs of its kernel or options that only the backend reads; points that differ in such options
+alone share one run of the front end. An axis that the user states (`-D`) replaces that of the file;
+where it is no constexpr of the kernel, the host multiplies the points by its values.
 
 Constexprs that TUNING does not name stay as the case states them. EVEN_K=True, say, holds for every
-BLOCK_K: what is compiled is the code that a launch makes for sizes which the blocks divide. Nothing
-is run, so that no result can be wrong. Where other constexprs follow from a point, or `launch`
-refuses it, a file says so with a function
+BLOCK_K: the code is that of a launch for sizes which the blocks divide (nothing is run). Where
+other constexprs follow from a point, or `launch` refuses it, a file says so with a function
 
     tuned_constexprs(case, point) -> dict of the constexprs that follow, or None: no such launch
 """
@@ -26,8 +26,7 @@ TUNING = "TUNING"
 DERIVE = "tuned_constexprs"
 GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
 MOST_TRIES = 200_000
-"""Points of a sample's order that are looked at until enough are found that a file does not refuse.
-"""
+"""Points that a sample tries at most, where a file refuses many of them."""
 
 Derive = Callable[[Mapping[str, Any], Mapping[str, Any]], "Mapping[str, Any] | None"]
 """A file's `tuned_constexprs`: (case, point) -> constexprs that follow, or None: no such launch."""
@@ -51,9 +50,9 @@ class PointSelection:
 
     Args:
         runs: the selected points, in the product's order.
-        total: points of the whole product, without what the host makes of them.
-        host_factor: points that the host makes of each of these: the product of the axes that the
-            user stated and that are no constexprs of this kernel.
+        total: points of the whole product, not multiplied by `host_factor`.
+        host_factor: compiles that the host makes of each point: the values of the user's axes that
+            are no constexprs of this kernel, multiplied.
         unused_names: names of TUNING that are neither constexprs of this kernel nor options.
     """
 
@@ -64,7 +63,7 @@ class PointSelection:
 
     @property
     def count(self) -> int:
-        """Points that were selected, without those that the host makes of them."""
+        """Points that were selected, not multiplied by `host_factor`."""
         return sum(len(run.option_sets) for run in self.runs)
 
 
@@ -82,9 +81,9 @@ def select_points(
     Args:
         tuning: the file's space: name -> values.
         user_axes: the axes of the command line (`-D`); they replace the file's of the same name.
-        constexprs: names of the kernel's.
+        constexprs: names of the kernel's constexprs.
         options: names of options that only the backend reads.
-        most: points at most, those that the host makes of them included; None for all.
+        most: points at most, multiplied by `host_factor`; None for all.
         case: as the file states it, for `derive`.
         derive: the file's `tuned_constexprs`.
 
@@ -191,7 +190,7 @@ def _derived(
 
 
 def _places(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The place on each axis of a point that is counted through, the last axis fastest."""
+    """The index on each axis of the point with this number, the last axis varying fastest."""
     places: list[int] = []
     for size in reversed(sizes):
         number, place = divmod(number, size)

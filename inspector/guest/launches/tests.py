@@ -1,4 +1,4 @@
-"""Test files: pytest runs them, over a few of each test's parameter sets."""
+"""Runs a test file with pytest, over a few of each test's parameter sets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..missing import install_hint
@@ -20,7 +21,7 @@ MOST_TEXT = 200
 USAGE_ERROR = 4
 MISSING = re.compile(r"No module named '([\w.]+)'")
 NOT_RAISED = re.compile(r"DID NOT RAISE .*AssertionError")
-"""Asserts are compiled away, so that a test which wants one to fail is not a failure."""
+"""Scripts run without asserts: a test that expects one to fail is no failure here."""
 UNKNOWN_FIXTURE = re.compile(r"fixture '(\w+)' not found")
 INTERRUPTS = (LaunchLimitError, OutOfTimeError)
 
@@ -47,31 +48,18 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         emit(error("capture", message, install_hint(failure, "pytest")))
         return
     plugin = Plugin(most)
-    options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
-    options += ["-p", "no:unraisableexception"]  # which collects garbage five times at the end
-    stderr = io.StringIO()
-    with contextlib.redirect_stderr(stderr):
-        status = int(pytest.main([path, *options], plugins=[plugin]))
-    sys.stderr.write(stderr.getvalue())
-    if plugin.kept_count < plugin.found_count:
-        counts = f"{plugin.kept_count} of {plugin.found_count} tests are run"
-        few = "1 parameter set" if most == 1 else f"{most} parameter sets"
-        emit(note(f"{path}: {counts}, {few} of each at most (--tests all: every one)"))
-    if plugin.skipped and plugin.ran:
-        skipped = f"{_count(len(plugin.skipped), 'test')} skipped, the first: {plugin.skipped[0]}"
-        emit(note(f"{path}: {skipped}"))
-    if plugin.no_tests:
-        emit(note(f"{path}: {plugin.no_tests[0]}: not taken for a test"))
+    status, stderr = _run_pytest(pytest, path, plugin)
+    for text in plugin.notes():
+        emit(note(f"{path}: {text}"))
     for stop in plugin.stopped:
         raise stop
-    missing = MISSING.search(stderr.getvalue()) if status == USAGE_ERROR else None
+    missing = MISSING.search(stderr) if status == USAGE_ERROR else None
     if missing is not None:  # in a conftest.py, of which pytest only prints
         raise ModuleNotFoundError(missing[0], name=missing[1])
     if plugin.failures:
-        first = plugin.failures[0]
         message = (
             f"{len(plugin.failures)} of {_count(plugin.ran, 'test')} ended with an exception, "
-            f"the first: {first}"
+            f"the first: {plugin.failures[0]}"
         )
         hint = "results are not real here: what depends on them may go astray"
         emit(error("capture", message, hint, place=path))
@@ -83,26 +71,57 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         emit(error("capture", f"{message}, the first: {plugin.skipped[0]}", hint, place=path))
     elif not plugin.ran:
         message = f"{path}: pytest found no test to run (status {status})"
-        last = stderr.getvalue().strip().splitlines()[-1:]
+        last = stderr.strip().splitlines()[-1:]
         if last:
             message += f": {last[0]}"
         emit(error("capture", message, "see its output below"))
 
 
+def _run_pytest(pytest: Any, path: str, plugin: Plugin) -> tuple[int, str]:
+    """Pytest's exit status, and what it wrote to stderr."""
+    options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
+    options += ["-p", "no:unraisableexception"]  # which collects garbage five times at the end
+    stderr = io.StringIO()
+    with contextlib.redirect_stderr(stderr):
+        status = int(pytest.main([path, *options], plugins=[plugin]))
+    sys.stderr.write(stderr.getvalue())
+    return status, stderr.getvalue()
+
+
 class Plugin:
-    """Thins out parametrised tests and keeps what went wrong.
+    """A pytest plugin that leaves out most parameter sets and collects what the tests came to.
 
     Args:
         most: parameter sets of each test; None for all.
+
+    Attributes:
+        collected_count: tests that pytest collected.
+        run_count: those of them that are left after `most` was applied.
+        ran: tests that began.
+        failures: "name: message" of tests that ended with an exception.
+        skipped: "name: reason".
+        no_tests: helpers that pytest took for tests because of their name, with the reason.
+        stopped: exceptions that end the run and are not the tests' own.
     """
 
     def __init__(self, most: int | None) -> None:
         self._most = most
-        self.ran = self.found_count = self.kept_count = 0
+        self.ran = self.collected_count = self.run_count = 0
         self.failures: list[str] = []
         self.skipped: list[str] = []
         self.no_tests: list[str] = []
         self.stopped: list[BaseException] = []
+
+    def notes(self) -> Iterator[str]:
+        """What the user should know of tests that were left out."""
+        if self.run_count < self.collected_count:
+            counts = f"{self.run_count} of {self.collected_count} tests are run"
+            few = "1 parameter set" if self._most == 1 else f"{self._most} parameter sets"
+            yield f"{counts}, {few} of each at most (--tests all: every one)"
+        if self.skipped and self.ran:
+            yield f"{_count(len(self.skipped), 'test')} skipped, the first: {self.skipped[0]}"
+        if self.no_tests:
+            yield f"{self.no_tests[0]}: not taken for a test"
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Keeps a few of each function's items, the first and the last among them."""
@@ -110,21 +129,21 @@ class Plugin:
         for item in items:
             scope = item.nodeid.partition("[")[0]
             groups.setdefault((scope, getattr(item, "originalname", item.name)), []).append(item)
-        self.found_count = len(items)
+        self.collected_count = len(items)
         items[:] = [
             item for group in groups.values() for item in ends_and_middle(group, self._most)
         ]
-        self.kept_count = len(items)
+        self.run_count = len(items)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Counts the tests and keeps the exceptions."""
+        """Counts the tests; keeps the messages of those that failed or were skipped."""
         name = report.nodeid.rpartition("::")[2]
         if report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
             self.skipped.append(f"{name}: {one_line(str(reason))[:MOST_TEXT]}")
             return
         fixture = UNKNOWN_FIXTURE.search(str(report.longrepr)) if report.failed else None
-        if fixture is not None:  # a helper, most often, that happens to be called test_...
+        if fixture is not None:  # mostly a helper whose name begins with test_
             self.no_tests.append(f"{name} wants a fixture {fixture[1]!r} that there is not")
             return
         self.ran += report.when == "call" or (report.when == "setup" and report.failed)
@@ -136,8 +155,8 @@ class Plugin:
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
         """Stops at our own interrupts in a test, and hides them from pytest.
 
-        It would take one for a failure, which may be the expected one, and read the source of all
-        that was running then, which takes longer than there is time left.
+        pytest would count the interrupt as a failure of the test (perhaps the one it expects), and
+        would read the sources of the whole stack, for which no time is left.
         """
         failure = call.excinfo.value if call.excinfo is not None else None
         if isinstance(failure, INTERRUPTS):
@@ -146,9 +165,9 @@ class Plugin:
             call.excinfo = None
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
-        """Stops at our own interrupts elsewhere, and at files that cannot be imported.
+        """Stops at our own interrupts outside of tests, and at files that cannot be imported.
 
-        pytest takes the ones for a test's failure and the others for text.
+        pytest would count the interrupt as a test's failure, and only print the import error.
         """
         failure = call.excinfo.value
         if isinstance(failure, INTERRUPTS) or call.when == "collect":

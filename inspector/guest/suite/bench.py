@@ -317,7 +317,7 @@ def _compared(
 
 def _other_note(operator: str, result: Any, expected: Expected, tolerance: Tolerance) -> str | None:
     """Whether the other operator did the same job; its by-products and dtypes may differ."""
-    complaint = expected.leniently(result, tolerance)
+    complaint = expected.lenient_complaint(result, tolerance)
     return None if complaint is None else f"{operator}'s own result differs: {complaint}"
 
 

@@ -64,7 +64,7 @@ class Expected:
                 return f"slice {index}: {complaint}"
         return None
 
-    def leniently(self, actual: Any, tolerance: Tolerance) -> str | None:
+    def lenient_complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
         """As `complaint`, but by-products may be missing and dtypes may differ."""
         if self.slices is not None:
             return None  # too large to be looked at twice

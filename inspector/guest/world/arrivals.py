@@ -1,4 +1,4 @@
-"""Adjusts a few modules right after the script imports them, if it ever does."""
+"""Patches a few modules as soon as the script has imported them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ PROFILER_CALLS = (
 VIEWER_CALLS = MappingProxyType(
     {"parse": 2, "read": 4, "get_raw_metrics": 4, "print_tree": 0, "apply_diff_profile": 0}
 )
-"""How many values each of them gives; 0: a single one."""
+"""Function -> the length of the tuple that it returns; 0 where it returns a single value."""
 
 
 def _profiler(module: ModuleType) -> None:
-    """Triton's profiler needs a GPU; what kernels use of it (`profiler.language`) stays."""
+    """Makes Triton's profiler do nothing: it needs a GPU. Kernels keep `profiler.language`."""
     for name in PROFILER_CALLS:
         if hasattr(module, name):
             setattr(module, name, Inert())
 
 
 def _viewer(module: ModuleType) -> None:
-    """There is no profile to look at."""
+    """Makes the viewer of profiles return values of no meaning: there is no profile."""
     for name, count in VIEWER_CALLS.items():
         if hasattr(module, name):
             setattr(module, name, _inert(count))
 
 
 def _inert(count: int) -> Callable[..., Any]:
-    """A function that gives so many values of no meaning."""
+    """A function that returns a tuple of `count` inert values, or one where `count` is 0."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         return tuple(Inert() for _ in range(count)) if count else Inert()
@@ -49,9 +49,10 @@ def _inert(count: int) -> Callable[..., Any]:
 
 
 def _aiter(module: ModuleType) -> None:
-    """Its types, which are missing where AITER_TRITON_ONLY (see `rocm`) keeps it from building.
+    """Adds `aiter.dtypes`, which AITER_TRITON_ONLY (see `rocm`) leaves out.
 
-    Two of their names are enumerations of its C++ library; they have no meaning for Triton.
+    It imports two enumerations of AITER's C++ library, which stand-ins replace: Triton kernels do
+    not use them.
     """
     if hasattr(module, "dtypes"):
         return
@@ -63,18 +64,18 @@ def _aiter(module: ModuleType) -> None:
 
 
 def _dtensor(module: ModuleType) -> None:
-    """C++ takes a DTensor to be where it takes its local tensor to be: on the host."""
+    """Makes C++ see a DTensor on the device of its local tensor, which is the host's."""
     subclasses = importlib.import_module(".subclasses", __package__)
     subclasses.follow(module.DTensor, "_local_tensor")
 
 
 def _symmetric_memory(module: ModuleType) -> None:
-    """Its extension module's part asks a GPU for the memory."""
+    """Replaces the part of the extension module that allocates memory on a GPU."""
     importlib.import_module(".symmetric", __package__).adjust(module)
 
 
 def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:
-    """What tests are skipped for its runner does not print."""
+    """Makes a note of each skipped test with its reason, which unittest's runner does not print."""
 
     def adjust(module: ModuleType) -> None:
         result: Any = module.TestResult
@@ -103,7 +104,7 @@ ADJUSTMENTS: Mapping[str, Adjust] = MappingProxyType(
 
 
 class ArrivalFinder:
-    """Finds the modules to be adjusted where they really are, and adjusts them once loaded.
+    """Finds the modules to be adjusted by the other finders, and adjusts them once loaded.
 
     Args:
         adjustments: module -> what is done to it.
@@ -141,11 +142,11 @@ def _after(loader: Any, adjust: Adjust) -> None:
 def install(
     note: Callable[[str], None], adjusters: Mapping[str, Adjust] = MappingProxyType({})
 ) -> None:
-    """Adjusts what is loaded already, and the others when they come.
+    """Adjusts the modules that are loaded already, and the others when they are imported.
 
     Args:
         note: takes what the user should know.
-        adjusters: module -> what is done to it; besides those of this file.
+        adjusters: module -> what is done to it, in addition to `ADJUSTMENTS`.
     """
     adjustments = {**ADJUSTMENTS, **adjusters, "unittest.result": _unittest(note)}
     for name, adjust in adjustments.items():

@@ -16,7 +16,7 @@ from ..launch import DYNAMIC_LDS_KINDS, POINTER_KIND
 
 # Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
 # LDS and where pointers lie; they are cut before parsing down to the first that does, and to these.
-_ARGUMENTS = re.compile(r"^(?P<lead> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
+_ARGUMENTS = re.compile(r"^(?P<prefix> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
 _DYNAMIC_LDS = re.compile(
     r"(\.value_kind|ValueKind):[ \t]*['\"]?"
     rf"({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
@@ -86,6 +86,7 @@ def read_metadata(text: str) -> Metadata:
 
 
 def _load(text: str) -> tuple[Any, str]:
+    """The YAML document, and why it cannot be read; "" where it can."""
     short = _without_arguments(text)
     try:
         check_yaml(short, "it")
@@ -100,15 +101,16 @@ def _load(text: str) -> tuple[Any, str]:
 
 
 def _without_arguments(text: str) -> str:
+    """The text with each kernel's list of arguments cut down to what `read_metadata` needs."""
     parts = []
     position = 0
     for match in _ARGUMENTS.finditer(text):
         if match.start() < position:
             continue
-        lead = match["lead"]
+        prefix = match["prefix"]
         parts.append(text[position : match.start()])
         start = position = match.end()
-        column = len(lead)
+        column = len(prefix)
         while position < len(text):
             stop = text.find("\n", position)
             stop = len(text) if stop < 0 else stop + 1
@@ -121,18 +123,19 @@ def _without_arguments(text: str) -> str:
                 break
             position = stop
         dynamic = _DYNAMIC_LDS.search(text, start, position)
-        kept = [f"{{{dynamic[1]}: {dynamic[2]}}}"] if dynamic is not None else []
-        kept += [
+        arguments = [f"{{{dynamic[1]}: {dynamic[2]}}}"] if dynamic is not None else []
+        arguments += [
             f"{{.offset: {pointer[1]}, .value_kind: {POINTER_KIND}}}"
             for pointer in _POINTER.finditer(text, start, position)
         ]
-        listed = ", ".join(kept)
-        parts.append(f"{lead}.args: [{listed}]\n" if kept else f"{lead}.args: null\n")
+        listed = f"[{', '.join(arguments)}]" if arguments else "null"
+        parts.append(f"{prefix}.args: {listed}\n")
     parts.append(text[position:])
     return "".join(parts)
 
 
 def _flatten_v2(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A kernel's entry of code object v2, under the names of v3."""
     figures: dict[str, Any] = {".name": entry.get("Name"), ".symbol": entry.get("SymbolName")}
     figures[".args"] = entry.get(".args", entry.get("Args"))
     properties = entry.get("CodeProps")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import re
 
+# First number of each kind; no target has 4096 registers of one.
 _BASE = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
 VCC = (16384, 16385)
-_LOW, _HIGH = 32768, 65536
+_LOW, _HIGH = 32768, 65536  # added to a VGPR's number for one half of it
 _HALF = re.compile(r"(?<![\w.])v\d+\.([lh])\b")
 _WIDEST = 64
 """Registers that one operand names at most (32 are known); damaged text may say any number."""

@@ -1,7 +1,4 @@
-"""Counter values and durations by specialisation and pass: one walk over the long columns.
-
-Mean, median and extremes are exact, without a list of ten million objects.
-"""
+"""Counter values and durations by specialisation and pass, in one walk over the long columns."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -20,74 +17,13 @@ from ...recording import NONE, Recording, Spread
 from . import quirks
 from .counters import block_of
 from .grouping import Group
-
-# --------------------------------------------------------------------------- spreads
-
-_SORTED = 1_000_000
-"""Up to so many values are simply sorted: some tens of megabytes."""
-_SAMPLE = 20_000
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    """How figures are distributed; None where there are none.
-
-    Totals of integers are exact; those of floats are rounded once.
-    """
-    if not values:
-        return None
-    total = sum(values) if isinstance(values, array) and values.typecode == "q" else _sum(values)
-    return Spread(
-        count=len(values),
-        total=total,
-        mean=total / len(values),
-        median=median(values),
-        least=min(values),
-        most=max(values),
-    )
-
-
-def median(values: Sequence[float]) -> float:
-    """The exact median: of an even number of values, the mean of the two in the middle."""
-    last = len(values) // 2
-    first = last if len(values) % 2 else last - 1
-    low, high = _ranked(values, first, last)
-    return low if first == last else (low + high) / 2
-
-
-def _ranked(values: Sequence[float], first: int, last: int) -> tuple[float, float]:
-    """The values at two neighbouring places of the sorted sequence.
-
-    Long sequences are not sorted: a sample tells between which values the places lie, and only
-    those are. Where the sample misleads, all are.
-    """
-    if len(values) > _SORTED:
-        sample = sorted(values[:: len(values) // _SAMPLE])
-        place, around = len(sample) // 2, len(sample) // 50
-        low, high = sample[place - around], sample[place + around]
-        below = sum(1 for value in values if value < low)
-        if low == high:
-            equal = sum(1 for value in values if value == low)
-            if below <= first and last < below + equal:
-                return low, low
-        middle = [value for value in values if low <= value <= high]
-        if below <= first and last < below + len(middle):
-            middle.sort()
-            return middle[first - below], middle[last - below]
-    ordered = sorted(values)
-    return ordered[first], ordered[last]
-
-
-def _sum(values: Iterable[float]) -> float:
-    return math.fsum(values)
-
-
-# --------------------------------------------------------------------------- readings
+from .spreads import spread
 
 _INSTANCE = re.compile(r"\[\d+\]$")
 _SAMPLED_ROWS = 5000
 _SUM = "_sum"
 _MOST_SQ = 16
-"""The block with the most registers has eight of them, or sixteen on gfx12."""
+"""Counters of the block SQ in one pass: it has eight registers, sixteen on gfx12."""
 
 
 class Pass(Struct):
@@ -166,7 +102,7 @@ class _Column:
         self.values = array("d")
 
     def finish(self) -> array[float]:
-        """One value per dispatch: those of a dispatch that came apart add up."""
+        """One value per dispatch: rows of one dispatch that are not neighbours are summed."""
         if not any(map(operator.ge, self.rows, itertools.islice(self.rows, 1, None))):
             return self.values
         sums: dict[int, float] = {}
@@ -175,29 +111,68 @@ class _Column:
         return array("d", sums.values())
 
 
+class _Run(Struct, frozen=True):
+    """What the recording as a whole tells of its parts.
+
+    Attributes:
+        recording: all of it.
+        clocks: part -> how fine its times are.
+        has_starts: whether each dispatch has the time at which it began.
+        tracing: the parts that read no counters.
+        counters_of: part -> the counters that it read.
+    """
+
+    recording: Recording
+    clocks: Mapping[int, quirks.Clock]
+    has_starts: bool
+    tracing: set[int]
+    counters_of: Mapping[int, set[int]]
+
+    def durations(self, group: Group, part: int, *, warm: bool) -> array[int]:
+        """Ns of a specialisation's dispatches in a part, the warm-ups or all others."""
+        times = array("q")
+        if not self.clocks[part].usable:
+            return times
+        for lane in group.lanes:
+            if lane.part == part:
+                rows = tuple(lane.warmups) if warm else _without(lane.rows, lane.warmups)
+                times += quirks.durations(self.recording.dispatches, rows, begun=self.has_starts)
+        return times
+
+    def replays(self, parts: Sequence[int]) -> tuple[frozenset[int], ...]:
+        """The parts by run of the program: processes of one run read the same counters."""
+        runs: dict[frozenset[int], set[int]] = {}
+        for part in parts:
+            runs.setdefault(frozenset(self.counters_of.get(part, ())), set()).add(part)
+        return tuple(map(frozenset, runs.values()))
+
+
 def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     """Readings of each specialisation, in the order of `groups`."""
     names, canonical = _folded(recording.counters)
     columns = _columns(recording, groups, canonical, len(names))
-    read_by: dict[int, set[int]] = {}
+    counters_of: dict[int, set[int]] = {}
     for _, part, counter in columns:
-        read_by.setdefault(part, set()).add(counter)
-    counting = set(read_by)
-    timed = {part for specialisation in groups for part in specialisation.parts}
-    tracing = timed - counting
-    clocks = {part: _clock(recording, groups, part) for part in sorted(timed)}
-    begun = NONE not in recording.dispatches.start
-    mine: list[dict[tuple[int, int], _Column]] = [{} for _ in groups]
-    for (place, part, counter), column in columns.items():
-        mine[place][part, counter] = column
+        counters_of.setdefault(part, set()).add(counter)
+    parts = {part for group in groups for part in group.parts}
+    run = _Run(
+        recording,
+        clocks={part: _clock(recording, groups, part) for part in sorted(parts)},
+        has_starts=NONE not in recording.dispatches.start,
+        tracing=parts - set(counters_of),
+        counters_of=counters_of,
+    )
+    columns_by_group: list[dict[tuple[int, int], _Column]] = [{} for _ in groups]
+    for (number, part, counter), column in columns.items():
+        columns_by_group[number][part, counter] = column
     return [
-        _of_group(recording, specialisation, own, names, tracing, clocks, begun, read_by)
-        for specialisation, own in zip(groups, mine, strict=True)
+        _readings_of(group, own_columns, names, run)
+        for group, own_columns in zip(groups, columns_by_group, strict=True)
     ]
 
 
 def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Counter names without instances, and for each recorded name its number among them."""
+    """Counter names without their instance (`NAME[3]`), and each recorded name's index in them."""
     numbers: dict[str, int] = {}
     whole = set(counters)
     canonical = []
@@ -235,7 +210,7 @@ def _columns(
             if key < 0:
                 continue
             column = columns[key] = _Column()
-        if value - value != 0:  # not a number, or without end
+        if value - value != 0:  # NaN or infinite
             continue
         if column.last == row:
             column.values[-1] += value
@@ -259,70 +234,70 @@ def _clock(recording: Recording, groups: Sequence[Group], part: int) -> quirks.C
     return quirks.clock(recording.dispatches, rows)
 
 
-def _of_group(
-    recording: Recording,
+def _readings_of(
     group: Group,
     columns: Mapping[tuple[int, int], _Column],
     names: Sequence[str],
-    tracing: set[int],
-    clocks: Mapping[int, quirks.Clock],
-    begun: bool,
-    read_by: Mapping[int, set[int]],
+    run: _Run,
 ) -> Readings:
-    parts, table = group.parts, recording.dispatches
-    notes: list[str] = []
-    counted: dict[int, array[int]] = {}
-    warm: dict[int, array[int]] = {}
-    passes = []
-    for part in parts:
-        lanes = [lane for lane in group.lanes if lane.part == part]
-        counted[part], warm[part] = array("q"), array("q")
-        for lane in lanes if clocks[part].usable else ():
-            counted[part] += quirks.durations(table, _without(lane.rows, lane.warmups), begun=begun)
-            warm[part] += quirks.durations(table, tuple(lane.warmups), begun=begun)
-        if clocks[part].note and clocks[part].note not in notes:
-            notes.append(clocks[part].note)
-        rows = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
-        name = recording.parts[part].name if part < len(recording.parts) else str(part)
-        mean = sum(counted[part]) / len(counted[part]) if counted[part] else None
-        passes.append(Pass(part, name, rows, mean))
-    timed = [part for part in parts if part in tracing and counted[part]]
-    if timed and len(timed) < len(parts):
-        notes.append("times are those of the passes without counters: counting slows kernels down")
-    elif not timed:
-        timed = list(parts)
-        if sum(1 for part in parts if counted[part]) > 1:
-            notes.append(f"times are those of {len(parts)} passes, each a run of the program")
-    everything: dict[str, array[float]] = {}
+    """The readings of one specialisation.
+
+    Args:
+        group: its dispatches.
+        columns: (part, counter) -> its values.
+        names: of the counters.
+        run: what the recording as a whole tells of its parts.
+    """
+    counted = {part: run.durations(group, part, warm=False) for part in group.parts}
+    warm = {part: run.durations(group, part, warm=True) for part in group.parts}
+    timed, notes = _timed_parts(group.parts, counted, run)
+    passes = [_pass(group, part, counted[part], run) for part in group.parts]
     by_part = {item.part: item for item in passes}
-    for (part, number), column in sorted(columns.items()):
-        values = column.finish()
-        by_part[part].means[names[number]] = math.fsum(values) / len(values)
-        everything.setdefault(names[number], array("d")).extend(values)
-    spreads = {name: spread(values) for name, values in everything.items()}
-    chosen = array("q")
+    values_by_name: dict[str, array[float]] = {}
+    for (part, counter), column in sorted(columns.items()):
+        values, name = column.finish(), names[counter]
+        by_part[part].means[name] = math.fsum(values) / len(values)
+        values_by_name.setdefault(name, array("d")).extend(values)
+    spreads = {name: spread(values) for name, values in values_by_name.items()}
+    durations = array("q")
     for part in timed:
-        chosen += counted[part]
-    # A run of the program reads one set of counters; its processes are parts that read the same.
-    runs: dict[frozenset[int], set[int]] = {}
-    for part in timed:
-        runs.setdefault(frozenset(read_by.get(part, ())), set()).add(part)
-    replays = tuple(frozenset(same_set) for same_set in runs.values())
-    whole = sum(sum(counted[part]) + sum(warm[part]) for part in timed)
+        durations += counted[part]
+    replays = run.replays(timed)
+    total = sum(sum(counted[part]) + sum(warm[part]) for part in timed)
+    clock_notes = dict.fromkeys(run.clocks[part].note for part in group.parts)
     return Readings(
         passes=passes,
-        counters={
-            name: values_spread
-            for name, values_spread in spreads.items()
-            if values_spread is not None
-        },
-        durations=chosen,
-        total_ns=whole / len(replays) if len(replays) > 1 else whole,
-        traced=tracing.issuperset(timed),
+        counters={name: values for name, values in spreads.items() if values is not None},
+        durations=durations,
+        total_ns=total / len(replays) if len(replays) > 1 else total,
+        traced=run.tracing.issuperset(timed),
         timed=tuple(timed),
         replays=replays,
-        notes=notes,
+        notes=[*filter(None, clock_notes), *notes],
     )
+
+
+def _pass(group: Group, part: int, durations: array[int], run: _Run) -> Pass:
+    lanes = [lane for lane in group.lanes if lane.part == part]
+    dispatches = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
+    parts = run.recording.parts
+    name = parts[part].name if part < len(parts) else str(part)
+    mean = sum(durations) / len(durations) if durations else None
+    return Pass(part, name, dispatches, mean)
+
+
+def _timed_parts(
+    parts: Sequence[int], counted: Mapping[int, array[int]], run: _Run
+) -> tuple[list[int], list[str]]:
+    """The parts that time is read from, without counters if possible, and notes on that choice."""
+    timed = [part for part in parts if part in run.tracing and counted[part]]
+    if timed and len(timed) < len(parts):
+        return timed, [
+            "times are those of the passes without counters: counting slows kernels down"
+        ]
+    if not timed and sum(1 for part in parts if counted[part]) > 1:
+        return list(parts), [f"times are those of {len(parts)} passes, each a run of the program"]
+    return timed or list(parts), []
 
 
 def _without(rows: array[int], left_out: frozenset[int]) -> array[int]:

@@ -31,6 +31,7 @@ _OBJECT = re.compile(
     r"(?:(?P<process>\d{1,9})_)?.*?(?:code_object_id|codeobj)_(?P<id>\d{1,9})(?:\.\w+)?$"
 )
 _OBJECT_SUFFIXES = frozenset({".out", ".co", ".hsaco", ".elf", ".o", ""})
+# Two of these in a folder, or code.json alone, make it a trace whatever its name.
 _TELLING = frozenset({"code.json", "occupancy.json", "filenames.json"})
 _PART = re.compile(
     r"(?:code|filenames|occupancy|realtime|snapshots|wstates\d*|se\d+_sm\d+_sl\d+_wv\d+"
@@ -78,11 +79,12 @@ def _trace_folders(files: Sequence[Path]) -> set[Path]:
     for file in files:
         if file.name in _TELLING:
             names_in.setdefault(file.parent, set()).add(file.name)
-    alone = len(files) == 1  # what the user names is meant
+    alone = len(files) == 1  # the user named this file
     return {p for p, names in names_in.items() if "code.json" in names or len(names) > 1 or alone}
 
 
 def _trace_of(file: Path, trace_folders: set[Path]) -> Path | None:
+    """The folder of the trace that a file belongs to, if it belongs to one."""
     folder = next((p for p in file.parents if _FOLDER.match(p.name)), None)
     if folder is None and file.parent in trace_folders and _PART.match(file.name):
         return file.parent
@@ -99,7 +101,7 @@ def read(group: Group, builder: Builder) -> None:
     path = where or (traced_files or raw or objects)[0]
     builder.begin(Part(group.name, str(path), FORMAT))
     for file in objects:
-        _object(file, builder)
+        _add_code_object(file, builder)
     if not traced_files:
         if raw:
             builder.fail(
@@ -113,7 +115,7 @@ def read(group: Group, builder: Builder) -> None:
     names, rows = _rows(named.get("code.json"), stats, builder)
     waves = sorted(f for f in traced_files if _WAVE.match(f.name))
     if rows and not any(row.counted for row in rows):
-        rows = _with(rows, sum_waves(waves, builder), builder)
+        rows = _with_sums(rows, sum_waves(waves, builder), builder)
     numbers = _NUMBERS.search(group.name)
     spans, peak, ran = occupancy(named.get("occupancy.json"), named.get("filenames.json"), builder)
     kernel = names.only or ran
@@ -165,7 +167,7 @@ def _rows(
     return names, rows
 
 
-def _with(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequence[CodeRow]:
+def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequence[CodeRow]:
     """The rows with what the wave files say, where code.json itself counted nothing."""
     lost = [sums[line] for line in sums.keys() - {row.line for row in rows}]
     if lost:
@@ -189,7 +191,7 @@ def _shapes(
 
 
 def _processes(builder: Builder) -> dict[int | None, int | None]:
-    """Code object -> its process. A trace names none; one that alone saved the code object does."""
+    """Code object -> the process that saved it; None where several did. Traces name none."""
     processes: dict[int | None, int | None] = {}
     for code_object in builder.code_objects:
         processes[code_object.id] = (
@@ -213,7 +215,7 @@ def _place(
     )
 
 
-def _object(file: Path, builder: Builder) -> None:
+def _add_code_object(file: Path, builder: Builder) -> None:
     named = _OBJECT.match(file.name)
     try:
         with file.open("rb") as stream:

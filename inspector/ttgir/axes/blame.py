@@ -1,7 +1,7 @@
 """Which argument or operation a value lost contiguity, divisibility or constancy to.
 
-Walks back from a value along the operands that do not have what is asked for, to the first place
-that could have had it. Nothing is recorded while facts are computed: few accesses need this.
+Walks back from a value along the operands that lack the fact, to the operation or argument where it
+could first have held. Only done when asked: computing the facts records no causes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _LONGEST_SHIFT = 31
 _OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(
     ("divided", "factor", "repeated", "reversed", "shared")
 )
+"""Causes that say how far apart neighbours are, or that they are equal."""
 # Comparisons of a range with a bound that change at multiples if the bound is one; the range stands
 # on the left, or on the right.
 _BEFORE_MULTIPLES = frozenset(("slt", "ult", "sge", "uge"))
@@ -55,6 +56,8 @@ def is_argument(axes: Axes, value: str) -> bool:
 
 
 class _Walk:
+    """One walk back; `contiguity`, `divisibility`, `constancy` begin it, and have rules below."""
+
     __slots__ = ("axes", "seen")
 
     def __init__(self, axes: Axes) -> None:
@@ -84,9 +87,9 @@ class _Walk:
         return self.axes.graph.made.get(name)
 
     def _source(self, name: str, lacks: Callable[[str], bool]) -> str | None:
-        """Of the values that a carried or merged one may take, one that lacks the fact.
+        """Of the values that a loop-carried or merged one may take, one that lacks the fact.
 
-        What a loop makes of it says more than the number that it begins with.
+        Constants come last: what a loop computes says more than the number that it begins with.
         """
         graph = self.axes.graph
         argument = graph.carried.get(name)
@@ -204,13 +207,11 @@ class _Walk:
         if ranged.contiguity[dim] < need and by.constant != 1:
             return self.of_operand(op, a, dim, need)
         if "div" in op.name:
-            is_shared = (
-                by.constant is not None or self._facts(op.results[0], dim).constancy[dim] > 1
-            )
+            result = self._facts(op.results[0], dim)
+            is_shared = by.constant is not None or result.constancy[dim] > 1
             return Blame("shared" if is_shared else "divided", self.scalar(b), op, by.constant)
         if by.constancy[dim] >= need and by.divisibility[dim] < need:
-            divisor = self.scalar(b)
-            return Blame("wrap", divisor, op, by.constant)
+            return Blame("wrap", self.scalar(b), op, by.constant)
         if ranged.divisibility[dim] < need:
             return self.divisibility(a, dim, need)
         return self._end(op.results[0])
@@ -227,7 +228,7 @@ class _Walk:
         return Blame(kind, self.scalar(b), op, 1 << amount)
 
     def cleared(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """Bits that are set to zero: the last ones, so that a group of neighbours is one."""
+        """A mask that clears the lowest bits, so that a group of neighbours becomes one value."""
         a, b = op.operands[:2]
         mask = self._facts(b, dim).constant
         if mask is None or mask >= -1 or -mask & (-mask - 1):
@@ -237,6 +238,7 @@ class _Walk:
         return Blame("shared", self.scalar(b), op, -mask, factor=self.scalar(b))
 
     def choice(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A minimum, maximum or select: the first value to choose from that is not contiguous."""
         first = 1 if op.name == "arith.select" else 0
         for name in op.operands[first:]:
             if self._facts(name, dim).contiguity[dim] < need:
@@ -263,6 +265,7 @@ class _Walk:
         return self._end(name) if rule is None else rule(self, op, dim, need)
 
     def sum_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """A sum: an added number that is no multiple, else the operand with the least divisor."""
         scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
         lacking: list[tuple[int, str, int]] = []
         for k, name in enumerate(op.operands[:2]):
@@ -288,10 +291,10 @@ class _Walk:
     def product_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
         """A product: the factor with the least, where the other does not make up for it."""
         a, b = op.operands[:2]
-        fa, fb = self._facts(a, dim), self._facts(b, dim)
+        facts_of = {name: self._facts(name, dim) for name in (a, b)}
         divisibilities = {
             name: facts.divisibility[dim] if facts.contiguity[dim] == 1 else 1
-            for name, facts in ((a, fa), (b, fb))
+            for name, facts in facts_of.items()
         }
         # An argument is easier to change than what it is multiplied with, and so is a number.
         movable = [n for n in (a, b) if self._facts(n, dim).constant is None]
@@ -299,10 +302,8 @@ class _Walk:
         numbers = [n for n in (a, b) if n not in movable and self._facts(n, dim).constant != 1]
         candidates = stated or numbers or movable or [a]
         worst = min(candidates, key=lambda n: divisibilities[n])
-        other_factor = b if worst == a else a
-        return self.divisibility(
-            worst, dim, max(1, need // max(1, min(divisibilities[other_factor], need)))
-        )
+        other = min(divisibilities[b if worst == a else a], need)
+        return self.divisibility(worst, dim, max(1, need // max(1, other)))
 
     # ------------------------------------------------------------------ constancy
 
@@ -321,6 +322,7 @@ class _Walk:
         return self._end(name) if rule is None else rule(self, op, dim, need)
 
     def bits_constancy(self, op: TtgirOp, dim: int, need: int) -> Blame:
+        """An elementwise operation: the first operand that changes among the neighbours."""
         for name in op.operands:
             if self._facts(name, dim).constancy[dim] < need:
                 return self.constancy(name, dim, need)
@@ -333,8 +335,7 @@ class _Walk:
         steps = _BEFORE_MULTIPLES if ranged == a else _AFTER_MULTIPLES
         if op.attributes.get("predicate") not in steps:
             return Blame("predicate", op.results[0], op)
-        facts = self._facts(ranged, dim)
-        if facts.contiguity[dim] < need:
+        if self._facts(ranged, dim).contiguity[dim] < need:
             return self.contiguity(ranged, dim, need)
         for name in (bound, ranged):
             if self._facts(name, dim).divisibility[dim] < need:
@@ -343,7 +344,7 @@ class _Walk:
 
 
 def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
-    """The load of a tile that a value rests on, if there is one."""
+    """A load of a tile among the operations that a value is computed from, if there is one."""
     graph, visited, ahead = axes.graph, {value}, [value]
     while ahead and len(visited) <= _MOST_STEPS:
         name = ahead.pop()

@@ -1,19 +1,20 @@
-"""Operations that give elements other places and leave what they are."""
+"""Operations that only move, repeat or convert elements: none is computed from several."""
 
 from __future__ import annotations
 
 from ...model import TtgirOp
 
 SPREADS = frozenset(("splat", "broadcast", "expand_dims", "convert_layout", "extsi", "extui"))
+"""Operations through which a tensor of equal elements is followed to its scalar."""
 _DIMENSION_KEEPING = frozenset(
     ("convert_layout", "extsi", "extui", "trunci", "broadcast", "index_cast")
 )
 
 
 def dimension_before(op: TtgirOp, dim: int) -> int | None:
-    """The dimension of the operand that an operation only reshapes; -1 where it had none.
+    """The operand's dimension that becomes `dim` of the result; -1 where `dim` is new.
 
-    None for other operations, and where the operand has fewer dimensions than that (edited text).
+    None for operations that do more, and where the operand lacks that dimension (edited text).
     """
     through = _operand_dimension(op, dim)
     rank = len(op.operand_types[0].shape) if op.operand_types else 0

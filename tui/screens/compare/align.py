@@ -169,7 +169,7 @@ def _aligned_rows(
 ) -> Iterator[Row]:
     a, b = [isa.canonical(i) for i in left_code], [isa.canonical(i) for i in right_code]
     gone, new = Counter(a) - Counter(b), Counter(b) - Counter(a)
-    for tag, i1, i2, j1, j2 in _opcodes(a, b):
+    for tag, i1, i2, j1, j2 in _edits(a, b):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 yield Row("code", _side(left_code[i], " "), _side(right_code[j], " "))
@@ -180,14 +180,15 @@ def _aligned_rows(
             yield Row("code", left, right)
 
 
-def _opcodes(a: Sequence[str], b: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
+def _edits(a: Sequence[str], b: Sequence[str]) -> Iterable[tuple[str, int, int, int, int]]:
+    """The opcodes of difflib; all replaced where aligning would take too long."""
     if max(len(a), len(b)) > isa.MOST_FOR_ALIGNMENT and a != b:
         return [("replace", 0, len(a), 0, len(b))]
     return SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
 
 
 def _sign(text: str, budget: Counter[str], sign: Sign) -> Sign:
-    """What only stands in another order is no difference: the scheduler moves it at any change."""
+    """`sign` while the budget lasts; "~" for the others, which both sides have in another order."""
     if budget[text] > 0:
         budget[text] -= 1
         return sign
@@ -210,6 +211,7 @@ _CONTEXT = 3
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[int]:
+    """The rows at which a stretch of differing rows begins."""
     in_difference = False
     for line, row in enumerate(rows):
         if row.differs and not in_difference:

@@ -52,7 +52,7 @@ class Item(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What is the same for it after the list was made anew."""
+        """Identifies the finding when the list is made again."""
         finding = self.finding
         return (self.entry.key, finding.rule, finding.fingerprint, finding.message)
 
@@ -98,11 +98,11 @@ def tally(findings: Iterable[Finding]) -> str:
 
 
 def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list[Item]:
-    """The findings that all words are found in, and that are at least so severe.
+    """The findings that contain all words and are at least so severe.
 
     Args:
         items: all of them.
-        words: what was typed, words by blanks; small letters find large ones too.
+        words: what was typed, words by blanks; letter case does not matter.
         least: the severity.
         rules: what rules are called.
     """
@@ -167,7 +167,7 @@ def file_of(item: Item) -> str:
 
 
 def source_of(item: Item) -> tuple[str, int] | None:
-    """Where an editor is to be opened: the finding's source line, the kernel's, the assembly's."""
+    """File and line for an editor: the finding's, else the kernel's, else opened assembly's."""
     report = item.entry.report
     for at in item.finding.locations:
         if at.kind == "source" and at.file and at.line:

@@ -1,4 +1,4 @@
-"""A figure over runs, drawn to the size of the pane: the run under the cursor stands out."""
+"""Plots figures over runs in braille dots, to the size of the pane, with one run marked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _DOTS: Mapping[tuple[int, int], int] = MappingProxyType(
 _BRAILLE = 0x2800
 _TICKS = 5
 _LEAST = (12, 3)
+"""Columns and rows below which a plot shows nothing: lines of text replace it."""
 _MOST_LABEL = 18
+"""Columns of a run's label."""
 
 
 class Scale(Struct, frozen=True):
@@ -128,12 +130,12 @@ class RunPlot(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._chart: Chart | None = None
-        self._said = ""
+        self._sentence = ""
         self._run: int | None = None
 
     def show(self, chart: Chart | None, sentence: str = "") -> None:
         """Shows a chart, or a sentence in its place."""
-        self._chart, self._said = chart, sentence
+        self._chart, self._sentence = chart, sentence
         self.refresh()
 
     def point_at(self, run: int | None) -> None:
@@ -146,12 +148,12 @@ class RunPlot(Widget):
         """The plot in the size that there is."""
         size = self.content_size
         if self._chart is None or not drawn(self._chart):
-            return Content.styled(self._said, "$foreground 60%")
+            return Content.styled(self._sentence, "$foreground 60%")
         return picture(self._chart, size, self._run)
 
 
 def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
-    """A chart in so many columns and rows.
+    """The chart with its axes, or its series as text where there is no room for a plot.
 
     Args:
         chart: at least one of its series has a value.
@@ -184,20 +186,20 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
 def legend(chart: Chart, run: int | None = None) -> Content:
     """A line for each series: its mark, its name, its course, its value in the run marked."""
     series = drawn(chart)
-    at = next((n for n, tick in enumerate(chart.runs) if tick.run == run), None)
+    marked = next((n for n, tick in enumerate(chart.runs) if tick.run == run), None)
     names = max((len(curve.name) for curve in series), default=0)
     parts: list[tuple[str, str]] = []
     for mark, colour, curve in zip(MARKS, COLOURS, series, strict=False):
         parts += [(f"{mark} ", f"bold {colour}"), (f"{curve.name:<{names}}  ", colour)]
         parts.append((course(curve, chart.unit), ""))
-        if at is not None:
-            value = number(curve.values[at])
-            parts.append((f"   run {chart.runs[at].run}: {value}", "$foreground 60%"))
+        if marked is not None:
+            value = number(curve.values[marked])
+            parts.append((f"   run {chart.runs[marked].run}: {value}", "$foreground 60%"))
         parts.append(("\n", ""))
-    left = sum(bool(curve.known) for curve in chart.series) - len(series)
-    if left:
+    undrawn = sum(bool(curve.known) for curve in chart.series) - len(series)
+    if undrawn:
         parts.append(
-            (f"and {left} more that changed less: t narrows the target", "$foreground 60%")
+            (f"and {undrawn} more that changed less: t narrows the target", "$foreground 60%")
         )
     return Content.assemble(*parts).rstrip()
 

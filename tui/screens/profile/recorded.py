@@ -1,4 +1,4 @@
-"""What is said of a recording as a whole: its header, and all that went wrong with it."""
+"""Lines about a recording as a whole: header, parts, errors, notes, and how to record one."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ def nothing(width: int) -> Iterator[Line]:
 
 
 def errors_of(profile: Profile) -> Sequence[ErrorRecord]:
-    """What could not be read, or not be analysed."""
+    """Errors of reading the recording and of analysing its kernels."""
     return (*profile.recording.errors, *profile.errors)
 
 
 def notes_of(profile: Profile) -> Sequence[str]:
-    """What else is to be known of it."""
+    """Notes of reading the recording and of analysing it, each once."""
     return tuple(dict.fromkeys((*profile.recording.notes, *profile.notes)))
 
 
 def failed(part: Part) -> bool:
-    """Whether a pass came to a bad end."""
+    """Whether a pass was not recorded completely."""
     return part.status not in ("complete", "imported")
 
 
 def header(profile: Profile) -> tuple[Line, Line]:
-    """Two lines: what was recorded, where and how; what came of its parts."""
+    """Two lines: profiler, devices, command, path; then failed parts, errors, notes, others."""
     run = profile.recording
     first: list[Piece] = [(f" {words.tool(profile) or 'a recording'}", "name")]
     first += [(f"  {device}", "") for device in words.agents(profile)]
@@ -90,7 +90,7 @@ def header(profile: Profile) -> tuple[Line, Line]:
 
 
 def whole(profile: Profile, width: int) -> Iterator[Line]:
-    """All of a recording that is not of one kernel."""
+    """Everything about a recording that belongs to no single kernel."""
     run = profile.recording
     yield ((words.tool(profile) or "Recording", "title"),)
     yield from wrapped(run.path, width, "", "  ", "    ")

@@ -1,0 +1,51 @@
+"""Applies a deferred operator to real tensors on the CPU: its operands in, its results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .deferred import Call, Known, Part, Work, each
+
+Storages = dict[Work, "list[Any]"]
+"""Work -> the storages that it made, one for each result or written argument."""
+
+
+def value_of(operand: Known | Part, storages: Storages) -> torch.Tensor:
+    """The tensor that an operand stands for; uninitialised where the call overwrites all of it.
+
+    Raises:
+        UnknownError: the operand was overwritten since the call was deferred.
+    """
+    if isinstance(operand, Known):
+        return operand.value()
+    source = operand.source
+    if source is None:
+        return operand.of(torch.empty(operand.nbytes, dtype=torch.uint8).untyped_storage())
+    made = source.call.made if source.call.made is not None else storages[source.call]
+    return operand.of(made[source.nth])
+
+
+def applied(call: Call, tensor_for: Callable[[Any], torch.Tensor]) -> Any:
+    """What the operator returns.
+
+    Args:
+        call: the operator with its arguments.
+        tensor_for: gives the tensor for each `Known`, `Part` or `Target` among the arguments.
+    """
+    args = [each(value, tensor_for) for value in call.args]
+    kwargs = {name: each(value, tensor_for) for name, value in call.kwargs.items()}
+    return call.func(*args, **kwargs)
+
+
+def as_predicted(result: torch.Tensor, predicted: Part) -> torch.Tensor:
+    """A result in the memory layout that the operator's meta kernel predicted."""
+    has_layout = (
+        tuple(result.stride()) == predicted.stride and result.storage_offset() == predicted.offset
+    )
+    if has_layout and result.untyped_storage().size() == predicted.nbytes:
+        return result
+    storage = torch.empty(predicted.nbytes, dtype=torch.uint8).untyped_storage()
+    return predicted.of(storage).copy_(result)

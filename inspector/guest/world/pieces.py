@@ -1,0 +1,168 @@
+"""Deferred operators computed piece by piece: reductions whose operand need not fit into memory.
+
+A chain of elementwise operators that ends in a reduction to one element is computed for `PIECE`
+elements at a time. Operators that make each element independently of the others (`zeros`, `rand`)
+begin such a chain.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .deferred import Call, Known, Part, Target
+from .evaluation import Storages, applied, as_predicted, value_of
+from .plans import LIKE, OVERWRITING
+
+PIECE = 1 << 22
+"""Elements of a piece. Each is seeded: random numbers are the same, computed in pieces or whole."""
+
+FILLED = LIKE | {"zeros", "ones", "full", "rand", "randn", "randint"}
+"""Operators that make each element by itself, whatever the shape."""
+ELEMENTWISE = frozenset(("_to_copy", "clone", "copy_", "isnan", "isinf", "nan_to_num"))
+"""Elementwise operators besides those that torch tags as pointwise."""
+REDUCTIONS = frozenset(("sum", "mean", "max", "min", "amax", "amin", "any", "all", "count_nonzero"))
+
+Piece = Callable[[Storages, int, int], torch.Tensor]
+"""Makes the elements from a first index up to a last one (exclusive), in the order of memory."""
+
+
+@dataclass
+class Chain:
+    """What an operand that is made in pieces is computed from.
+
+    Args:
+        whole: operands of a single element, which must be computed before.
+        calls: those that are run for each piece.
+    """
+
+    whole: list[Part] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+
+def reduced_operand(call: Call) -> Part | None:
+    """The operand, longer than a piece, that a call reduces to one element; else None."""
+    if call.plan.name not in REDUCTIONS or call.targets or len(call.operands) != 1:
+        return None
+    if len(call.results) != 1 or call.results[0].count != 1:
+        return None
+    operand = call.operands[0]
+    return operand if isinstance(operand, Part) and operand.count > PIECE else None
+
+
+def in_pieces(part: Part, chain: Chain) -> Piece | None:
+    """How to compute an operand in pieces; None where that is impossible.
+
+    Args:
+        part: the operand.
+        chain: gets what the operand is computed from.
+    """
+    if part.source is None or not part.is_whole:
+        return None
+    call = part.source.call
+    if not isinstance(call, Call) or call.made is not None:
+        return None
+    chain.calls.append(call)
+    if is_filled(call):
+        return functools.partial(_fill, call, part)
+    if not (call.plan.pointwise or call.plan.name in ELEMENTWISE):
+        return None
+    operand_pieces: dict[int, Piece] = {}
+    for operand in (*call.operands, *call.targets):
+        operand_piece = _operand_in_pieces(operand, part, chain)
+        if operand_piece is None:
+            return None
+        operand_pieces[id(operand)] = operand_piece
+
+    def piece(storages: Storages, first: int, stop: int) -> torch.Tensor:
+        def tensor_for(operand: Any) -> torch.Tensor:
+            if isinstance(operand, Target):
+                written = call.targets[operand.nth]
+                return operand_pieces[id(written)](storages, first, stop).clone()
+            return operand_pieces[id(operand)](storages, first, stop)
+
+        result: torch.Tensor = applied(call, tensor_for)
+        return result
+
+    return piece
+
+
+def _operand_in_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece | None:
+    """The same for an operand of an elementwise call whose result is shaped as `like`."""
+    size = operand.size if isinstance(operand, Part) else tuple(operand.tensor.shape)
+    if isinstance(operand, Known):
+        if operand.tensor.numel() == 1:
+            return lambda storages, first, stop: operand.value().reshape(size[:1])
+        if size == like.size and operand.tensor.is_contiguous():
+            return lambda storages, first, stop: operand.value().reshape(-1)[first:stop]
+        return None
+    if operand.source is None:  # the call overwrites all of it
+        return lambda storages, first, stop: torch.empty(stop - first, dtype=operand.dtype)
+    if operand.count == 1:
+        chain.whole.append(operand)
+        return lambda storages, first, stop: value_of(operand, storages).reshape(size[:1])
+    return in_pieces(operand, chain) if size == like.size else None
+
+
+def reduce_in_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tensor:
+    """The result of a reduction, from the partial results of all pieces."""
+    operand, name = call.operands[0], call.plan.name
+    assert isinstance(operand, Part)
+    result = call.results[0]
+    partial = []
+    for first in range(0, operand.count, PIECE):
+        elements = piece(storages, first, min(first + PIECE, operand.count))
+        if name in ("sum", "mean"):
+            wide = torch.float64 if result.dtype.is_floating_point else None
+            partial.append(elements.sum(dtype=wide))
+        elif name == "count_nonzero":
+            partial.append(elements.count_nonzero())
+        else:
+            partial.append(getattr(elements, name)())
+    joined = torch.stack(partial)
+    total = joined.sum() if name in ("sum", "mean", "count_nonzero") else getattr(joined, name)()
+    if name == "mean":
+        total = total / operand.count
+    return as_predicted(total.to(result.dtype).reshape(result.size), result)
+
+
+def is_filled(call: Call) -> bool:
+    """Whether each element can be computed independently of the others."""
+    if call.plan.name in FILLED:
+        return len(call.results) == 1 and len(call.operands) <= 1
+    overwritten = [
+        target for target in call.targets if isinstance(target, Part) and target.source is None
+    ]
+    return call.plan.name in OVERWRITING and not call.operands and len(overwritten) == 1
+
+
+def filled(call: Call, storages: Storages) -> torch.Tensor:
+    """The whole result, flat, of a call for which `is_filled` holds."""
+    target = (call.targets or call.results)[0]
+    assert isinstance(target, Part)
+    elements = torch.empty(target.nbytes // target.dtype.itemsize, dtype=target.dtype)
+    for first in range(0, elements.numel(), PIECE):
+        stop = min(first + PIECE, elements.numel())
+        elements[first:stop] = _fill(call, target, storages, first, stop)
+    return elements
+
+
+def _fill(call: Call, part: Part, storages: Storages, first: int, stop: int) -> torch.Tensor:
+    """Some elements of the result of a call for which `is_filled` holds."""
+    torch.manual_seed(seed_of(call, first))
+    shaped = torch.empty(stop - first, dtype=part.dtype)
+    if call.plan.name in OVERWRITING or call.operands:
+        elements: torch.Tensor = applied(call, lambda operand: shaped)
+        return elements
+    args = [[stop - first] if isinstance(value, (list, tuple)) else value for value in call.args]
+    result: torch.Tensor = call.func(*args, **call.kwargs)
+    return result
+
+
+def seed_of(call: Call, first: int) -> int:
+    """The seed of the random numbers of a call's piece that begins at an element."""
+    return (call.seed << 32) + (call.number << 12) + first // PIECE
