@@ -128,9 +128,12 @@ def lint(
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
     asked_rules = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
     plan = prepare(asked_rules, loaded)
-    # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
-    request = target.request(rules=Pack("", "", (), ""), emulate=emulate)
     keeper = keeper_for("lint", history, label)
+    # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
+    request = replace(
+        target.request(rules=Pack("", "", (), ""), emulate=emulate),
+        lanes=keeper is not None or plan.asks_of_lanes,
+    )
     end_as_interrupted()
     judge = Judge(plan)
     events = _events(request, judge if keeper is None else keeper.noting(judge), loaded.arch)

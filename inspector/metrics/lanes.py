@@ -74,6 +74,8 @@ SPECS = (
     ),
 )
 
+LANE_FIGURES: Final = frozenset(spec.name for spec in SPECS)
+
 
 def arguments_of(
     signature: Mapping[str, str],

@@ -74,6 +74,7 @@ class Context(Struct, frozen=True):
         code_object: the code object of the same compile, to hold an assembly's figures against.
         rules: the rules to ask; None: the default pack's.
         sample: how much of each launch the emulator executes; None: nothing.
+        lanes: whether it is worked out what the lanes of accesses touch.
     """
 
     path: str
@@ -89,6 +90,7 @@ class Context(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     rules: Pack | None = None
     sample: Sample | None = None
+    lanes: bool = True
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
@@ -122,7 +124,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     for function in functions:
         facts = _facts(function, machine, module, context)
         instructions += len(function.instructions)
-        if instructions > MOST_INSTRUCTIONS:
+        if not context.lanes or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, lanes_wanted=False)
         variant = context.variant
         report = kernel_report(

@@ -43,7 +43,7 @@ class Request(Struct, frozen=True):
 
     `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
     asked of each report; None for the default pack. `sample` is how much of each launch is
-    emulated; None: nothing.
+    emulated; None: nothing. `lanes`: whether it is worked out what the lanes of accesses touch.
     """
 
     targets: tuple[str, ...]
@@ -57,6 +57,7 @@ class Request(Struct, frozen=True):
     capture: CaptureOptions = field(default_factory=CaptureOptions)
     rules: Pack | None = None
     sample: Sample | None = None
+    lanes: bool = True
 
 
 class Job(Struct, frozen=True):
@@ -69,6 +70,7 @@ class Job(Struct, frozen=True):
     overrides: Overrides
     rules: Pack | None = None
     sample: Sample | None = None
+    lanes: bool = True
 
 
 class Outcome(Struct, frozen=True):
@@ -119,6 +121,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         overrides=job.overrides,
         rules=job.rules,
         sample=job.sample,
+        lanes=job.lanes,
         notes=(*_assumed(job), *result.notes),
     )
     try:

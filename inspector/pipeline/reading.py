@@ -167,6 +167,7 @@ def _context(target: Target, request: Request) -> Context:
         overrides=request.overrides,
         rules=request.rules,
         sample=request.sample,
+        lanes=request.lanes,
     )
 
 

@@ -129,6 +129,7 @@ class Compiles:
                     self._request.overrides,
                     self._request.rules,
                     self._request.sample,
+                    self._request.lanes,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job
