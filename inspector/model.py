@@ -528,7 +528,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         bytes: distinct ones.
         origin: `estimated` where the LDS's phases were not measured on the target, or where lines
             depend on sizes that are not known (of some large ones those that suit best); else
-            `derived`.
+            `derived`. None where the figures are.
         unknown: why the figures are None; empty where they are known.
     """
 
@@ -539,7 +539,7 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     lines: float | None = None
     lines_ideal: float | None = None
     bytes: float | None = None
-    origin: str = "derived"
+    origin: Literal["derived", "estimated"] | None = None
     unknown: str = ""
 
 

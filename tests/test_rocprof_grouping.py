@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.figures import readings
+from kinspect.inspector.profile.figures import readings, spreads
 from kinspect.inspector.profile.figures.grouping import group, kept_by_tuning
 from kinspect.inspector.profile.profile import analyse, profile
 from kinspect.inspector.recording import (
@@ -311,9 +311,9 @@ def test_counter_instances_of_a_dispatch_add_up_in_any_order() -> None:
 @given(st.lists(st.integers(0, 10**6) | st.sampled_from([0, 5]), min_size=1, max_size=300))
 def test_the_median_of_a_long_column_is_exact(values: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readings, "_SORTED", 20)
-        patch.setattr(readings, "_SAMPLE", 10)
-        found = readings.spread(array("q", values))
+        patch.setattr(spreads, "_SORTED", 20)
+        patch.setattr(spreads, "_SAMPLE", 10)
+        found = spreads.spread(array("q", values))
     assert found is not None
     assert found.median == statistics.median(values)
     assert (found.least, found.most, found.total) == (min(values), max(values), sum(values))
@@ -321,6 +321,6 @@ def test_the_median_of_a_long_column_is_exact(values: list[int]) -> None:
 
 def test_a_very_long_column_needs_no_sorting() -> None:
     values = array("q", [(i * 7919) % 1_000_003 for i in range(1_200_000)])
-    assert readings.median(values) == statistics.median(values)
-    assert readings.median(array("q", [4]) * 1_100_000) == 4
-    assert readings.spread(array("q")) is None
+    assert spreads.median(values) == statistics.median(values)
+    assert spreads.median(array("q", [4]) * 1_100_000) == 4
+    assert spreads.spread(array("q")) is None

@@ -303,9 +303,8 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     kinds = value_of(metrics, "matrix.instructions")
     busy = list(kinds) if isinstance(kinds, Mapping) else []
     busy += [f"{cycles} cycles"] if matrix and cycles is not None else []
-    repeated = number_of(metrics, "matrix.redundancy")
-    if repeated is not None and repeated > 1:
-        busy.append(f"{repeated:.3g} × the work that the dots need")
+    redundancy = number_of(metrics, "matrix.redundancy") or 1
+    repeated = [("matrix work", f"{redundancy:.3g} × needed")] if redundancy > 1 else []
     return [
         ("instructions", show(value_of(metrics, "count.instructions"))),
         (label, f"{matrix} ({', '.join(busy)})" if busy else str(matrix)),
@@ -331,6 +330,7 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         ("s_nop", str(count(metrics, "nop"))),
         ("waits", f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full"),
         ("barriers", str(count(metrics, "barrier"))),
+        *repeated,
     ]
 
 
