@@ -17,7 +17,11 @@ from kinspect.inspector.metrics.lanes import FROM_MEMORY, arguments_of, lane_use
 from kinspect.inspector.model import LaneUse
 from test_emulator_whole_kernels import CASES, Compiled
 
-TARGETS = ("gfx942", "gfx950", "gfx90a", "gfx1100", "gfx1201")
+TARGETS = (
+    "gfx942",
+    "gfx1100",
+    *(pytest.param(arch, marks=pytest.mark.slow) for arch in ("gfx950", "gfx90a", "gfx1201")),
+)
 
 
 @pytest.mark.parametrize("arch", TARGETS)

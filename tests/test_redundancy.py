@@ -32,7 +32,7 @@ def few(x_ptr, y_ptr, N: tl.constexpr):
     tl.store(y_ptr + i, tl.exp(tl.load(x_ptr + i)))
 
 K = 512
-tiles = ((16, 16, 4), (16, 16, 1), (16, 32, 4), (4, 64, 4), (64, 64, 8), (64, 64, 4), (128, 128, 4))
+tiles = ((16, 16, 4), (16, 16, 1), (16, 32, 4), (4, 64, 4), (64, 64, 8), (64, 64, 4))
 for m, n, waves in tiles:
     a = torch.ones(m, K, device="cuda", dtype=torch.float16)
     b = torch.ones(K, n, device="cuda", dtype=torch.float16)
@@ -90,7 +90,6 @@ def test_an_execution_counts_the_same(kernels: list[dict[str, Any]]) -> None:
         ("gfx942", 16, 4, 4.0),
         ("gfx942", 16, 1, 1.0),
         ("gfx942", 64, 4, 1.0),
-        ("gfx942", 128, 4, 1.0),
         ("gfx1100", 16, 4, 4.0),
         ("gfx1100", 16, 1, 1.0),
     }

@@ -29,6 +29,7 @@ from msgspec import to_builtins
 
 from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
+from ..emulator.instructions import import_all
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
@@ -280,6 +281,7 @@ def keep_freed_memory() -> None:
 def main() -> None:
     """Answers messages until standard input ends."""
     keep_freed_memory()
+    import_all()  # while the guest compiles
     parser = argparse.ArgumentParser()
     parser.add_argument("descriptor", type=int)
     parser.add_argument("--profile", type=Path)

@@ -42,12 +42,17 @@ _OTHERS: Final = (
 )
 
 
+def import_all() -> None:
+    """Imports all files, for a process that will execute kernels."""
+    for module in _OTHERS:
+        importlib.import_module(f".{module}", __name__)
+
+
 def builder_of(name: str) -> Builder | None:
     """The builder of a mnemonic; None where it is not covered."""
     builder = registry.builder_of(name)
     if builder is None:
-        for module in _OTHERS:
-            importlib.import_module(f".{module}", __name__)
+        import_all()
         builder = registry.builder_of(name)
     return builder
 
@@ -57,6 +62,7 @@ __all__ = [
     "control",
     "global_memory",
     "hardware",
+    "import_all",
     "integer",
     "lanes",
     "lds",
