@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
-from kinspect.inspector.emulator.addresses import Arguments
 from kinspect.inspector.emulator.launch import Launch
 from kinspect.inspector.emulator.memory import buffer_of
+from kinspect.inspector.emulator.unknowns import Arguments
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load

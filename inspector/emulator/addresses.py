@@ -14,7 +14,7 @@ masks that compare with them let all lanes through.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -22,18 +22,16 @@ from msgspec import Struct
 
 from ..model import Block, Function, Instruction, Machine
 from .access import NotCoveredError
-from .effects import Effect, effect_of
-from .launch import initial_waves, target_of
-from .machine import MachineState
-from .memory import GlobalMemory, LocalMemory, Outside, PrivateMemory, Words
-from .operands import EXEC, Decoded
-from .outstanding import SCALAR_BIT, scalar_bits, vector_bits
+from .effects import effect_of
+from .operands import EXEC
+from .outstanding import SCALAR_BIT, scalar_bits
 from .program import decoded_instructions, step_of
 from .registry import Context, Step, Target
+from .slices import ACCESSES, address_bits, needed
+from .start import KERNARG_ADDRESS, initial_waves, target_of
+from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
-DRAWS: Final = 3
-"""How often what is unknown is drawn."""
 SWEEPS: Final = 3
 """Over the flow graph: what a loop changes has come round by the second, and of nested ones by the
 third."""
@@ -41,33 +39,10 @@ MOST_WORK: Final = 16_000_000
 """Instructions times lanes of a workgroup; larger kernels are left."""
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
-MOST_ROUNDS: Final = 40
-"""Over the flow graph, until it is known what is needed; loops in loops take one each."""
-ACCESSES: Final = frozenset(
-    ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "lds_direct_store",
-     "atomic", "lds_atomic")
-)  # fmt: skip
-"""Classes of the instructions whose addresses are looked for."""
-_KERNARG: Final = 0x7E00_0000_0000
-_KERNARG_STEP: Final = 1 << 16
-_WORDS: Final = 2048
 _WORKGROUPS: Final = (0, 0, 1)
 """Of each draw: the first one's masks let all lanes through, if any do."""
+_STACK: Final = ("scratch_load", "scratch_store")
 _EXEC_BITS: Final = scalar_bits(EXEC, 2)
-
-
-class Arguments(Struct, frozen=True):
-    """What is known of the kernel argument segment, by byte offset.
-
-    Args:
-        words: 32-bit words whose values are known.
-        pointers: where 64-bit addresses lie; None: that is not known.
-        loose: words that need be no multiple of 16.
-    """
-
-    words: Mapping[int, int] = {}
-    pointers: frozenset[int] | None = None
-    loose: frozenset[int] = frozenset()
 
 
 class Places(Struct, frozen=True):
@@ -120,103 +95,6 @@ def places_of(
     return sweep.run() if sweep.is_affordable else None
 
 
-class _Draws(GlobalMemory):
-    """Memory whose contents are unknown: words by address and draw."""
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(())
-        random = np.random.default_rng(1)
-        # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
-        words = np.stack(
-            [
-                random.integers(5, 14, _WORDS) * 4096,
-                random.integers(200, 800, _WORDS) * 2 * 32 + 32,
-                random.integers(400, 1600, _WORDS) * 2 * 16 + 16,
-            ]
-        )
-        for offset in arguments.loose:
-            words[1:, offset // 4] += random.integers(0, 8, 2) * 2 + 1
-        for offset in arguments.pointers if arguments.pointers is not None else range(0, 256, 8):
-            words[:, offset // 4] = random.integers(5, 250, DRAWS) * 4096
-            words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * 4096
-        for offset, word in arguments.words.items():
-            words[:, offset // 4] = word & ALL
-        self._words = words.astype(U32)
-        self._random = random
-
-    def read(
-        self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
-    ) -> Array:
-        shape = addresses.shape if size < 4 else (size // 4, *addresses.shape)
-        kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
-        if addresses.ndim > 1 or size < 4:
-            return self._random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
-        inside = addresses - _KERNARG
-        draw = np.clip(inside // _KERNARG_STEP, 0, DRAWS - 1)
-        known = (inside >= 0) & (inside < DRAWS * _KERNARG_STEP)
-        rows = np.empty(shape, U32)
-        for dword in range(size // 4):
-            at = addresses // 4 + dword
-            word = np.where(known, inside % _KERNARG_STEP // 4 + dword, at * 7919 + (at >> 11))
-            rows[dword] = self._words[draw, word % self._words.shape[1]]
-        return rows
-
-    def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
-        """Nothing is kept."""
-
-
-class _NoWords(Words):
-    """LDS whose contents are unknown."""
-
-    def __init__(self, random: np.random.Generator) -> None:
-        super().__init__(np.zeros(64, np.uint8), 64)
-        self._random = random
-
-    def gather(self, offsets: Array, size: int) -> Array:
-        shape = offsets.shape if size < 4 else (size // 4, *offsets.shape)
-        kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
-        return self._random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
-
-    def scatter(self, offsets: Array, values: Array, size: int) -> None:
-        """Nothing is kept."""
-
-
-class _Probe(MachineState):
-    """Takes down the accesses that are about to happen."""
-
-    def __init__(self, memory: GlobalMemory) -> None:
-        super().__init__(memory)
-        self.seen: list[tuple[str, Array, Array | None, int, bool]] = []
-        self.local = LocalMemory(1 << 30, 0)
-        self.local.stride = 0
-        self.local.words = _NoWords(np.random.default_rng(2))
-        self.private = PrivateMemory(1 << 20, 0, 1, 64)
-        self.private.words = self.local.words
-
-    def before_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None,
-    ) -> None:  # fmt: skip
-        self.seen.append(("lds", where, usable, size, values is not None))
-
-    def after_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int, values: Array
-    ) -> None:
-        """Nothing is kept."""
-
-    def before_global(
-        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None = None, *, atomic: bool = False,
-    ) -> None:  # fmt: skip
-        self.seen.append(("global", where, usable, size, values is not None))
-
-    def after_global(self, context: Context) -> None:
-        """Nothing is kept."""
-
-    def note(self, kind: str, site: int, detail: str) -> None:
-        """What drawn values lead to says nothing."""
-
-
 class _State(Struct):
     """Registers at the end of a block, and which of them are scattered."""
 
@@ -238,43 +116,38 @@ class _Sweep:
     ) -> None:
         self._function = function
         self._target = target
-        decoded = decoded_instructions(function, target)
-        self._decoded = decoded
+        self._decoded = decoded_instructions(function, target)
         self._effects = [
             effect_of(inst, parts, target)
-            for inst, parts in zip(function.instructions, decoded, strict=True)
+            for inst, parts in zip(function.instructions, self._decoded, strict=True)
         ]
-        needed, self._live = _needed(function, decoded, self._effects)
+        chosen, self._live = needed(function, self._decoded, self._effects)
+        rows = 0
+        for at in chosen:
+            rows |= self._effects[at].reads | self._effects[at].writes
+        vector = rows & ((1 << SCALAR_BIT) - 1)
+        self._rows = [row for row in range(vector.bit_length()) if vector >> row & 1]
+        words = len(function.blocks) * len(self._rows) * waves * target.lanes * DRAWS
+        self.is_affordable = bool(chosen) and words <= MOST_HELD
+        if not self.is_affordable:
+            return
+        labels = {label: block.start for block in function.blocks for label in block.labels}
+        self._steps: dict[int, Step] = {
+            at: step_of(
+                self._decoded[at],
+                Context(target, at, private=function.instructions[at].cls in _STACK, labels=labels),
+            )
+            for at in chosen
+        }
         self._loops = [frozenset(loop.blocks) for loop in function.loops]
         self._taken: set[tuple[int, int]] = set()
         """Edges between blocks that some draw takes."""
         self._closed: set[tuple[int, int]] = set()
         """Edges that no lane takes which does anything."""
-        self._steps: dict[int, Step] = {}
-        labels = {label: block.start for block in function.blocks for label in block.labels}
-        for at in needed:
-            context = Context(
-                target,
-                at,
-                private=function.instructions[at].cls in ("scratch_load", "scratch_store"),
-                labels=labels,
-            )
-            self._steps[at] = step_of(decoded[at], context)
-        rows = 0
-        for at in needed:
-            rows |= self._effects[at].reads | self._effects[at].writes
-        vector = rows & ((1 << SCALAR_BIT) - 1)
-        self._rows = [row for row in range(vector.bit_length()) if vector >> row & 1]
-        self._memory = _Draws(arguments)
-        self._machine = _Probe(self._memory)
         self._random = np.random.default_rng(3)
-        words = len(function.blocks) * len(self._rows) * waves * target.lanes * DRAWS
-        self.is_affordable = bool(needed) and words <= MOST_HELD
-        if not self.is_affordable:
-            return
-        count = max([4, *(row + 1 for row in self._rows)])
-        self._waves = self._begin(function, waves, count)
+        self._machine = Probe(DrawnMemory(arguments))
         self._count = waves
+        self._waves = self._begin(function, waves, max([4, *(row + 1 for row in self._rows)]))
         self._places: dict[tuple[int, int], Places] = {}
 
     def _begin(self, function: Function, waves: int, registers: int) -> Waves:
@@ -288,7 +161,7 @@ class _Sweep:
         if start.kernarg_ptr is not None:
             state.set_pair(
                 start.kernarg_ptr,
-                (_KERNARG + state.workgroup * _KERNARG_STEP).astype(np.uint64),
+                (KERNARG_ADDRESS + state.workgroup * ARGUMENTS_APART).astype(np.uint64),
             )
         return state
 
@@ -443,7 +316,7 @@ class _Sweep:
             except NotCoveredError:
                 rests = True
             if instruction.cls in ACCESSES:
-                address = _address_bits(self._decoded[at], effect)
+                address = address_bits(instruction, self._decoded[at])
                 self._take_down(at, bool(address & scattered))
             if _brings_values(instruction) or (
                 rests and not instruction.op.name.startswith(_UNIFORM)
@@ -483,80 +356,3 @@ def _brings_values(instruction: Instruction) -> bool:
 _BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic"))
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""
-_DATA_FIRST: Final = ("buffer_", "tbuffer_")
-
-
-def _address_bits(parts: Decoded, effect: Effect) -> int:
-    """The registers that an access takes its addresses from."""
-    bits = 0
-    operands = parts.operands
-    name = parts.name
-    stores = "store" in name or "write" in name or "atomic" in name or name.startswith("ds_")
-    if name.startswith(_DATA_FIRST) and "lds" not in parts.modifiers:
-        chosen = operands[1:]
-    elif name.startswith("ds_") and ("write" in name or "store" in name or "rtn" not in name):
-        chosen = operands[:1] if "read" not in name and "load" not in name else operands[1:2]
-    elif name.startswith("ds_"):
-        chosen = operands[1:2]
-    elif stores and "_rtn" not in name and not _returns_value(parts):
-        chosen = (*operands[:1], *operands[2:])
-    elif stores:
-        chosen = (*operands[1:2], *operands[3:])
-    else:
-        chosen = operands[1:]
-    for operand in chosen:
-        if operand.kind == "vgpr":
-            bits |= vector_bits(operand.first, operand.count)
-        elif operand.kind == "sgpr":
-            bits |= scalar_bits(operand.first, operand.count)
-    return bits & effect.reads
-
-
-def _returns_value(parts: Decoded) -> bool:
-    flags = parts.modifiers
-    return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
-
-
-def _needed(
-    function: Function, decoded: Sequence[Decoded], effects: Sequence[Effect]
-) -> tuple[list[int], list[int]]:
-    """Accesses, all scalar instructions and what both depend on.
-
-    Returns:
-        Indices of these instructions, none where it takes too long to find them; of each block the
-        registers that they read before they are written.
-    """
-    blocks = function.blocks
-    at_start = [0] * len(blocks)
-    chosen: set[int] = set()
-    always = {
-        index
-        for index, inst in enumerate(function.instructions)
-        if inst.cls in _SCALAR or inst.op.name.startswith("v_cmpx")
-    }
-    changed, rounds = True, 0
-    while changed:
-        changed, rounds = False, rounds + 1
-        if rounds > MOST_ROUNDS:
-            return [], at_start
-        for block in reversed(blocks):
-            wanted = 0
-            for successor in block.successors:
-                wanted |= at_start[successor]
-            for at in range(block.stop - 1, block.start - 1, -1):
-                cls, effect = function.instructions[at].cls, effects[at]
-                if cls in ACCESSES:
-                    chosen.add(at)
-                    wanted = wanted & ~effect.low & ~effect.high | _address_bits(
-                        decoded[at], effect
-                    )
-                elif at in always or effect.writes & wanted:
-                    chosen.add(at)
-                    wanted = wanted & ~(effect.low & effect.high) | effect.reads
-            if wanted != at_start[block.index]:
-                at_start[block.index] = wanted
-                changed = True
-    return sorted(chosen), at_start
-
-
-_SCALAR: Final = frozenset(("salu", "smem_load"))

@@ -90,19 +90,24 @@ def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
     return Phases(_contiguous(lanes, each), banks, "derived")
 
 
-def data_cycles(phases: Phases, addresses: Array, size: int) -> tuple[Array, Array]:
-    """Cycles of the LDS for accesses of several waves, all of whose lanes take part.
+def data_cycles(
+    phases: Phases, addresses: Array, size: int, active: Array | None = None
+) -> tuple[Array, Array]:
+    """Cycles of the LDS for accesses of several waves.
 
     Args:
         phases: of the access.
         addresses: in bytes, int64 [wave, lane].
         size: bytes of each lane.
+        active: which lanes take part, bool [wave, lane]; None for all.
 
     Returns:
         Cycles, and cycles with the same dwords spread evenly over the banks; int64 [wave] each.
     """
     waves = len(addresses)
     first = addresses // DWORD
+    if active is not None:
+        first = np.where(active, first, _IDLE)
     rows = np.arange(waves)[:, None]
     cycles, ideal = np.zeros(waves, np.int64), np.zeros(waves, np.int64)
     for group in phases.groups:
@@ -110,13 +115,17 @@ def data_cycles(phases: Phases, addresses: Array, size: int) -> tuple[Array, Arr
         dwords = np.sort(
             (start[..., None] + np.arange(max(size // DWORD, 1))).reshape(waves, -1), 1
         )
-        distinct = np.ones(dwords.shape, bool)
-        distinct[:, 1:] = dwords[:, 1:] != dwords[:, :-1]
+        distinct = dwords >= _IDLE // 2
+        distinct[:, 1:] &= dwords[:, 1:] != dwords[:, :-1]
         place = (rows * phases.banks + dwords % phases.banks)[distinct]
         filled = np.bincount(place, minlength=waves * phases.banks).reshape(waves, phases.banks)
         cycles += filled.max(1)
         ideal += -(-filled.sum(1) // phases.banks)
     return cycles, ideal
+
+
+_IDLE: Final = -(1 << 60)
+"""Stands for the dword of a lane that takes no part; no address comes near it."""
 
 
 def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) -> int:
@@ -128,16 +137,5 @@ def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) 
         active: which lanes take part, bool [lane].
         size: bytes of each.
     """
-    extra = 0
-    dwords = max(size // DWORD, 1)
-    for group in phases.groups:
-        members = np.array(group)
-        members = members[active[members]]
-        if not len(members):
-            continue
-        first = addresses[members] // DWORD
-        touched = np.unique((first[:, None] + np.arange(dwords)).reshape(-1))
-        fullest = np.bincount(touched % phases.banks).max()
-        # What even the best placement needs: the phase's dwords over all banks.
-        extra += int(fullest) - -(-len(touched) // phases.banks)
-    return extra
+    cycles, ideal = data_cycles(phases, addresses[None], size, active[None])
+    return int(cycles[0] - ideal[0])

@@ -84,7 +84,7 @@ def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
 
 def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     operands = parts.operands
-    results = _results(inst, parts)
+    results = result_count(inst, parts)
     written = operands[:results]
     sources = operands[results:]
     if results and _READS_RESULT.fullmatch(parts.name):
@@ -103,7 +103,7 @@ def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     return Effect(reads, writes, low, high)
 
 
-def _results(inst: Instruction, parts: Decoded) -> int:
+def result_count(inst: Instruction, parts: Decoded) -> int:
     """How many of the first operands are results."""
     name = parts.name
     if not parts.operands or _NO_RESULT.fullmatch(name) or "lds" in parts.modifiers:

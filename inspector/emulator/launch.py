@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import math
 import os
@@ -24,11 +25,10 @@ from .global_races import GlobalShadow
 from .lockstep import EmulationLimitError, Limits, Scheduler
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
-from .operands import EXEC, TTMP
 from .outstanding import SCALAR_BIT
 from .processes import NotIndependentError, Part, apart, independent
 from .program import Code, prepare
-from .registry import Target
+from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, initial_waves, target_of, waves_of
 from .undefined import (
     BLOCKS,
     MOST_BYTES,
@@ -44,10 +44,8 @@ from .undefined import (
     set_up,
     undefined_uses,
 )
-from .waves import U32, Array, Waves
+from .waves import Array
 
-KERNARG_ADDRESS = 0x7E00_0000_0000
-DISPATCH_ADDRESS = 0x7E01_0000_0000
 CONSTANTS_ADDRESS = 0x7E03_0000_0000
 STORES = frozenset({"global_store", "lds_direct_store"})
 WRITES = STORES | {"atomic"}
@@ -101,31 +99,6 @@ class Outcome(Struct, frozen=True):
     executed: Array
 
 
-def target_of(function: Function, arch: str) -> Target:
-    """The GPU as a kernel finds it.
-
-    Args:
-        function: it says in which mode a wave starts.
-        arch: gfx name.
-    """
-    resources = function.resources
-    start = resources.wave_start
-    digits = arch.removeprefix("gfx")[:-2]
-    generation = int(digits) if digits.isdigit() else 9
-    return Target(
-        arch,
-        generation,
-        # The assembler's default (.amdhsa_wavefront_size32).
-        resources.wave_size or (32 if generation >= 10 else 64),
-        resources.accum_offset or 512,
-        flush32=start is not None and not start.denorm_f32,
-        flush16=start is not None and not start.denorm_f16_f64,
-        # gfx12 has neither mode: clamp turns NaN to 0, min and max take the number.
-        dx10_clamp=generation >= 12 or start is None or start.dx10_clamp is not False,
-        ieee=generation < 12 and start is not None and bool(start.ieee_mode),
-    )
-
-
 class Emulator:
     """One kernel, ready for launches."""
 
@@ -172,11 +145,15 @@ class Emulator:
                 addresses,
                 bool(called),
             )
-        self.independent = independent(self.code)
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         line_bytes = gpu.cache_line_bytes
         self.counts = None if line_bytes is None else Counts(gpu.arch, line_bytes)
+
+    @functools.cached_property
+    def independent(self) -> bool:
+        """Whether several processes may execute a launch."""
+        return independent(self.code)
 
     def run(
         self, launch: Launch, buffers: list[Buffer], machine: MachineState | None = None
@@ -221,10 +198,9 @@ class Emulator:
             raise
         if launch.checks:
             self._note_hazards(machine)
-        waves_each = -(-math.prod(launch.threads) // self.target.lanes)
         return Outcome(
             len(numbers),
-            len(numbers) * waves_each,
+            len(numbers) * waves_of(launch.threads, self.target),
             tuple(machine.troubles.values()),
             self._footprint(),
             executed,
@@ -243,46 +219,42 @@ class Emulator:
         self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: Limits
     ) -> Array:
         """As `_execute`, each share by a process of its own."""
-        blocks, buffers, own = self.code.blocks, machine.memory.buffers, os.getpid()
+        code, counts, buffers = self.code, self.counts, machine.memory.buffers
+        own = os.getpid()
 
         def execute(share: Array) -> Part:
             forked = os.getpid() != own
             if forked:  # what came before is the parent's
                 machine.troubles = {}
-                for block in blocks:
-                    block.runs = block.taken = block.divided = 0
-                if self.counts is not None:
-                    self.counts.begin()
+                code.recount([(0, 0, 0)] * len(code.blocks))
+                if counts is not None:
+                    counts.begin()
             executed = self._execute(launch, share, machine, limits, {})
             return Part(
                 executed,
-                [(block.runs, block.taken, block.divided) for block in blocks] if forked else [],
-                list(machine.troubles.values()) if forked else [],
-                self.counts.accesses if forked and self.counts is not None else {},
-                self.counts.touched.folded() if forked and self.counts is not None else {},
+                code.tallies,
+                list(machine.troubles.values()),
+                counts.accesses if counts is not None else {},
+                counts.touched.folded() if forked and counts is not None else {},
                 [b.address for b in buffers if b.words is not None and b.words.written],
                 machine.granules(),
             )
 
-        before = [(block.runs, block.taken, block.divided) for block in blocks]
-        accesses = {} if self.counts is None else copy.deepcopy(self.counts.accesses)
+        tallies = code.tallies
+        accesses = {} if counts is None else copy.deepcopy(counts.accesses)
         try:
             parts = apart(shares, execute)
         except NotIndependentError:
-            for block, counted in zip(blocks, before, strict=True):
-                block.runs, block.taken, block.divided = counted
-            if self.counts is not None:
-                self.counts.begin(accesses)
+            code.recount(tallies)
+            if counts is not None:
+                counts.begin(accesses)
             raise
-        for part in parts:
-            for block, (runs, taken, divided) in zip(blocks, part.blocks, strict=False):
-                block.runs += runs
-                block.taken += taken
-                block.divided += divided
+        for part in parts[1:]:  # the first is this process's own
+            code.add(part.blocks)
             for trouble in part.troubles:
                 machine.note(trouble.kind, trouble.site, trouble.detail)
-            if self.counts is not None:
-                self.counts.add(part.accesses, part.spans)
+            if counts is not None:
+                counts.add(part.accesses, part.spans)
             for address in part.written:
                 buffer = machine.memory.buffer_at(address)
                 if buffer is not None and buffer.words is not None:
@@ -291,7 +263,7 @@ class Emulator:
 
     def _per_slice(self, launch: Launch) -> int:
         """Workgroups that run together."""
-        return max(1, SLICE_WAVES // -(-math.prod(launch.threads) // self.target.lanes))
+        return max(1, SLICE_WAVES // waves_of(launch.threads, self.target))
 
     def _execute(
         self, launch: Launch, numbers: Array, machine: MachineState, limits: Limits, fill: Fill
@@ -317,7 +289,7 @@ class Emulator:
         packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
         memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
         machine.work_items = math.prod(launch.threads)
-        waves_each = -(-math.prod(launch.threads) // self.target.lanes)
+        waves_each = waves_of(launch.threads, self.target)
         per_slice = self._per_slice(launch)
         executed = []
         with np.errstate(all="ignore"):
@@ -355,7 +327,7 @@ class Emulator:
         if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
             return
         chosen = numbers[np.unique(np.linspace(0, len(numbers) - 1, WORKGROUPS).astype(int))]
-        runs = [(block.runs, block.taken, block.divided) for block in self.code.blocks]
+        tallies = self.code.tallies
 
         def run(fill: Fill) -> list[Access] | None:
             recorder = Recorder(copies_of(buffers))
@@ -366,8 +338,7 @@ class Emulator:
             return recorder.accesses
 
         uses = undefined_uses(registers, run)
-        for block, before in zip(self.code.blocks, runs, strict=True):
-            block.runs, block.taken, block.divided = before
+        self.code.recount(tallies)
         function = self.code.function
         for row, shown in uses:
             name = name_of(row, self.target.accum_offset)
@@ -404,65 +375,6 @@ class Emulator:
         return self.counts.touched.take(
             lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
         )
-
-
-def initial_waves(
-    start: WaveStart,
-    target: Target,
-    registers: int,
-    threads: tuple[int, int, int],
-    grid: tuple[int, int, int],
-    ids: Array,
-    machine: MachineState,
-) -> Waves:
-    """The waves of some workgroups as the hardware starts them.
-
-    Args:
-        start: which registers hold what.
-        target: the GPU.
-        registers: vector registers to have.
-        threads: work-items of a workgroup in x, y, z.
-        grid: workgroups in x, y, z.
-        ids: numbers of the workgroups.
-        machine: what they share.
-    """
-    waves_each = -(-math.prod(threads) // target.lanes)
-    workgroup = np.repeat(np.arange(len(ids)), waves_each)
-    wave = np.tile(np.arange(waves_each), len(ids))
-    group_id = ids[workgroup]
-    waves = Waves.new(registers, target.lanes, wave, workgroup, group_id, machine)
-    item = wave[:, None] * target.lanes + np.arange(target.lanes)
-    size_x, size_y, _ = threads
-    x, y, z = item % size_x, item // size_x % size_y, item // (size_x * size_y)
-    if target.packs_work_items:
-        waves.u32[0] = x | (y << 10) | (z << 20)
-    else:
-        for row, number in zip(range(start.work_item_dims + 1), (x, y, z), strict=False):
-            waves.u32[row] = number
-    total = math.prod(threads)
-    if total % target.lanes:
-        waves.set_mask(EXEC, item < total)
-    for register, value in (
-        (start.kernarg_ptr, KERNARG_ADDRESS),
-        (start.dispatch_ptr, DISPATCH_ADDRESS),
-    ):
-        if register is not None:
-            waves.set_pair(register, np.full(waves.count, value, np.uint64))
-    grid_x, grid_y, _ = grid
-    group = (group_id % grid_x, group_id // grid_x % grid_y, group_id // (grid_x * grid_y))
-    if target.generation >= 12:
-        # LLVM's AMDGPUUsage: workgroup x in ttmp9, y and z in the halves of ttmp7; the wave's
-        # number in its workgroup in bits 25 to 29 of ttmp8.
-        waves.scalar[TTMP + 9] = group[0]
-        waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
-        waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
-    else:
-        place = start.user_sgprs
-        for passed, number in zip(start.workgroup_ids, group, strict=True):
-            if passed:
-                waves.scalar[place] = number
-                place += 1
-    return waves
 
 
 @contextmanager

@@ -7,7 +7,7 @@ a `Transfer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -86,6 +86,10 @@ class CodeBlock(Struct):
     divided: int = 0
 
 
+Tally = tuple[int, int, int]
+"""Of a block: waves that went through, that took its branch, that were divided there."""
+
+
 class Code(Struct):
     """A function ready to run; block 0 is its entry."""
 
@@ -102,6 +106,23 @@ class Code(Struct):
     """The registers of each instruction."""
     hazards: list[Hazard] = field(default_factory=list)
     """Matrix instructions that others stand too close to."""
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What was counted of each block."""
+        return [(block.runs, block.taken, block.divided) for block in self.blocks]
+
+    def recount(self, tallies: Iterable[Tally]) -> None:
+        """Goes on from what was counted at another time."""
+        for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):
+            block.runs, block.taken, block.divided = runs, taken, divided
+
+    def add(self, tallies: Iterable[Tally]) -> None:
+        """Adds what another process counted."""
+        for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):
+            block.runs += runs
+            block.taken += taken
+            block.divided += divided
 
 
 _CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..errors import unforeseen
-from ..model import Function, Instruction, LaneUse, Machine, Metric, MetricSpec, Origin, Scalar
+from ..model import Function, Instruction, LaneUse, Machine, Metric, MetricSpec, Scalar
 from .subject import Subject, Tally, source_line
 
 if TYPE_CHECKING:
-    from ..emulator.addresses import Arguments, Places
+    from ..emulator.addresses import Places
+    from ..emulator.unknowns import Arguments
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"
 ON_ARGUMENTS = (
@@ -89,7 +90,7 @@ def arguments_of(
         values: whole numbers that a launch passed.
         attributes: name -> what Triton notes of an argument (`tt.divisibility`).
     """
-    from ..emulator.addresses import Arguments
+    from ..emulator.unknowns import Arguments
 
     words: dict[int, int] = {}
     pointers: set[int] = set()
@@ -153,7 +154,6 @@ def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, Lan
     uses = [_of_pattern(places, machine, known) for places in accesses]
     if len(uses) == 1:
         return uses[0]
-    estimated = any(use.origin == "estimated" for use in uses)
     return LaneUse(
         lanes=uses[0].lanes,
         cycles=_sum(use.cycles for use in uses),
@@ -162,9 +162,14 @@ def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, Lan
         lines=_sum(use.lines for use in uses),
         lines_ideal=_sum(use.lines_ideal for use in uses),
         bytes=_sum(use.bytes for use in uses),
-        origin="estimated" if estimated else "derived",
+        origin=_origin(uses),
         unknown=next((use.unknown for use in uses if use.unknown), ""),
     )
+
+
+def _origin(uses: Iterable[LaneUse]) -> Literal["derived", "estimated"]:
+    """That of a figure which rests on all of them."""
+    return "estimated" if any(use.origin == "estimated" for use in uses) else "derived"
 
 
 def _sum(figures: Iterable[float | None]) -> float | None:
@@ -206,44 +211,21 @@ def _of_part(places: Places, machine: Machine) -> LaneUse:
         places = replace(places, where=places.where[most], active=places.active[most])
         lanes = float(counts.max()) / places.where.shape[1]
     if places.space == "lds":
-        return _in_lds(places, machine, lanes, np)
+        return _in_lds(places, machine, lanes)
     return _in_lines(places, machine, lanes)
 
 
-def _in_lds(places: Places, machine: Machine, lanes: float, np: Any) -> LaneUse:
-    from ..emulator.banks import conflict_cycles, data_cycles, phases_of
+def _in_lds(places: Places, machine: Machine, lanes: float) -> LaneUse:
+    from ..emulator.banks import data_cycles, phases_of
 
-    phases = phases_of(machine.arch, places.size, places.where.shape[2], writes=places.writes)
     draws, waves, count = places.where.shape
-    rows = places.where.reshape(draws * waves, count)
-    if places.active is None:
-        # Banks do not change when all addresses move by whole rows of them.
-        moved = rows - rows[:, :1] // 256 * 256
-        if (moved == moved[0]).all():
-            moved = moved[:1]
-        cycles, ideal = data_cycles(phases, moved, places.size)
-        if len(moved) > 1:
-            of_draw = cycles.reshape(draws, waves).sum(1), ideal.reshape(draws, waves).sum(1)
-        else:
-            of_draw = cycles * waves, ideal * waves
-    else:
-        active = places.active.reshape(draws * waves, count)
-        extra = np.array(
-            [
-                conflict_cycles(phases, row, lane, places.size)
-                for row, lane in zip(rows, active, strict=True)
-            ]
-        )
-        least = np.array(
-            [sum(bool(lane[list(group)].any()) for group in phases.groups) for lane in active]
-        )
-        of_draw = (
-            (extra + least).reshape(draws, waves).sum(1),
-            least.reshape(draws, waves).sum(1),
-        )
-    if not all((figure == figure[0]).all() for figure in of_draw):
+    phases = phases_of(machine.arch, places.size, count, writes=places.writes)
+    active = None if places.active is None else places.active.reshape(draws * waves, count)
+    figures = data_cycles(phases, places.where.reshape(draws * waves, count), places.size, active)
+    of_draws = [figure.reshape(draws, waves).sum(1) for figure in figures]
+    if not all((figure == figure[0]).all() for figure in of_draws):
         return LaneUse(unknown=ON_ARGUMENTS)
-    cycles, ideal = (float(figure[0]) / waves for figure in of_draw)
+    cycles, ideal = (float(figure[0]) / waves for figure in of_draws)
     return LaneUse(lanes, cycles, ideal, cycles - ideal, origin=phases.origin)
 
 
@@ -301,7 +283,7 @@ def _known_arguments(subject: Subject) -> Arguments | None:
         return arguments_of(facts.signature, facts.values or {}, facts.attributes)
     if pointers is None:
         return None
-    from ..emulator.addresses import Arguments
+    from ..emulator.unknowns import Arguments
 
     return Arguments(pointers=frozenset(pointers))
 
@@ -324,8 +306,7 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
     known = _known(subject, accesses, "cycles")
     note = _why(subject, accesses, len(known), NO_LDS)
     complete = bool(accesses) and len(known) == len(accesses)
-    estimated = any(use.origin == "estimated" for _, use in known)
-    origin: Origin = "estimated" if estimated else "derived"
+    origin = _origin(use for _, use in known)
     for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
         total = _sum(getattr(use, field) for _, use in known) if complete else None
         yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
@@ -356,9 +337,7 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     lines = _sum(use.lines for _, use in known) if complete else None
     touched = _sum(use.bytes for _, use in known) if complete else None
     line = subject.machine.cache_line_bytes if subject.machine is not None else None
-    origin: Origin = (
-        "estimated" if any(use.origin == "estimated" for _, use in known) else "derived"
-    )
+    origin = _origin(use for _, use in known)
     yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
     use = 100 * touched / (lines * line) if touched is not None and lines and line else None
     yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")

@@ -194,14 +194,12 @@ def copies(tensor: TtgirType) -> Copies | None:
     linear = type_to_linear(tensor)
     if linear is None:
         return None
-    bits = registers = len(linear.register)
     spanned = rank(linear.register)
-    free = [registers - spanned]
+    free = [len(linear.register) - spanned]
     for bases, before in (
         (linear.lane, linear.register),
         (linear.warp, (*linear.register, *linear.lane)),
     ):
-        bits += len(bases)
         total = rank((*before, *bases))
         free.append(len(bases) - (total - spanned))
         spanned = total

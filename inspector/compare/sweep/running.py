@@ -274,7 +274,9 @@ class _Run:
                 self._parameters.update(dict.fromkeys(item.variant.signature))
                 for point in self._expanded(item.variant, (index, kernel_index), target):
                     settings, overrides = compiler.settings, request.overrides
-                    job = Job((index, kernel_index), point.file, point.variant, settings, overrides)
+                    order = (index, kernel_index)
+                    # None of a sweep's figures is about what lanes touch.
+                    job = Job(order, point.file, point.variant, settings, overrides, lanes=False)
                     self._held.append((point, job))
                     self._planned += 1
                 kernel_index += 1

@@ -1,0 +1,140 @@
+"""What a kernel finds that is carried out without a launch: nothing is known, so it is drawn.
+
+Several draws stand side by side, each as a workgroup of its own: arguments, memory and LDS differ
+from draw to draw, but for what is known of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from .machine import MachineState
+from .memory import GlobalMemory, LocalMemory, Outside, PrivateMemory, Words
+from .registry import Context
+from .start import KERNARG_ADDRESS
+from .waves import ALL, U32, Array, Waves
+
+DRAWS: Final = 3
+"""How often what is unknown is drawn."""
+ARGUMENTS_APART: Final = 1 << 16
+"""Bytes from one draw's kernel argument segment to the next one's."""
+_WORDS: Final = 2048
+"""Of each segment that are drawn; what lies behind repeats them."""
+
+
+class Arguments(Struct, frozen=True):
+    """What is known of the kernel argument segment, by byte offset.
+
+    Args:
+        words: 32-bit words whose values are known.
+        pointers: where 64-bit addresses lie; None: that is not known.
+        loose: words that need be no multiple of 16.
+    """
+
+    words: Mapping[int, int] = {}
+    pointers: frozenset[int] | None = None
+    loose: frozenset[int] = frozenset()
+
+
+class DrawnMemory(GlobalMemory):
+    """Memory whose contents are unknown: words by address and draw."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(())
+        random = np.random.default_rng(1)
+        # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
+        words = np.stack(
+            [
+                random.integers(5, 14, _WORDS) * 4096,
+                random.integers(200, 800, _WORDS) * 2 * 32 + 32,
+                random.integers(400, 1600, _WORDS) * 2 * 16 + 16,
+            ]
+        )
+        for offset in arguments.loose:
+            words[1:, offset // 4] += random.integers(0, 8, 2) * 2 + 1
+        for offset in arguments.pointers if arguments.pointers is not None else range(0, 256, 8):
+            words[:, offset // 4] = random.integers(5, 250, DRAWS) * 4096
+            words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * 4096
+        for offset, word in arguments.words.items():
+            words[:, offset // 4] = word & ALL
+        self._words = words.astype(U32)
+        self._random = random
+
+    def read(
+        self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
+    ) -> Array:
+        if addresses.ndim > 1 or size < 4:
+            return _drawn(self._random, addresses, size)
+        inside = addresses - KERNARG_ADDRESS
+        draw = np.clip(inside // ARGUMENTS_APART, 0, DRAWS - 1)
+        known = (inside >= 0) & (inside < DRAWS * ARGUMENTS_APART)
+        rows = np.empty((size // 4, *addresses.shape), U32)
+        for dword in range(size // 4):
+            at = addresses // 4 + dword
+            word = np.where(known, inside % ARGUMENTS_APART // 4 + dword, at * 7919 + (at >> 11))
+            rows[dword] = self._words[draw, word % self._words.shape[1]]
+        return rows
+
+    def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
+        """Nothing is kept."""
+
+
+class DrawnWords(Words):
+    """LDS whose contents are unknown."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        super().__init__(np.zeros(64, np.uint8), 64)
+        self._random = random
+
+    def gather(self, offsets: Array, size: int) -> Array:
+        return _drawn(self._random, offsets, size)
+
+    def scatter(self, offsets: Array, values: Array, size: int) -> None:
+        """Nothing is kept."""
+
+
+def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:
+    """Small numbers, each lane's own, as `Words.gather` gives them."""
+    shape = places.shape if size < 4 else (size // 4, *places.shape)
+    kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
+    return random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
+
+
+class Probe(MachineState):
+    """Takes down the accesses that are about to happen."""
+
+    def __init__(self, memory: GlobalMemory) -> None:
+        super().__init__(memory)
+        self.seen: list[tuple[str, Array, Array | None, int, bool]] = []
+        self.local = LocalMemory(1 << 30, 0)
+        self.local.stride = 0
+        self.local.words = DrawnWords(np.random.default_rng(2))
+        self.private = PrivateMemory(1 << 20, 0, 1, 64)
+        self.private.words = self.local.words
+
+    def before_lds(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
+        values: Array | None,
+    ) -> None:  # fmt: skip
+        self.seen.append(("lds", where, usable, size, values is not None))
+
+    def after_lds(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int, values: Array
+    ) -> None:
+        """Nothing is kept."""
+
+    def before_global(
+        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
+        values: Array | None = None, *, atomic: bool = False,
+    ) -> None:  # fmt: skip
+        self.seen.append(("global", where, usable, size, values is not None))
+
+    def after_global(self, context: Context) -> None:
+        """Nothing is kept."""
+
+    def note(self, kind: str, site: int, detail: str) -> None:
+        """What drawn values lead to says nothing."""
