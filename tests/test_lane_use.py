@@ -118,6 +118,34 @@ ds_read_b32 v2, v1
     assert use_of(code).unknown == FROM_MEMORY
 
 
+def test_lanes_that_exchange_their_addresses() -> None:
+    """`ds_bpermute` moves registers; nothing comes from memory."""
+    code = """
+v_lshlrev_b32_e32 v1, 2, v0
+v_xor_b32_e32 v1, 4, v1
+v_lshlrev_b32_e32 v2, 3, v0
+ds_bpermute_b32 v2, v1, v2
+s_waitcnt lgkmcnt(0)
+ds_read_b32 v3, v2
+"""
+    assert use_of(code).cycles == 4  # a stride of 8 bytes, neighbours exchanged
+
+
+def test_a_load_into_lds_touches_both_memories() -> None:
+    """64 lanes of 4 bytes: two lines of memory, 256 bytes of LDS from M0 on, in two phases."""
+    code = """
+s_load_dwordx2 s[4:5], s[0:1], 0x0
+v_lshlrev_b32_e32 v1, 2, v0
+s_mov_b32 m0, 0
+s_waitcnt lgkmcnt(0)
+global_load_lds_dword v1, s[4:5]
+s_waitcnt vmcnt(0)
+"""
+    use = use_of(code, waves=1)
+    assert (use.lines, use.lines_ideal, use.bytes) == (2, 2, 256)
+    assert (use.cycles, use.conflicts) == (2, 0)
+
+
 def test_lines_of_rows_whose_pitch_is_passed() -> None:
     """16 rows of 64 bytes each: where they lie depends on the pitch, unless it is known."""
     code = """

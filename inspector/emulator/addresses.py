@@ -350,9 +350,9 @@ class _Sweep:
 
 def _brings_values(instruction: Instruction) -> bool:
     """Whether it brings each lane a value of its own from memory."""
-    return instruction.cls in _BRINGING or "returns" in instruction.op.traits
+    return instruction.cls in _BRINGING
 
 
-_BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic"))
+_BRINGING: Final = frozenset(("global_load", "lds_read", "scratch_load", "atomic", "lds_atomic"))
 _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 """Instructions whose result is the same for all lanes, whatever they read."""

@@ -150,20 +150,22 @@ _Pattern = tuple[str, int, bool, bytes, bytes]
 
 
 def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, LaneUse]) -> LaneUse:
-    """One instruction's: the accesses of its parts add up."""
+    """One instruction's: the accesses of its parts add up, those of each memory by themselves."""
     uses = [_of_pattern(places, machine, known) for places in accesses]
-    if len(uses) == 1:
-        return uses[0]
+    unknown = next((use for use in uses if use.unknown), None)
+    if unknown is not None or len(uses) == 1:
+        return unknown or uses[0]
+    in_lds = [use for use in uses if use.cycles is not None]
+    in_lines = [use for use in uses if use.lines is not None]
     return LaneUse(
         lanes=uses[0].lanes,
-        cycles=_sum(use.cycles for use in uses),
-        cycles_ideal=_sum(use.cycles_ideal for use in uses),
-        conflicts=_sum(use.conflicts for use in uses),
-        lines=_sum(use.lines for use in uses),
-        lines_ideal=_sum(use.lines_ideal for use in uses),
-        bytes=_sum(use.bytes for use in uses),
+        cycles=_sum(use.cycles for use in in_lds),
+        cycles_ideal=_sum(use.cycles_ideal for use in in_lds),
+        conflicts=_sum(use.conflicts for use in in_lds),
+        lines=_sum(use.lines for use in in_lines),
+        lines_ideal=_sum(use.lines_ideal for use in in_lines),
+        bytes=_sum(use.bytes for use in in_lines),
         origin=_origin(uses),
-        unknown=next((use.unknown for use in uses if use.unknown), ""),
     )
 
 
@@ -173,11 +175,12 @@ def _origin(uses: Iterable[LaneUse]) -> Literal["derived", "estimated"]:
 
 
 def _sum(figures: Iterable[float | None]) -> float | None:
-    total = 0.0
+    """Of all of them; None where one is unknown, or there is none."""
+    total: float | None = None
     for figure in figures:
         if figure is None:
             return None
-        total += figure
+        total = figure if total is None else total + figure
     return total
 
 
