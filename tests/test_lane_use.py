@@ -131,6 +131,11 @@ ds_read_b32 v3, v2
     assert use_of(code).cycles == 4  # a stride of 8 bytes, neighbours exchanged
 
 
+def test_an_instruction_without_operands_takes_no_other_with_it() -> None:
+    code = "v_lshlrev_b32_e32 v1, 3, v0\nds_write_b64\nv_add_u32_e32\nds_read_b32 v3, v1\n"
+    assert use_of(code).cycles == 4
+
+
 def test_a_load_into_lds_touches_both_memories() -> None:
     """64 lanes of 4 bytes: two lines of memory, 256 bytes of LDS from M0 on, in two phases."""
     code = """

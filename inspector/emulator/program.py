@@ -342,7 +342,10 @@ def _built(parts: Decoded, context: Context) -> Step:
     if builder is None:
         raise NotCoveredError(parts.text)
     modifiers = _Watched(parts.modifiers)
-    step = builder(replace(parts, modifiers=modifiers), context)
+    try:
+        step = builder(replace(parts, modifiers=modifiers), context)
+    except (IndexError, ValueError):  # fewer or other operands than the mnemonic has
+        raise NotCoveredError(f"{parts.text}: operands that are not understood") from None
     if parts.name.startswith("v_") and (unread := modifiers.unread()):
         raise NotCoveredError(f"{parts.text}: {', '.join(sorted(unread))}")
     return step
