@@ -121,17 +121,23 @@ def test_workgroups_that_race_are_executed_by_one_process() -> None:
 
 
 def test_a_fork_that_dies_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    dumps = processes.pickle.dumps
+    children = []
+    fork = os.fork
+
+    def noted_fork() -> int:
+        children.append(fork())
+        return children[-1]
 
     def die(*_: object) -> bytes:
         os._exit(3)
 
+    monkeypatch.setattr(os, "fork", noted_fork)
     monkeypatch.setattr(processes.pickle, "dumps", die)
     with pytest.raises(NotIndependentError):
         launched(emulator(COPY), 2)
-    monkeypatch.setattr(processes.pickle, "dumps", dumps)
+    (child,) = children
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # none is left behind
+        os.waitpid(child, os.WNOHANG)  # it is not left behind
 
 
 @pytest.mark.parametrize(
