@@ -31,6 +31,7 @@ _BATCH = 400  # cases of one child
 _CORPUS = 200  # inputs that are kept since something new came of them
 _DIGITS = re.compile(r"[0-9a-fx]*\d[0-9a-fx]*|'[^']*'|\"[^\"]*\"|`[^`]*`")
 _INTERNAL = "internal error"
+_CASE = "case"  # the folder of the case at work, in the child's folder
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ def fuzz(reader: Reader, seconds: float, seed: int, keep: Path) -> Tally:
         for number, files in enumerate(
             reader.seeds()[:2]
         ):  # what is read once, the forks have then
-            said = _outcome(reader, _laid_out(files, folder / "case"))
+            said = _outcome(reader, _laid_out(files, folder / _CASE))
             if said.startswith(_INTERNAL):
                 print(f"  {reader.name}: seed {number} undamaged: {said}", flush=True)
         child = 0
@@ -125,7 +126,7 @@ def _run_child(
                     time.sleep(0.5)
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
-                    _fault(tally, f"over {MOST_SECONDS:.0f} s", folder, keep)
+                    _fault(tally, f"over {MOST_SECONDS:.0f} s", folder / _CASE, keep)
                     tally.worst_seconds = max(tally.worst_seconds, used)
                     at_work = False
                     break
@@ -138,7 +139,7 @@ def _run_child(
         _, status = os.waitpid(pid, 0)
     if at_work:
         how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {status}"
-        _fault(tally, f"the process ended by {how}", folder, keep)
+        _fault(tally, f"the process ended by {how}", folder / _CASE, keep)
 
 
 def _processor_seconds(pid: int) -> float:
@@ -153,22 +154,25 @@ def _told(line: str, tally: Tally, folder: Path, keep: Path) -> bool:
     word, _, rest = line.partition(" ")
     if word == "begin":
         return True
-    seconds, peak, outcome = rest.split(" ", 2)
+    seconds, peak, copy, outcome = rest.split(" ", 3)
+    case = folder / copy
     tally.cases += 1
     tally.worst_seconds = max(tally.worst_seconds, float(seconds))
     tally.worst_bytes = max(tally.worst_bytes, int(peak))
     tally.outcomes.add(_DIGITS.sub("#", outcome))
     tally.refused += outcome != "read"
     if word == "fault":
-        _fault(tally, outcome, folder, keep)
+        _fault(tally, outcome, case, keep)
     if float(seconds) > MOST_SECONDS:
-        _fault(tally, f"over {MOST_SECONDS:.0f} s", folder, keep)
+        _fault(tally, f"over {MOST_SECONDS:.0f} s", case, keep)
     if int(peak) > MOST_BYTES:
-        _fault(tally, "over 2 GB", folder, keep)
+        _fault(tally, "over 2 GB", case, keep)
+    if copy != _CASE:
+        shutil.rmtree(case, ignore_errors=True)
     return False
 
 
-def _fault(tally: Tally, what: str, folder: Path, keep: Path) -> None:
+def _fault(tally: Tally, what: str, case: Path, keep: Path) -> None:
     place = re.search(r"\(([^()]*:\d+[^()]*)\)\S*$", what)
     kind = what.split(": ")[1] if what.startswith(_INTERNAL) and ": " in what else what
     key = f"{kind} at {place[1]}" if place else what
@@ -176,12 +180,10 @@ def _fault(tally: Tally, what: str, folder: Path, keep: Path) -> None:
         to = keep / f"{tally.reader}-{len(tally.faults)}"
         shutil.rmtree(to, ignore_errors=True)
         with contextlib.suppress(OSError):
-            source = folder / ("case.fault" if (folder / "case.fault").is_dir() else "case")
-            shutil.copytree(source, to)
+            shutil.copytree(case, to)
             tally.kept[key] = to
         print(f"  {tally.reader}: {key}\n    {what[:300]}\n    {to}", flush=True)
     tally.faults[key] += 1
-    shutil.rmtree(folder / "case.fault", ignore_errors=True)
 
 
 # --------------------------------------------------------------------------- the child
@@ -193,11 +195,11 @@ def _serve(reader: Reader, rng: random.Random, folder: Path, out: int, end: floa
         os.dup2(devnull, stream)
     corpus = [dict(seed) for seed in reader.seeds()]
     known: set[str] = set()
-    for _ in range(_BATCH):
+    for number in range(_BATCH):
         if time.monotonic() > end:
             return
         files = mutated(rng.choice(corpus), rng, reader.kinds, list(reader.words))
-        case = _laid_out(files, folder / "case")
+        case = _laid_out(files, folder / _CASE)
         os.write(out, b"begin \n")
         _forget_peak()
         began = _used()
@@ -205,11 +207,13 @@ def _serve(reader: Reader, rng: random.Random, folder: Path, out: int, end: floa
         seconds, peak = _used() - began, _peak()
         word = "fault" if outcome.startswith((_INTERNAL, "Traceback")) else "done"
         slow = seconds > MOST_SECONDS or peak > MOST_BYTES
+        copy = _CASE
         if word == "fault" or slow:
-            shutil.rmtree(folder / "case.fault", ignore_errors=True)
-            shutil.copytree(case, folder / "case.fault")
+            # The next case takes this one's place at once; the parent removes the copy.
+            copy = f"{_CASE}.{os.getpid()}.{number}"
+            shutil.copytree(case, folder / copy)
         said = " ".join(outcome.split())[:600]
-        os.write(out, f"{word} {seconds:.3f} {peak} {said}\n".encode("utf-8", "replace"))
+        os.write(out, f"{word} {seconds:.3f} {peak} {copy} {said}\n".encode("utf-8", "replace"))
         # What something new came of may lead to more: it is a seed from now on.
         template = _DIGITS.sub("#", said)
         if template not in known and sum(map(len, files.values())) < 1 << 20:
