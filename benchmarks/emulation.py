@@ -3,7 +3,8 @@
 Each case is one launch in a process of its own, by `kinspect emulate` with checks and counts;
 seconds are those that the emulator took to execute it, medians over the runs. With a checkout of
 tinygrad, whole kernels of the tests are run by its emulator and by ours, in turns: cold is the
-first launch in a new process (what the witness keeps on disk it may use), warm the second one.
+first launch in a new process (what the witness keeps on disk it may use), warm the second one, as
+users have it; bare is a warm launch without checks and counts, of which the witness has neither.
 """
 
 from __future__ import annotations
@@ -103,9 +104,9 @@ with tempfile.TemporaryDirectory() as folder:
     compiled = Compiled({name!r}, {arch!r}, Path(folder))
     compiled.grid = {grid}
     seconds = []
-    for _ in range(2):
+    for checks in (True, True, False):
         start = time.perf_counter()
-        compiled.emulated()
+        compiled.emulated(checks)
         seconds.append(time.perf_counter() - start)
     print(*seconds)
     print(*compiled.witnessed(2)[1])
@@ -115,7 +116,10 @@ with tempfile.TemporaryDirectory() as folder:
 
 def beside_witness(checkout: str, runs: int) -> int:
     """Both emulators over the same code objects, seconds of one launch; prints the ratios."""
-    heads = ("ours cold", "ours warm", "witness cold", "witness warm", "cold ratio", "warm ratio")
+    heads = (
+        "ours cold", "ours warm", "ours bare", "witness cold", "witness warm",
+        "cold ratio", "warm ratio", "bare ratio",
+    )  # fmt: skip
     print(
         f"{'kernel':10} {'target':8} {'workgroups':10}" + "".join(f"{head:>14}" for head in heads)
     )
@@ -135,8 +139,9 @@ def beside_witness(checkout: str, runs: int) -> int:
                 figures.append([float(word) for line in lines for word in line.split()])
             except ValueError:
                 raise SystemExit(f"{name} on {arch}: the witness says: {lines[1]}") from None
-        cold, warm, their_cold, their_warm = map(statistics.median, zip(*figures, strict=True))
-        row = (cold, warm, their_cold, their_warm, their_cold / cold, their_warm / warm)
+        medians = tuple(map(statistics.median, zip(*figures, strict=True)))
+        cold, warm, bare, their_cold, their_warm = medians
+        row = (*medians, their_cold / cold, their_warm / warm, their_warm / bare)
         print(f"{name:10} {arch:8} {grid:10}" + "".join(f"{figure:14.3f}" for figure in row))
     return 0
 

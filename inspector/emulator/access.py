@@ -24,7 +24,7 @@ import numpy as np
 from . import crosslane, numbers
 from .operands import Decoded, Operand, constant_bits
 from .registry import Builder, Context, Step, Target
-from .waves import ALL, F32, I32, U32, Array, Waves
+from .waves import ALL, F32, I32, U32, Array, Waves, paired
 
 Read = Callable[[Waves], Array]
 Write = Callable[[Waves, Array], None]
@@ -130,9 +130,7 @@ def _typed(
             zero = dtype(0)
             return lambda waves: zero
         low, high = (_changed(raw(operand, row), before) for row in (0, 1))
-        return lambda waves: (
-            low(waves).astype(np.uint64) | (high(waves).astype(np.uint64) << np.uint64(32))
-        ).view(dtype)
+        return lambda waves: paired(low(waves), high(waves)).view(dtype)
     register = operand.first
     if before is None and operand.kind == "vgpr":
         if kind == "f32":
@@ -225,8 +223,9 @@ def destination(
 
 def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None:
     wide = np.broadcast_to(value, (waves.count, waves.lanes)).view(np.uint64)
-    waves.write_where(row, wide.astype(U32), bits)
-    waves.write_where(row + 1, (wide >> np.uint64(32)).astype(U32), bits)
+    halves = np.ascontiguousarray(wide).view(U32)
+    waves.write_where(row, halves[:, ::2], bits)
+    waves.write_where(row + 1, halves[:, 1::2], bits)
 
 
 def _half_destination(

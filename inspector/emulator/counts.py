@@ -111,14 +111,13 @@ class Counts:
         count.lanes += where.size if active is None else int(np.count_nonzero(active))
         # Conflicts do not change when all addresses move; lines do, by less than a line.
         first = where[:, :1]
-        moved = where - first
-        if space == "global":
-            moved += first % self._line
+        start = first - first % self._line
+        moved = where - (start if space == "global" else first)
         if active is not None:
             moved = np.where(active, moved, _IDLE)
         rows = _repeating(moved, waves)
         repeated = len(moved) // len(rows)
-        places = (first - first % self._line).reshape(repeated, len(rows))
+        places = start.reshape(repeated, len(rows))
         if space == "global" and repeated == 1 and len(rows) > FEW_ROWS:
             spans, row_of = spans_of_rows(rows, rows != _IDLE, size)
             lines, least = lines_of_rows(spans, row_of, len(rows), self._line)

@@ -198,13 +198,16 @@ class Waves:
 
     def pair_of(self, row: int) -> Array:
         """Two vector registers as uint64 [wave, lane]."""
-        return self.u32[row] | (self.u32[row + 1].astype(np.uint64) << np.uint64(32))
+        return paired(self.u32[row], self.u32[row + 1])
 
     def write_pair(self, row: int, value: Array) -> None:
         """Writes a 64-bit value of any type to the active lanes of two registers."""
-        wide = np.broadcast_to(value, (self.count, self.lanes)).view(np.uint64)
-        self.write(row, wide.astype(U32))
-        self.write(row + 1, (wide >> np.uint64(32)).astype(U32))
+        shape = (self.count, self.lanes)
+        if value.shape != shape:
+            value = np.broadcast_to(value, shape)
+        halves = np.ascontiguousarray(value).view(U32)
+        self.write(row, halves[:, ::2])
+        self.write(row + 1, halves[:, 1::2])
 
     # ------------------------------------------------------------------ parting and joining
 
@@ -243,3 +246,12 @@ class Waves:
             outstanding.select(order),
             max(part.turns for part in parts),
         )
+
+
+def paired(low: Array, high: Array) -> Array:
+    """The uint64 of two uint32 halves; two strided copies take less than a shift and an or."""
+    shape = low.shape if low.shape == high.shape else np.broadcast_shapes(low.shape, high.shape)
+    halves = np.empty((*shape, 2), U32)
+    halves[..., 0] = low
+    halves[..., 1] = high
+    return halves.view(np.uint64)[..., 0]

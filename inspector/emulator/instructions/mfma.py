@@ -25,7 +25,7 @@ from ..access import NotCoveredError
 from ..operands import Decoded, Operand, constant_bits
 from ..products import Product, Source
 from ..registry import Context, Step, builds_matching
-from ..waves import I32, U32, Array, Waves
+from ..waves import I32, U32, Array, Waves, paired
 from .matrix import (
     BITS,
     FORMATS,
@@ -342,8 +342,7 @@ def _pairs(rows: slice) -> Callable[[Waves], Array]:
 
     def read(waves: Waves) -> Array:
         words = waves.u32[rows]
-        wide = words[0::2] | (words[1::2].astype(np.uint64) << np.uint64(32))
-        return wide.view(np.float64)
+        return paired(words[0::2], words[1::2]).view(np.float64)
 
     return read
 
