@@ -96,8 +96,10 @@ def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
         writes |= bits_of(operand)
     if parts.name.startswith(("s_cbranch_vcc", "v_div_fmas")):  # which do not name it
         reads |= scalar_bits(VCC, target.lanes // 32)
-    low = 0 if _keeps_half(parts, written, 0, target) else writes
-    high = 0 if _keeps_half(parts, written, 1, target) else writes
+    low = high = writes
+    if written:
+        low = 0 if _keeps_half(parts, written, 0, target) else writes
+        high = 0 if _keeps_half(parts, written, 1, target) else writes
     if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
     return Effect(reads, writes, low, high)

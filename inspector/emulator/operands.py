@@ -184,6 +184,7 @@ def _is_modifier(token: str) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def decode(mnemonic: str, text: str, suffixes: tuple[str, ...], accum_offset: int) -> Decoded:
     """Takes one instruction apart.
 
