@@ -240,7 +240,7 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     arguments = "i32[128]=arange, i32[128]=zeros, i32 100"
     done = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args", arguments)
     assert done.returncode == 0, done.stderr
-    assert "add_five on gfx942   1 launches, 2 workgroups, 2 waves" in done.stdout
+    assert "add_five on gfx942   1 launch, 2 workgroups, 2 waves" in done.stdout
     assert "argument 1: i32[128]   100 elements changed; 0 to 104" in done.stdout
     short = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args",
                  "i32[90], i32[128]=zeros, i32 100")  # fmt: skip
@@ -253,6 +253,14 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     large = tool("emulate", "small.s", "--grid", "1", "--block", "64,2", "--args", arguments)
     assert large.returncode == 125
     assert "a workgroup of 128 work-items, and the code is made for 64 at most" in large.stderr
+    # An argument left out would be read as 0.
+    stated = CODE.replace("  .amdhsa_accum", "  .amdhsa_kernarg_size 24\n  .amdhsa_accum")
+    (tmp_path / "stated.s").write_text(stated)
+    whole = tool("emulate", "stated.s", "--grid", "2", "--block", "64", "--args", arguments)
+    assert whole.returncode == 0, whole.stderr
+    missing = tool("emulate", "stated.s", "--block", "64", "--args", "i32[128], i32[128]")
+    assert missing.returncode == 125
+    assert "add_five takes 24 bytes of arguments, and --args gives 16" in missing.stderr
     for options, message in (
         (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
         (("--args", arguments, "--lds", "70000"), "70,000 bytes of LDS, and a workgroup of gfx942"),

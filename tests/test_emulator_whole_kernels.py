@@ -156,7 +156,10 @@ class Compiled:
         pointers = struct.pack(f"<{len(buffers)}Q", *(buffer.address for buffer in buffers))
         outcome = self.emulator.run(
             Launch(
-                (self.grid, 1, 1), (self.threads, 1, 1), self.lds, pointers + self.scalars,
+                (self.grid, 1, 1),
+                (self.threads, 1, 1),
+                self.lds,
+                pointers + self.scalars,
                 checks=checks,
             ),
             buffers,

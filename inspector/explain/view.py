@@ -61,7 +61,10 @@ def kib(size: int | None) -> str:
 
 
 def plural(n: int | float, word: str) -> str:
-    return f"{n:g} {word}" if n == 1 else f"{n:g} {word}s"
+    """A count with its word: `1 wave`, `2,048 waves`, `3 launches`."""
+    number = f"{n:,}" if isinstance(n, int) else f"{n:g}"
+    ending = "" if n == 1 else "es" if word.endswith(("ch", "sh", "s", "x")) else "s"
+    return f"{number} {word}{ending}"
 
 
 def file_name(path: str) -> str:

@@ -20,6 +20,7 @@ from ..bench.suite.checks import (
     KernelCheck,
 )
 from ..explain.table import Column, rows_of
+from ..explain.view import plural
 
 SCHEMA_VERSION = 1
 UPCAST = (
@@ -52,7 +53,7 @@ def write_summary(
     cases = sum(len(kernel.cases) for kernel in kernels)
     where = f"; {_where(devices)}" if devices else ""
     stream.write(
-        f"{_plural(len(kernels), 'kernel')}, {_plural(cases, 'case')}: {_counts(_count(kernels))};"
+        f"{plural(len(kernels), 'kernel')}, {plural(cases, 'case')}: {_counts(_count(kernels))};"
         f" {seconds:.1f} s{where}\n"
     )
 
@@ -140,10 +141,6 @@ def _where(devices: Sequence[Device]) -> str:
         names.append(device.name + arch)
     versions = devices[0]
     return f"{'; '.join(names)}, Triton {versions.triton}, PyTorch {versions.torch}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _error(value: float | None) -> str:

@@ -9,6 +9,7 @@ from typing import TextIO
 import msgspec
 
 from ..explain.table import Column, rows_of
+from ..explain.view import plural
 from ..pipeline.emulated_code import CodeResult
 from ..pipeline.emulation import EmulationResult
 from ..pipeline.emulation_profile import AccessProfile, Finding, KernelProfile, LineCount
@@ -42,8 +43,8 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
     findings = sum(len(kernel.findings) for kernel in result.kernels)
     ending = "" if result.complete else "; the script did not come to its end"
     stream.write(
-        f"{len(result.kernels)} kernels, {result.launches} launches executed, "
-        f"{findings or 'no'} findings{ending}\n"
+        f"{plural(len(result.kernels), 'kernel')}, {plural(result.launches, 'launch')} executed, "
+        f"{plural(findings, 'finding') if findings else 'no findings'}{ending}\n"
     )
 
 
@@ -75,11 +76,11 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
 def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
     part = ""
     if kernel.workgroups < kernel.grid_workgroups:
-        why = f"{kernel.given_up} launches given up" if kernel.given_up else "a sample"
+        why = f"{plural(kernel.given_up, 'launch')} given up" if kernel.given_up else "a sample"
         part = f" of {kernel.grid_workgroups:,} ({why}: results are not real)"
     stream.write(
-        f"{kernel.name} on {kernel.arch}   {kernel.launches} launches, "
-        f"{kernel.workgroups:,} workgroups{part}, {kernel.waves:,} waves\n"
+        f"{kernel.name} on {kernel.arch}   {plural(kernel.launches, 'launch')}, "
+        f"{plural(kernel.workgroups, 'workgroup')}{part}, {plural(kernel.waves, 'wave')}\n"
     )
     executed = ", ".join(
         f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"

@@ -37,6 +37,9 @@ _DTYPES: Final[dict[str, Any]] = {
     "u64": np.uint64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8,
 }  # fmt: skip
 _IMPLICIT_BYTES: Final = 256
+_IMPLICIT_BYTES_V4: Final = 56  # "Code Object V4 Kernel Argument Metadata"
+_SCRATCH_POINTERS: Final = 16
+"""Bytes of the two addresses that Triton adds to every kernel's arguments."""
 _MOST_BYTES: Final = 1 << 31
 """Of one argument's buffer."""
 
@@ -127,6 +130,8 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         )
     packed = bytearray(pack_scalars(scalars))
     size = function.resources.kernarg_bytes or 0
+    if size:  # 0 where the file does not say
+        _check_size(function.name, len(packed), size)
     if size - len(packed) >= _IMPLICIT_BYTES:
         packed = packed.ljust(size - _IMPLICIT_BYTES, b"\0")
         packed += implicit_arguments(wanted.grid, block, wanted.lds_bytes, HOSTCALL_ADDRESS)
@@ -152,6 +157,18 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
     )
     return CodeResult(tally.profile(), states, tuple(calls.printed.parts))
+
+
+def _check_size(kernel: str, given: int, taken: int) -> None:
+    """Refuses arguments that leave more of the segment open than a compiler adds by itself."""
+    missing = taken - -(-given // 8) * 8
+    if missing >= _IMPLICIT_BYTES:
+        missing -= _IMPLICIT_BYTES
+    if given > taken or (missing >= 8 and missing not in (_SCRATCH_POINTERS, _IMPLICIT_BYTES_V4)):
+        raise KinspectError(
+            f"{kernel} takes {taken} bytes of arguments, and --args gives {given}",
+            "name every argument, in the order of the kernel's parameters",
+        )
 
 
 def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function, Constants]:

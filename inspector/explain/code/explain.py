@@ -8,6 +8,7 @@ from typing import Protocol
 from ... import machines
 from ...isa.mnemonics import CLASSES, access_bits, classify, lookup
 from ...model import Finding, Instruction, KernelReport, Location, Machine, MetricValue, WaitOp
+from ..view import plural
 from .meanings import meaning
 
 _NO_UNITS = ("bool", "name", "mapping")
@@ -189,7 +190,7 @@ def _in_kernel(inst: Instruction, report: KernelReport) -> list[str]:
             at = f" at offset {slot.offset}" if slot.offset is not None else ""
             lines.append(
                 f"{action} scratch memory{at}: {slot.size} bytes,"
-                f" {_plural(len(slot.stores), 'store')} and {_plural(len(slot.reloads), 'reload')}"
+                f" {plural(len(slot.stores), 'store')} and {plural(len(slot.reloads), 'reload')}"
             )
     for finding in report.findings:
         if any(at.kind == "amdgcn" and at.line == line for at in finding.locations):
@@ -211,7 +212,7 @@ def _wait(wait: WaitOp) -> list[str]:
         ellipsis = ", …" if len(wait.waits_for) > 6 else ""
         lines.append(f"waits for ISA line {numbers}{ellipsis}")
     if wait.slack is not None:
-        count = _plural(wait.slack, "instruction")
+        count = plural(wait.slack, "instruction")
         cycles = f" and {wait.slack_cycles} matrix cycles" if wait.slack_cycles else ""
         lines.append(f"{count}{cycles} lie between the youngest of these and the wait")
     return lines
@@ -225,10 +226,6 @@ def _place(at: Location) -> str:
         where = f"{title} {at.line}" if at.line else ""
     text = at.text.strip()
     return f"{where}   {text}" if text and where else where
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def evidence(

@@ -25,6 +25,8 @@ ALL_CONTENTS = False
 """Whether kernels are executed, so that values are compared with those that operators compute."""
 ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
+GAP = 1 << 20
+"""Bytes between two allocations."""
 FIRST_ADDRESS = 0x7F00_0000_0000
 READ_LIMIT = 1 << 24
 """Elements of a large tensor whose values are computed for a list of them: Python's numbers take
@@ -70,7 +72,11 @@ class Memory:
 
 
 class Addresses:
-    """Hands out addresses as a device's allocator does: aligned, never twice."""
+    """Hands out addresses, aligned as a device's allocator aligns them, never twice.
+
+    Other than there, allocations lie apart: an access that leaves one by less than the gap meets
+    nothing, where it would pass unseen in a neighbour.
+    """
 
     def __init__(self) -> None:
         self._next = FIRST_ADDRESS
@@ -78,7 +84,7 @@ class Addresses:
     def allocate(self, nbytes: int) -> Memory:
         """A new allocation of so many bytes."""
         memory = Memory(self._next, nbytes)
-        self._next += max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
+        self._next += max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT) + GAP
         return memory
 
 
