@@ -101,7 +101,7 @@ def test_stopping_ends_all_that_read(tmp_path: Path) -> None:
     feed.stop()
     took = time.monotonic() - begun
     assert took < 3, f"stopping took {took:.1f} s"
-    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 10)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}")
 
 
 def test_stopping_before_it_has_begun() -> None:
@@ -142,7 +142,7 @@ def test_stopping_ends_a_script_that_is_captured(sleeper: Request, tmp_path: Pat
     feed.stop()
     took = time.monotonic() - begun
     assert took < 6, f"stopping took {took:.1f} s"
-    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 10)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}")
 
 
 @pytest.mark.slow
@@ -209,4 +209,4 @@ def test_stopping_ends_a_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     feed.stop()
     took = time.monotonic() - begun
     assert took < 6, f"stopping took {took:.1f} s"
-    until(lambda: not alive(started), lambda: f"still there: {alive(started)}", 10)
+    until(lambda: not alive(started), lambda: f"still there: {alive(started)}")
