@@ -9,6 +9,7 @@ from msgspec import Struct
 from ..model import Instruction, Metric, MetricSpec
 from . import (
     demand,
+    divisions,
     emulated,
     inline_asm,
     lanes,
@@ -60,6 +61,7 @@ METRICS: tuple[Family, ...] = (
     Family(work.SPECS, kernel=work.compute),
     Family(lanes.SPECS, region=lanes.compute),
     Family(redundancy.SPECS, kernel=redundancy.compute),
+    Family(divisions.SPECS),
     Family(loop_shape.SPECS),
     Family(spills.SLOT_SPECS),
     Family(scratch_use.SPECS),

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ..model import Function, Instruction, Loop, LoopReport, Metric, SourceLoc, int_of
-from . import redundancy, scratch_use, work
+from . import divisions, redundancy, scratch_use, work
 from .catalogue import region_metrics
 from .loop_shape import MAIN, loop_metrics, unroll_factor
 from .subject import Subject, own_instructions
@@ -39,6 +39,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
     owned = own_instructions(function)
     shapes, workloads = loop_metrics(subject, owned), work.loop_metrics(subject, owned)
     repeated = redundancy.loop_metrics(subject, owned)
+    divided = divisions.loop_metrics(subject, owned)
     scratch = scratch_use.loop_metrics(subject.function, owned)
     metrics = {
         loop.id: region_metrics(subject, owned[loop.id])
@@ -46,6 +47,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
         | scratch[loop.id]
         | workloads[loop.id]
         | repeated[loop.id]
+        | divided[loop.id]
         for loop in function.loops
     }
     hot = hot_loops(function.loops, metrics)
