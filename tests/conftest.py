@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
+
+# The command line is started hundreds of times; without bytecode each start compiles every module.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Machines that run this are shared and slow at times: examples are bounded, time is not.
 settings.register_profile("kinspect", deadline=None, max_examples=60, derandomize=True)
@@ -64,7 +69,6 @@ def small_asm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tool(tmp_path: Path) -> Callable[..., object]:
     """Runs the command line in a subprocess, in an empty folder."""
     import subprocess
-    import sys
 
     def run(
         *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
