@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from kinspect.inspector.capture.axes import Axis, axes_of, count
 from kinspect.inspector.compare.sweep.figures import Figures, decode, encode
 from kinspect.inspector.compare.sweep.pareto import front, objectives_of
-from kinspect.inspector.compare.sweep.table import Point, Row, sort_key, sorted_lines, tables_of
+from kinspect.inspector.compare.sweep.table import (
+    Point,
+    Row,
+    distinction,
+    sort_key,
+    sorted_lines,
+    tables_of,
+)
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace
@@ -201,6 +208,20 @@ def test_same_code_needs_the_same_launch() -> None:
     found = [one, one, replace(one, lds_bytes=64), None, replace(one, isa_sha256=None), one]
     (table,) = tables_of(rows_of(found), ())
     assert [line.same_as for line in table.lines] == [None, 1, None, None, None, 1]
+
+
+def test_specialisations_are_not_compared_with_one_another() -> None:
+    """Where Triton knows that n is divisible by 16, the code may load more at a time."""
+    rows = rows_of([Figures(), Figures()])
+    aligned = replace(rows[1].point.variant, attrs={"n": {"tt.divisibility": 16}})
+    rows[1] = replace(rows[1], point=replace(rows[1].point, variant=aligned))
+    tables = tables_of(rows, ())
+    assert [len(table.lines) for table in tables] == [1, 1]
+    assert {distinction(table, tables) for table in tables} == {
+        ("n.divisibility unknown",),
+        ("n.divisibility=16",),
+    }
+    assert distinction(tables[0], tables[:1]) == ()
 
 
 def test_sorting_keeps_numbers_and_puts_the_unknown_last() -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from msgspec import to_builtins
 
 from ..compare.sweep.figures import COLUMNS, Work, as_dict
 from ..compare.sweep.pareto import Objective
-from ..compare.sweep.table import Line, Sweep, Table, everything
+from ..compare.sweep.table import Line, Sweep, Table, distinction, everything
 from ..explain import view
 from ..explain.table import Column, rows_of
 from ..report.json_write import error_fields
@@ -71,7 +71,7 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
     """Prints the tables as they are, then what they rest on."""
     paper = paper_for(stream, color)
     for table in sweep.tables:
-        _text_table(paper, table)
+        _text_table(paper, table, sweep.tables)
         paper.print(Text())
     for unit in dict.fromkeys(map(_unit, sweep.tables)):
         if unit is not None:
@@ -105,9 +105,11 @@ def summary(sweep: Sweep) -> str:
     return ", ".join(parts)
 
 
-def _text_table(paper: Paper, table: Table) -> None:
+def _text_table(paper: Paper, table: Table, tables: Sequence[Table]) -> None:
     title = Text(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
     title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
+    for attribute in distinction(table, tables):
+        title.append(f"  {attribute}")
     for part in wrapped(title, paper.width, "  "):
         paper.print(part)
     unit = _unit(table)
@@ -147,7 +149,15 @@ def _columns_shown(table: Table, unit: Work | None) -> tuple[str, ...]:
     figures = [line.row.figures for line in table.lines if line.row.figures is not None]
     if not any(point.scratch_in_loops or point.scratch_per_work for point in figures):
         objective_columns.discard("scratch_per_work")
-    return tuple(name for name in FIGURES if name not in _PER_WORK or name in objective_columns)
+    without_dots = not any(
+        point.matrix_per_iteration or point.matrix_efficiency is not None for point in figures
+    )
+    return tuple(
+        name
+        for name in FIGURES
+        if (name not in _PER_WORK or name in objective_columns)
+        and not (name == "matrix_efficiency" and without_dots)
+    )
 
 
 def _mark(line: Line) -> str:
@@ -234,6 +244,7 @@ def _table(table: Table) -> dict[str, Any]:
         "case": table.case,
         "arch": table.arch,
         "types": list(table.types),
+        "attributes": {name: dict(of) for name, of in table.attributes.items()},
         "names": list(table.names),
         "objectives": [
             {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}

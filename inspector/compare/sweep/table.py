@@ -69,9 +69,10 @@ class Line(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """All points of one kernel (one case, one set of argument types) on one target.
+    """All points of one specialisation of a kernel (case, argument types, attributes) on a target.
 
-    `names` are the columns of the points' values.
+    `attributes` are what Triton noted of the arguments, as in `Variant.attrs`: code that may rely
+    on them is not compared with code that may not. `names` are the columns of the points' values.
     """
 
     file: str
@@ -79,6 +80,7 @@ class Table(Struct, frozen=True):
     case: str | None
     arch: str
     types: tuple[str, ...]
+    attributes: Mapping[str, Mapping[str, Any]]
     names: tuple[str, ...]
     lines: tuple[Line, ...]
     objectives: tuple[Objective, ...]
@@ -136,6 +138,35 @@ def tables_of(rows: Iterable[Row], axes: Sequence[Axis]) -> tuple[Table, ...]:
     for row in sorted(rows, key=lambda r: _place(r.point, axes)):
         groups.setdefault(_group(row.point), []).append(row)
     return tuple(_table(group, axes) for group in groups.values())
+
+
+def distinction(table: Table, tables: Iterable[Table]) -> tuple[str, ...]:
+    """The attributes that tell a table from those of the same kernel, types and target.
+
+    Returns:
+        Texts such as `n.divisibility=16`; `n.divisibility unknown` where only another has it.
+    """
+    of_each = [
+        _attributes(other)
+        for other in tables
+        if (other.file, other.kernel, other.case, other.arch, other.types)
+        == (table.file, table.kernel, table.case, table.arch, table.types)
+    ]
+    mine = _attributes(table)
+    names = dict.fromkeys(name for attributes in of_each for name in attributes)
+    return tuple(
+        f"{name}={mine[name]}" if name in mine else f"{name} unknown"
+        for name in names
+        if len({repr(attributes.get(name)) for attributes in of_each}) > 1
+    )
+
+
+def _attributes(table: Table) -> dict[str, Any]:
+    return {
+        f"{argument}.{name.removeprefix('tt.')}": value
+        for argument, attributes in table.attributes.items()
+        for name, value in attributes.items()
+    }
 
 
 def only_front(table: Table) -> Table:
@@ -203,7 +234,10 @@ def _place(point: Point, axes: Sequence[Axis]) -> tuple[tuple[int, ...], tuple[i
 
 def _group(point: Point) -> tuple[Any, ...]:
     variant = point.variant
-    return (point.order[0], variant.kernel, variant.case, variant.arch, _types(variant))
+    attributes = repr(sorted((name, sorted(of.items())) for name, of in variant.attrs.items()))
+    return (
+        point.order[0], variant.kernel, variant.case, variant.arch, _types(variant), attributes,
+    )  # fmt: skip
 
 
 def _types(variant: Variant) -> tuple[str, ...]:
@@ -232,6 +266,7 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
         case=variant.case,
         arch=variant.arch,
         types=_types(variant),
+        attributes=variant.attrs,
         names=names,
         lines=tuple(lines),
         objectives=objectives,
