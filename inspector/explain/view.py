@@ -334,7 +334,47 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         ("waits", f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full"),
         ("barriers", str(count(metrics, "barrier"))),
         *repeated,
+        *_bound(metrics),
     ]
+
+
+_UNITS = {
+    "matrix": "matrix unit",
+    "vector": "VALU",
+    "transcendental": "transcendentals",
+    "scalar": "SALU",
+    "vmem": "VMEM issue",
+    "lds": "LDS banks",
+    "lds_port": "LDS ports",
+    "l1": "cache lines",
+    "issue": "one wave's issue",
+    "latency": "dependency chain",
+}
+"""Names of what `bound.unit` may be."""
+
+
+def unit_name(unit: str) -> str:
+    """What bounds a loop, in words."""
+    return _UNITS.get(unit, unit)
+
+
+def bounds(metrics: Mapping[str, Metric]) -> list[tuple[str, float]]:
+    """A hot loop's lower bounds in cycles, by unit, those that are known, the largest first."""
+    figures = ((unit, number_of(metrics, f"bound.{unit}")) for unit in _UNITS)
+    known = [(unit, cycles) for unit, cycles in figures if cycles]
+    return sorted(known, key=lambda item: -item[1])
+
+
+def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
+    """The largest bound and the two behind it, where the loop has any."""
+    known = bounds(metrics)
+    if not known:
+        return []
+    (unit, cycles), *smaller = known
+    beside = [f"{unit_name(each)} {figure:.0f}" for each, figure in smaller[:2]]
+    beside.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
+    text = f"{cycles:.0f} cycles by {unit_name(unit)} ({', '.join(beside)})"
+    return [("bound", text)]
 
 
 # --------------------------------------------------------------------------- memory

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
+    bounds,
     demand,
     emulated,
     inline_asm,
@@ -61,6 +62,7 @@ METRICS: tuple[Family, ...] = (
     Family(lanes.SPECS, region=lanes.compute),
     Family(redundancy.SPECS, kernel=redundancy.compute),
     Family(loop_shape.SPECS),
+    Family(bounds.SPECS),
     Family(spills.SLOT_SPECS),
     Family(scratch_use.SPECS),
     Family(spills.REMEDY_SPECS),

@@ -1,0 +1,465 @@
+"""Lower bounds of a hot loop's iteration: what each unit of the machine takes at least, in clocks.
+
+Each bound looks at one unit alone, as if all others were infinitely fast: an iteration takes at
+least the largest of them. Two cases are told apart. `bound.wave` is one wave that has the CU for
+itself; `bound.<unit>` is the time in which all waves that are resident at the kernel's occupancy do
+one iteration each. They share the units, so there the matrix unit of a SIMD with N waves takes N
+times one wave's. What a wave does by itself (to issue its instructions one after the other, to wait
+for results of the iteration before) takes the same time however many there are.
+
+Only instructions count that every iteration executes: blocks that dominate the loop's latches.
+Nested loops and code under a condition are left out, and so are accesses whose lanes lie nobody
+knows where; masked ones count as in a tile that is not at the edge. Rates come from the machine
+file, with their sources. In doubt they are the best ones that any document states, so that no bound
+claims too much: two vector instructions of different waves may issue at once from CDNA3 on, and
+caches look up whole lines.
+
+Lines may come from any cache, so neither L2 nor memory bounds an iteration. What they would take if
+nothing were found nearer stands beside the bounds, as `uncached.*`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..isa.graph.cfg import dominators
+from ..machines import matrix_cycles
+from ..machines.products import all_products
+from ..model import (
+    Function,
+    Instruction,
+    LaneUse,
+    Loop,
+    LoopReport,
+    Machine,
+    Metric,
+    MetricSpec,
+    Origin,
+    int_of,
+)
+from .mix import VALU_CLASSES, rates
+from .subject import MATRIX_CLASSES, Subject, innermost_loops
+
+if TYPE_CHECKING:
+    from ..isa.graph.loops import DominatorTree
+    from .chains import Code
+
+UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
+L2, MEMORY = "uncached.l2", "uncached.memory"
+
+UNITS: Mapping[str, str] = {
+    "matrix": "the matrix unit (MFMA, WMMA)",
+    "vector": "issuing vector instructions, at full rate",
+    "transcendental": "transcendental operations",
+    "scalar": "issuing scalar instructions",
+    "vmem": "issuing accesses of global memory",
+    "lds": "the LDS's banks, conflicts included",
+    "lds_port": "the ports between SIMDs and LDS",
+    "l1": "looking lines up in the vector cache",
+    "issue": "one wave's issuing its instructions one after the other",
+    "latency": "the chain of results that one iteration needs of the one before",
+}
+"""The units in order; the first of equals is the bound."""
+
+SPECS = (
+    MetricSpec(
+        UNIT,
+        "",
+        "derived",
+        "loop",
+        "What bounds a hot loop: the unit that takes most cycles while all resident waves do one "
+        "iteration each",
+    ),
+    MetricSpec(CYCLES, "cycles", "derived", "loop", "What that unit takes: no iteration is faster"),
+    MetricSpec(
+        WAVES, "waves/EU", "derived", "loop", "Waves on the fullest SIMD, for which the bounds are"
+    ),
+    MetricSpec(
+        WAVE,
+        "mapping",
+        "derived",
+        "loop",
+        "Cycles of each unit for one iteration of one wave that has the CU for itself",
+    ),
+    *(
+        MetricSpec(
+            f"bound.{unit}",
+            "cycles",
+            "derived",
+            "loop",
+            f"Cycles at least for one iteration of all resident waves: {words}",
+        )
+        for unit, words in UNITS.items()
+    ),
+    MetricSpec(
+        L2,
+        "cycles",
+        "estimated",
+        "loop",
+        "Cycles for the same lines if all came from L2, with every CU at work: no bound where they "
+        "are found nearer",
+    ),
+    MetricSpec(
+        MEMORY, "cycles", "estimated", "loop", "The same if they all came from the device's memory"
+    ),
+)
+
+_OWN: Final = frozenset(("issue", "latency"))
+"""What a wave does by itself."""
+_NOT_ISSUED: Final = frozenset(
+    ("wait", "alu_wait", "nop", "hint", "barrier", "barrier_signal", "control")
+)
+"""Classes that the instruction buffer deals with: they need no unit's turn."""
+_VMEM: Final = frozenset(
+    ("global_load", "global_store", "lds_direct", "lds_direct_store", "scratch_load",
+     "scratch_store", "atomic")
+)  # fmt: skip
+
+
+class Bound(Struct, frozen=True):
+    """Clocks that one unit takes for one wave's iteration; None where they are not known."""
+
+    cycles: float | None
+    origin: Literal["derived", "estimated"] = "derived"
+    note: str = ""
+
+
+class Residency(Struct, frozen=True):
+    """The waves of the unit that holds workgroups.
+
+    Args:
+        waves: in all.
+        eus: SIMDs among which they are spread.
+        cus: 2 in WGP mode, else 1; each has an LDS and a vector cache of its own.
+    """
+
+    waves: int
+    eus: int
+    cus: int
+
+    @property
+    def on_simd(self) -> int:
+        """Those of the fullest SIMD."""
+        return ceil(self.waves / self.eus)
+
+    @property
+    def on_cu(self) -> int:
+        return ceil(self.waves / self.cus)
+
+    @property
+    def on_pair(self) -> int:
+        """Those of the two SIMDs that share a port of the LDS."""
+        return ceil(2 * self.waves / self.eus)
+
+
+def with_bounds(
+    subject: Subject, loops: Sequence[LoopReport], metrics: Mapping[str, Metric]
+) -> tuple[LoopReport, ...]:
+    """The loops, the hot ones with their bounds.
+
+    Args:
+        subject: the kernel.
+        loops: all of them.
+        metrics: the kernel's, with its occupancy.
+    """
+    hot = {loop.id for loop in loops if loop.hot}
+    if not hot or subject.machine is None:
+        return tuple(loops)
+    figures = {
+        loop.id: {metric.name: metric for metric in each}
+        for loop, each in _hot_loops(subject, subject.machine, hot, metrics)
+    }
+    return tuple(
+        replace(loop, metrics={**loop.metrics, **figures[loop.id]}) if loop.id in figures else loop
+        for loop in loops
+    )
+
+
+def _hot_loops(
+    subject: Subject, machine: Machine, hot: set[str], metrics: Mapping[str, Metric]
+) -> Iterator[tuple[Loop, Iterator[Metric]]]:
+    from .chains import Code
+
+    function = subject.function
+    tree = dominators(function)
+    owner = innermost_loops(function)
+    code = Code.of(function, machine)
+    resident = residency(machine, metrics)
+    for loop in function.loops:
+        if loop.id not in hot:
+            continue
+        executed = _executed(function, loop, tree, owner)
+        bounds = wave_bounds(subject, machine, executed)
+        bounds["latency"] = _latency(code, loop, executed)
+        yield loop, _metrics(subject, machine, executed, bounds, resident, metrics)
+
+
+def _executed(
+    function: Function, loop: Loop, tree: DominatorTree, owner: Mapping[int, Loop]
+) -> list[Instruction]:
+    """The loop's own instructions that every iteration executes, in that order."""
+    blocks = [
+        block
+        for block in loop.blocks
+        if owner[block].id == loop.id
+        and not loop.irreducible
+        and all(tree.dominates(block, latch) for latch in loop.latches)
+    ]
+    blocks.sort(key=lambda block: tree.entered[block])
+    return [
+        inst
+        for block in blocks
+        for inst in function.instructions[
+            function.blocks[block].start : function.blocks[block].stop
+        ]
+    ]
+
+
+def residency(machine: Machine, metrics: Mapping[str, Metric]) -> Residency | None:
+    """What is resident at the kernel's occupancy; None where it is unknown or nothing fits."""
+    workgroups = int_of(metrics, "occupancy.workgroups_per_cu")
+    waves = int_of(metrics, "waves_per_workgroup")
+    if not workgroups or not waves:
+        return None
+    in_wgp = _is_wgp(machine, metrics)
+    eus = machine.eus if in_wgp or machine.eus_cu_mode is None else machine.eus_cu_mode
+    return Residency(workgroups * waves, eus, 2 if in_wgp else 1)
+
+
+def _is_wgp(machine: Machine, metrics: Mapping[str, Metric]) -> bool:
+    """Whether workgroups are spread over a WGP: it has the larger pool of LDS then."""
+    pool = int_of(metrics, "lds_pool")
+    return machine.lds_pool_cu_mode is not None and pool == machine.lds_pool
+
+
+# --------------------------------------------------------------------------- one wave
+
+
+def wave_bounds(
+    subject: Subject, machine: Machine, executed: Sequence[Instruction]
+) -> dict[str, Bound]:
+    """Each unit's, for one wave; without the latency of chains.
+
+    Args:
+        subject: the kernel.
+        machine: its target.
+        executed: the instructions.
+    """
+    slot, slow = rates(subject)
+    vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
+    transcendental = sum("transcendental" in inst.op.traits for inst in vector)
+    turn = machine.issue_cycles
+    unknown = f"the rates of {machine.arch} are not published"
+    return {
+        "matrix": _matrix(machine, executed),
+        "vector": _times(len(vector), slot, unknown),
+        "transcendental": _times(transcendental, slow, unknown),
+        "scalar": _times(sum(inst.cls == "salu" for inst in executed), turn, unknown),
+        "vmem": _times(sum(inst.cls in _VMEM for inst in executed), turn, unknown),
+        "lds": _lds_data(subject.uses, executed),
+        "lds_port": _lds_port(subject, machine, executed),
+        "l1": _lines(subject.uses, machine, executed),
+        "issue": _times(sum(inst.cls not in _NOT_ISSUED for inst in executed), turn, unknown),
+    }
+
+
+def _times(count: int, cycles: int | None, unknown: str) -> Bound:
+    if not count:
+        return Bound(0)
+    return Bound(None, note=unknown) if cycles is None else Bound(count * cycles)
+
+
+def _matrix(machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    total = 0
+    unknown = ""
+    for inst in executed:
+        if inst.cls in MATRIX_CLASSES:
+            cycles = matrix_cycles(machine, inst.op.name, inst.operands)
+            if cycles is None:
+                unknown = f"no cycle figure for {inst.op.name} on {machine.arch}"
+            total += cycles or 0
+    return Bound(total or None, note=unknown) if unknown else Bound(total)
+
+
+def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> Bound:
+    accesses = [inst for inst in executed if _uses_lds(inst)]
+    known = [
+        (use, use.cycles)
+        for inst in accesses
+        if (use := uses.get(inst.index)) is not None and use.cycles is not None
+    ]
+    return _sum(known, len(accesses))
+
+
+def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    """What goes through one of the ports: addresses and written data inwards, read data outwards.
+
+    Each active lane sends 4 bytes of address.
+    """
+    accesses = [inst for inst in executed if inst.cls in ("lds_read", "lds_write")]
+    if not accesses:
+        return Bound(0)
+    port = machine.lds_port_bytes_per_clk
+    if not port:
+        return Bound(None, note=f"the rates of {machine.arch} are not published")
+    inwards = outwards = 0.0
+    uses = []
+    for inst in accesses:
+        use = subject.uses.get(inst.index)
+        if use is None or use.lanes is None or inst.op.bits is None:
+            continue
+        uses.append((use, 0.0))
+        words = ceil(inst.op.bits / 32)
+        inwards += use.lanes * 4 * (1 + (words if inst.cls == "lds_write" else 0))
+        outwards += use.lanes * 4 * words if inst.cls == "lds_read" else 0
+    bound = _sum(uses, len(accesses))
+    if bound.cycles is None:
+        return bound
+    return replace(bound, cycles=max(inwards / port["write"], outwards / port["read"]))
+
+
+def _lines(uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    accesses = [
+        inst for inst in executed if inst.cls in ("global_load", "global_store", "lds_direct")
+    ]
+    if not accesses:
+        return Bound(0)
+    line, rate = machine.cache_line_bytes, machine.l1_bytes_per_clk
+    if line is None or rate is None:
+        return Bound(None, note=f"the rates of {machine.arch} are not published")
+    known = [
+        (use, use.lines * line / rate)
+        for inst in accesses
+        if (use := uses.get(inst.index)) is not None and use.lines is not None
+    ]
+    return _sum(known, len(accesses))
+
+
+def _uses_lds(inst: Instruction) -> bool:
+    return inst.cls in ("lds_read", "lds_write", "lds_atomic", "lds_direct")
+
+
+def _sum(known: Sequence[tuple[LaneUse, float]], accesses: int) -> Bound:
+    """The sum of what is known of some accesses: still a lower bound if some are not."""
+    if not accesses:
+        return Bound(0)
+    left_out = accesses - len(known)
+    note = f"{left_out} of {accesses} accesses are left out: unknown addresses" if left_out else ""
+    if not known:
+        return Bound(None, note=note)
+    estimated = any(use.origin == "estimated" for use, _ in known)
+    return Bound(sum(cycles for _, cycles in known), "estimated" if estimated else "derived", note)
+
+
+def _latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
+    from .chains import carried_cycles
+
+    function = code.function
+    always = [inst.index for inst in executed]
+    here = set(always)
+    others = [
+        index
+        for block in loop.blocks
+        for index in range(function.blocks[block].start, function.blocks[block].stop)
+        if index not in here
+    ]
+    cycles = carried_cycles(code, always, others)
+    note = "" if cycles is not None else f"the latencies of {code.machine.arch} are not published"
+    return Bound(cycles, note=note)
+
+
+# --------------------------------------------------------------------------- all resident waves
+
+
+def _metrics(
+    subject: Subject,
+    machine: Machine,
+    executed: Sequence[Instruction],
+    bounds: Mapping[str, Bound],
+    resident: Residency | None,
+    metrics: Mapping[str, Metric],
+) -> Iterator[Metric]:
+    if not executed:
+        why = "no instruction of the loop is certain to be executed in every iteration"
+        for spec in SPECS:
+            yield Metric(spec.name, None, spec.unit, spec.origin, why)
+        return
+    alone = {unit: _rounded(bounds[unit].cycles) for unit in UNITS}
+    yield Metric(WAVE, alone, "mapping", "derived")
+    if resident is None:
+        why = "the waves that are resident are not known"
+        for spec in SPECS:
+            if spec.name != WAVE:
+                yield Metric(spec.name, None, spec.unit, spec.origin, why)
+        return
+    occupancy = metrics["occupancy.workgroups_per_cu"].origin
+    shared: dict[str, tuple[float, Origin]] = {}
+    for unit in UNITS:
+        bound = bounds[unit]
+        cycles = None if bound.cycles is None else _shared(unit, bound.cycles, resident, machine)
+        origin: Origin = "derived"
+        if "estimated" in (bound.origin, "derived" if unit in _OWN else occupancy):
+            origin = "estimated"
+        if cycles is not None:
+            shared[unit] = cycles, origin
+        yield Metric(f"bound.{unit}", _rounded(cycles), "cycles", origin, bound.note)
+    unit, (most, origin) = max(shared.items(), key=lambda item: item[1][0])
+    yield Metric(UNIT, unit if most else None, "", origin)
+    yield Metric(CYCLES, _rounded(most), "cycles", origin)
+    yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
+    yield from _uncached(subject, machine, executed, resident)
+
+
+def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> float | None:
+    """What a unit takes for all resident waves."""
+    if unit in _OWN:
+        return cycles
+    if unit == "vector":
+        # Waves may issue together, a wave by itself issues one at a time.
+        together = machine.valu_per_issue
+        if together is None:
+            return None
+        return max(cycles, cycles * resident.on_simd / together)
+    if unit == "lds_port":
+        return cycles * resident.on_pair
+    if unit in ("lds", "l1"):
+        return cycles * resident.on_cu
+    return cycles * resident.on_simd
+
+
+def _uncached(
+    subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
+) -> Iterator[Metric]:
+    lines = _lines(subject.uses, replace(machine, l1_bytes_per_clk=1), executed)
+    touched = None if lines.cycles is None else lines.cycles * resident.waves
+    for name, per_clock in (
+        (L2, machine.l2_bytes_per_clk),
+        (MEMORY, memory_bytes_per_clk(machine)),
+    ):
+        cycles, note = None, lines.note
+        if touched is not None and per_clock is not None and machine.cus is not None:
+            cycles = touched * machine.cus / resident.cus / per_clock
+        elif touched is not None:
+            note = f"the rate of {machine.arch} is not known"
+        yield Metric(name, _rounded(cycles), "cycles", "estimated", note)
+
+
+def memory_bytes_per_clk(machine: Machine) -> float | None:
+    """Bytes that the device's memory brings in a clock; of several products the fastest's."""
+    rates_of_products = [
+        product.memory_bytes_per_s / (product.clock_mhz * 1e6)
+        for product in all_products()
+        if product.arch == machine.arch and product.cus == machine.cus
+    ]
+    return max(rates_of_products, default=None)
+
+
+def _rounded(cycles: float | None) -> float | int | None:
+    if cycles is None:
+        return None
+    return int(cycles) if cycles == int(cycles) else round(cycles, 2)
