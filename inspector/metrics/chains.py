@@ -107,13 +107,21 @@ def carried_cycles(code: Code, always: Sequence[int], other: Sequence[int]) -> f
         if ready[row] >= 0 and before[row] >= 0:
             growth.setdefault(ready[row] - before[row], row)
     longest = 0.0
-    for _, row in sorted(growth.items(), reverse=True)[:_CANDIDATES]:
-        longest = max(longest, _around(nodes, row))
+    for grown, row in sorted(growth.items(), reverse=True)[:_CANDIDATES]:
+        if grown <= longest:
+            break
+        longest = max(longest, _around(nodes, row, grown))
     return longest
 
 
-def _around(nodes: Sequence[_Node], row: int) -> float:
-    """Clocks an iteration of the chains that lead from one register back to itself."""
+def _around(nodes: Sequence[_Node], row: int, enough: int) -> float:
+    """Clocks an iteration of the chains that lead from one register back to itself.
+
+    Args:
+        nodes: the iteration.
+        row: the register.
+        enough: clocks with which to stop looking for longer ones.
+    """
     ready = [_NEVER] * _ROWS
     ready[row] = 0
     longest = 0.0
@@ -121,6 +129,8 @@ def _around(nodes: Sequence[_Node], row: int) -> float:
         _iterate(nodes, ready)
         if ready[row] > 0:
             longest = max(longest, ready[row] / iterations)
+        if longest >= enough:
+            break
     return longest
 
 
