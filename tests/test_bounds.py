@@ -18,8 +18,13 @@ from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import LoopReport, value_of
 
 
-def hot_loop(body: str, arch: str = "gfx942", waves: int = 4, before: str = "") -> LoopReport:
-    """A loop around some instructions; the kernel's occupancy is 8 waves on a SIMD of gfx942."""
+def hot_loop(
+    body: str, arch: str = "gfx942", waves: int = 4, before: str = "", lds: int = 4096
+) -> LoopReport:
+    """A loop around some instructions; the kernel's occupancy is 8 waves on a SIMD of gfx942.
+
+    With 64 KiB of LDS it is one, as long as a workgroup has 4.
+    """
     code = (
         f"{before}\n.Lloop:\n{body}\ns_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
         "s_cbranch_scc1 .Lloop\n"
@@ -29,7 +34,7 @@ def hot_loop(body: str, arch: str = "gfx942", waves: int = 4, before: str = "") 
         text = text.replace(".end_amdhsa", "  .amdhsa_wavefront_size32 1\n.end_amdhsa")
     function = parse_text(text, "k.s").kernels[0]
     size = waves * (64 if arch.startswith("gfx9") else 32)
-    facts = Facts(lds_bytes=4096, workgroup_size=size)
+    facts = Facts(lds_bytes=lds, workgroup_size=size)
     subject = Subject(function, load(arch), facts)
     report = kernel_report(subject, kernel_id="k", name="k", arch=arch, source=None)
     (loop,) = report.loops
@@ -44,7 +49,7 @@ def alone(loop: LoopReport) -> Mapping[str, object]:
 
 MFMA = "v_mfma_f32_32x32x8_f16 v[{0}:{1}], v[32:33], v[34:35], v[{0}:{1}]"
 FMA = "v_fma_f32 v{0}, v1, v2, v3"
-ADDRESSES = "v_lshlrev_b32_e32 v1, 2, v0\nv_lshlrev_b32_e32 v2, 7, v0"
+ADDRESSES = "v_mov_b32_e32 v3, 0\nv_lshlrev_b32_e32 v1, 2, v0\nv_lshlrev_b32_e32 v2, 7, v0"
 UNITS = {
     # 32 clocks each; 8 waves share the unit.
     "matrix": (MFMA.format(0, 15), 32, 8 * 32),
@@ -59,6 +64,8 @@ UNITS = {
     ),
     # A pair of SIMDs takes 64 bytes a clock, addresses included; the banks take 128.
     "lds_port": ("ds_write_b32 v1, v3\nds_write_b32 v1, v3 offset:4096", 2 * 8, 16 * 2 * 8),
+    # All lanes touch the same line: as long as one of the CU's lookups for each wave.
+    "vmem": ("\n".join(f"global_load_dword v{5 + n}, v3, s[0:1]" for n in range(6)), 24, 8 * 24),
     # Every lane touches a line of its own.
     "l1": ("global_load_dword v4, v2, s[0:1]\ns_waitcnt vmcnt(0)", 64, 32 * 64),
 }  # fmt: skip
@@ -73,6 +80,22 @@ def test_each_unit_with_a_kernel_that_it_bounds(unit: str) -> None:
     assert value_of(loop.metrics, f"bound.{unit}") == resident
     assert value_of(loop.metrics, "bound.unit") == unit
     assert value_of(loop.metrics, "bound.cycles") == resident
+
+
+def test_issue_bounds_a_lone_wave() -> None:
+    """Vector and scalar instructions in turn: neither unit is busy all the time."""
+    body = "\n".join(FMA.format(4 + n) + "\ns_mul_i32 s5, s6, s7" for n in range(4))
+    loop = hot_loop(body, lds=65536)
+    assert value_of(loop.metrics, "bound.waves") == 1
+    assert value_of(loop.metrics, "bound.cycles") == (8 + 3) * 4
+    assert value_of(loop.metrics, "bound.unit") == "issue"
+
+
+def test_a_chain_bounds_a_lone_wave_of_rdna() -> None:
+    """Four dependent sums of five clocks, issued in seven."""
+    loop = hot_loop("v_add_f32_e32 v4, v4, v1\n" * 4, "gfx1100", lds=65536)
+    assert value_of(loop.metrics, "bound.unit") == "latency"
+    assert value_of(loop.metrics, "bound.cycles") == 20
 
 
 def test_a_wave_by_itself_is_bound_by_its_own_issue() -> None:

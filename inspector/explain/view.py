@@ -163,9 +163,34 @@ class OccupancyWords(Struct, frozen=True):
 
 
 def occupancy_lines(kernel: KernelReport) -> list[str]:
-    """Occupancy in plain words: what is resident, why, what LLVM says, and the next step."""
+    """Occupancy in plain words: what is resident, why, what LLVM says, the next step."""
     words = occupancy_words(kernel)
-    return [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
+    lines = [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
+    return lines + launch_lines(kernel)
+
+
+def launch_lines(kernel: KernelReport) -> list[str]:
+    """How evenly a launch fills the GPU, and its time beside the least there is."""
+    m = kernel.metrics
+    lines = []
+    workgroups, rounds = int_of(m, "grid.workgroups"), int_of(m, "tail.rounds")
+    efficiency = number_of(m, "tail.efficiency")
+    if workgroups is not None and rounds is not None and efficiency is not None:
+        lines.append(
+            f"{plural(workgroups, 'workgroup')} in {plural(rounds, 'round')} on "
+            f"{show(value_of(m, 'gpu.cus'))} CUs: {efficiency:.0f} % of their places used"
+        )
+    least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
+    if least is not None:
+        text = f"matrix work of a launch: {least:.4g} µs at least"
+        if time is not None and value_of(m, "time.impossible"):
+            text += f", so {time:g} µs is impossible"
+        elif time is not None:
+            text += f", {show(value_of(m, 'time.bound_share'))} % of {time:g} µs"
+        lines.append(text)
+    elif time is not None:
+        lines.append(f"{time:g} µs: no bound is known ({m['launch.matrix_us'].note})")
+    return lines
 
 
 def occupancy_words(kernel: KernelReport) -> OccupancyWords:

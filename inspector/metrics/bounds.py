@@ -31,6 +31,7 @@ from ..isa.graph.cfg import dominators
 from ..machines import matrix_cycles
 from ..machines.products import all_products
 from ..model import (
+    Demand,
     Function,
     Instruction,
     LaneUse,
@@ -189,7 +190,8 @@ def _hot_loops(
     tree = dominators(function)
     owner = innermost_loops(function)
     code = Code.of(function, machine)
-    resident = residency(machine, metrics)
+    demand = subject.demand
+    resident = None if demand is None else residency(machine, demand, metrics)
     for loop in function.loops:
         if loop.id not in hot:
             continue
@@ -220,21 +222,16 @@ def _executed(
     ]
 
 
-def residency(machine: Machine, metrics: Mapping[str, Metric]) -> Residency | None:
+def residency(machine: Machine, demand: Demand, metrics: Mapping[str, Metric]) -> Residency | None:
     """What is resident at the kernel's occupancy; None where it is unknown or nothing fits."""
     workgroups = int_of(metrics, "occupancy.workgroups_per_cu")
-    waves = int_of(metrics, "waves_per_workgroup")
+    waves = demand.waves_per_workgroup
     if not workgroups or not waves:
         return None
-    in_wgp = _is_wgp(machine, metrics)
-    eus = machine.eus if in_wgp or machine.eus_cu_mode is None else machine.eus_cu_mode
-    return Residency(workgroups * waves, eus, 2 if in_wgp else 1)
-
-
-def _is_wgp(machine: Machine, metrics: Mapping[str, Metric]) -> bool:
-    """Whether workgroups are spread over a WGP: it has the larger pool of LDS then."""
-    pool = int_of(metrics, "lds_pool")
-    return machine.lds_pool_cu_mode is not None and pool == machine.lds_pool
+    if demand.cu_mode:
+        eus = machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode
+        return Residency(workgroups * waves, eus, 1)
+    return Residency(workgroups * waves, machine.eus, 2)
 
 
 # --------------------------------------------------------------------------- one wave
