@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..errors import unforeseen
 from ..isa.graph.cfg import dominators
 from ..machines import matrix_cycles
 from ..machines.products import all_products
@@ -354,7 +355,7 @@ def _sum(known: Sequence[tuple[LaneUse, float]], accesses: int) -> Bound:
 
 
 def _latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
-    from .chains import carried_cycles
+    from .chains import MOST_INSTRUCTIONS, carried_cycles
 
     function = code.function
     always = [inst.index for inst in executed]
@@ -365,7 +366,13 @@ def _latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
         for index in range(function.blocks[block].start, function.blocks[block].stop)
         if index not in here
     ]
-    cycles = carried_cycles(code, always, others)
+    if len(always) + len(others) > MOST_INSTRUCTIONS:
+        return Bound(None, note=f"not looked for in more than {MOST_INSTRUCTIONS:,} instructions")
+    try:
+        cycles = carried_cycles(code, always, others)
+    except Exception as error:
+        # Operands that the emulator does not understand must not take the report with them.
+        return Bound(None, note=unforeseen(error).message)
     note = "" if cycles is not None else f"the latencies of {code.machine.arch} are not published"
     return Bound(cycles, note=note)
 

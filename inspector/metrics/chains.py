@@ -14,8 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..emulator.effects import results_and_sources
-from ..emulator.operands import Decoded, Operand, halves_of
-from ..emulator.program import decoded_instructions
+from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..emulator.registry import Target
 from ..emulator.start import target_of
 from ..machines import matrix_cycles
@@ -27,6 +26,8 @@ _SCALARS: Final = 1024  # rows of the vector file come before
 _ROWS: Final = _SCALARS + 160
 _SETTLING: Final = 3  # iterations after which the slowest chain sets the pace
 _CANDIDATES: Final = 3
+MOST_INSTRUCTIONS: Final = 5_000
+"""Of a loop, all of which takes some 50 ms."""
 _LONGEST: Final = 4  # iterations that a chain may take to come back to its register
 
 _Rows = tuple[int, int]
@@ -42,24 +43,24 @@ class _Node(Struct, frozen=True):
 
 
 class Code(Struct, frozen=True):
-    """A function whose operands were taken apart, once for all of its loops."""
+    """A function whose operands are taken apart as they are asked for."""
 
     function: Function
     machine: Machine
     target: Target
-    decoded: Sequence[Decoded]
 
     @classmethod
     def of(cls, function: Function, machine: Machine) -> Code:
-        target = target_of(function, machine.arch)
-        return cls(function, machine, target, decoded_instructions(function, target))
+        return cls(function, machine, target_of(function, machine.arch))
 
     def registers(self, index: int) -> tuple[tuple[_Rows, ...], tuple[_Rows, ...]]:
         """What an instruction reads and writes."""
-        instruction, parts = self.function.instructions[index], self.decoded[index]
+        instruction = self.function.instructions[index]
+        offset = self.target.accum_offset
+        parts = decode(instruction.mnemonic, instruction.operands, SUFFIXES, offset)
         halves: tuple[Decoded, ...] = (parts,)
         if " :: " in parts.text:  # both operations issue at once
-            halves = halves_of(parts, self.target.accum_offset)
+            halves = halves_of(parts, offset)
         reads: list[_Rows] = []
         writes: list[_Rows] = []
         for half in halves:
