@@ -6,6 +6,7 @@ issues an instruction at a time, two waves' vector instructions may issue togeth
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 import pytest
@@ -121,6 +122,40 @@ def test_a_chain_over_two_iterations() -> None:
     assert alone(loop)["latency"] == (8 + 3) * 4 / 2
 
 
+def test_chains_of_random_code() -> None:
+    """Never longer than the largest cycle mean of the max-plus matrix, and nearly always equal."""
+    draw = random.Random(7)
+    equal = 0
+    for _ in range(100):
+        sums = [[draw.randint(1, 5) for _ in range(3)] for _ in range(draw.randint(2, 8))]
+        lines = [f"v_add_f32_e32 v{d}, v{a}, v{b}" for d, a, b in sums]
+        longest = alone(hot_loop("\n".join(lines)))["latency"]
+        exact = max(cycle_mean(sums), 4)  # the loop's counter takes 4
+        assert isinstance(longest, int | float)
+        assert longest <= exact + 0.01, lines
+        equal += abs(longest - exact) < 0.01
+    assert equal >= 95
+
+
+def cycle_mean(sums: list[list[int]]) -> float:
+    """The longest walk from a register's value back to itself, for each iteration."""
+    never = float("-inf")
+    ways = []  # from each register to each, over one iteration
+    for source in range(1, 6):
+        ready = [never] * 6
+        ready[source] = 0
+        for result, left, right in sums:
+            ready[result] = max(ready[left], ready[right]) + 4
+        ways.append(ready[1:])
+    most, power = 0.0, ways
+    for iterations in range(1, 6):
+        most = max([most, *(power[k][k] / iterations for k in range(5))])
+        power = [
+            [max(power[i][k] + ways[k][j] for k in range(5)) for j in range(5)] for i in range(5)
+        ]
+    return most
+
+
 def test_code_under_a_condition_does_not_count() -> None:
     body = "s_cmp_eq_u32 s5, 0\ns_cbranch_scc1 .Lskip\n" + MFMA.format(0, 15) + "\n.Lskip:"
     loop = hot_loop(body)
@@ -134,6 +169,8 @@ def test_unknown_addresses_are_left_out_and_said() -> None:
     loop = hot_loop(body, before="global_load_dword v4, v0, s[0:1]\ns_waitcnt vmcnt(0)")
     assert loop.metrics["bound.l1"].value is None
     assert "unknown addresses" in loop.metrics["bound.l1"].note
+    assert loop.metrics["bound.unit"].note.endswith("unknown: l1")
+    assert "cache lines unknown" in dict(scorecard(loop.metrics))["bound"]
     more = hot_loop(body + "\nglobal_load_dword v5, v1, s[0:1]", before=ADDRESSES)
     assert loop.metrics["uncached.memory"].value is None
     assert value_of(more.metrics, "bound.l1") == 32 * 2

@@ -397,6 +397,12 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         return []
     (unit, cycles), *smaller = known
     beside = [f"{unit_name(each)} {figure:.0f}" for each, figure in smaller[:2]]
+    unknown = [
+        unit_name(each)
+        for each in _UNITS
+        if f"bound.{each}" in metrics and value_of(metrics, f"bound.{each}") is None
+    ]
+    beside += [f"{', '.join(unknown)} unknown"] if unknown else []
     beside.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
     text = f"{cycles:.0f} cycles by {unit_name(unit)} ({', '.join(beside)})"
     return [("bound", text)]

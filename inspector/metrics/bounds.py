@@ -413,8 +413,10 @@ def _metrics(
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", _rounded(cycles), "cycles", origin, bound.note)
     unit, (most, origin) = max(shared.items(), key=lambda item: item[1][0])
-    yield Metric(UNIT, unit if most else None, "", origin)
-    yield Metric(CYCLES, _rounded(most), "cycles", origin)
+    unknown = ", ".join(each for each in UNITS if each not in shared)
+    note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
+    yield Metric(UNIT, unit if most else None, "", origin, note)
+    yield Metric(CYCLES, _rounded(most), "cycles", origin, note)
     yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
     yield from _uncached(subject, machine, executed, resident)
 

@@ -24,11 +24,9 @@ from .subject import MATRIX_CLASSES
 _NEVER: Final = -1 << 40  # no path leads here
 _SCALARS: Final = 1024  # rows of the vector file come before
 _ROWS: Final = _SCALARS + 160
-_SETTLING: Final = 3  # iterations after which the slowest chain sets the pace
-_CANDIDATES: Final = 3
+_ITERATIONS: Final = 8  # after which the slowest chain sets the pace, as a rule
 MOST_INSTRUCTIONS: Final = 5_000
 """Of a loop, all of which takes some 50 ms."""
-_LONGEST: Final = 4  # iterations that a chain may take to come back to its register
 
 _Rows = tuple[int, int]
 """First row and the one behind the last."""
@@ -98,54 +96,57 @@ def carried_cycles(code: Code, always: Sequence[int], other: Sequence[int]) -> f
             cycles = _cycles(code.function.instructions[index], code.machine)
             nodes.append(_Node(cycles, reads, writes))
     ready = [0] * _ROWS
-    before = ready
-    for _ in range(_SETTLING):
-        before = list(ready)
-        _iterate(nodes, ready)
-    # Chains that grow fastest; what lies on the same chain grows alike.
-    growth: dict[int, int] = {}
-    for row in sorted({row for node in nodes for first, _ in node.writes for row in (first,)}):
-        if ready[row] >= 0 and before[row] >= 0:
-            growth.setdefault(ready[row] - before[row], row)
-    longest = 0.0
-    for grown, row in sorted(growth.items(), reverse=True)[:_CANDIDATES]:
-        if grown <= longest:
-            break
-        longest = max(longest, _around(nodes, row, grown))
-    return longest
+    steps = []
+    for _ in range(_ITERATIONS):
+        origin = list(range(_ROWS))
+        _iterate(nodes, ready, origin)
+        steps.append((list(ready), origin))
+    written = {first for node in nodes for first, _ in node.writes}
+    return max((_around(steps, row) for row in written), default=0.0)
 
 
-def _around(nodes: Sequence[_Node], row: int, enough: int) -> float:
-    """Clocks an iteration of the chains that lead from one register back to itself.
+def _around(steps: Sequence[tuple[list[int], list[int]]], row: int) -> float:
+    """Clocks an iteration of the circle in the chain that the last iteration's value ends.
 
     Args:
-        nodes: the iteration.
+        steps: for each iteration when each register is ready at its end, and where the chain that
+            decides it was at its beginning.
         row: the register.
-        enough: clocks with which to stop looking for longer ones.
+
+    Returns:
+        0 where no circle is seen: the chain is new in some iteration, or all its registers differ.
     """
-    ready = [_NEVER] * _ROWS
-    ready[row] = 0
-    longest = 0.0
-    for iterations in range(1, _LONGEST + 1):
-        _iterate(nodes, ready)
-        if ready[row] > 0:
-            longest = max(longest, ready[row] / iterations)
-        if longest >= enough:
-            break
-    return longest
+    seen: dict[int, tuple[int, int]] = {}
+    for iteration in range(len(steps) - 1, -1, -1):
+        ready, origin = steps[iteration]
+        if ready[row] < 0:
+            return 0.0
+        if row in seen:
+            later, at = seen[row]
+            return (at - ready[row]) / (later - iteration)
+        seen[row] = iteration, ready[row]
+        row = origin[row]
+    return 0.0
 
 
-def _iterate(nodes: Sequence[_Node], ready: list[int]) -> None:
-    """When each register is ready after one more iteration; changes `ready`."""
+def _iterate(nodes: Sequence[_Node], ready: list[int], origin: list[int]) -> None:
+    """One more iteration: changes when registers are ready, and where their chains come from."""
     for node in nodes:
-        at = _NEVER
+        at, source = _NEVER, -1
         for first, stop in node.reads:
-            latest = ready[first] if stop - first == 1 else max(ready[first:stop])
-            if latest > at:
-                at = latest
+            row = first
+            if stop - first > 1:
+                times = ready[first:stop]
+                row += times.index(max(times))
+            if ready[row] > at:
+                at, source = ready[row], origin[row]
         done = at + node.cycles if at >= 0 else _NEVER
         for first, stop in node.writes:
-            ready[first:stop] = [done] * (stop - first)
+            if stop - first == 1:
+                ready[first], origin[first] = done, source
+            else:
+                ready[first:stop] = [done] * (stop - first)
+                origin[first:stop] = [source] * (stop - first)
 
 
 def _bits(first: int, stop: int) -> int:
