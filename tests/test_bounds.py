@@ -14,13 +14,20 @@ from emulated import KERNEL
 from kinspect.inspector.explain.view import scorecard
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
+from kinspect.inspector.metrics.bounds import OF_LANES
 from kinspect.inspector.metrics.kernel import kernel_report
+from kinspect.inspector.metrics.lanes import FROM_MEMORY
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import LoopReport, value_of
 
 
 def hot_loop(
-    body: str, arch: str = "gfx942", waves: int = 4, before: str = "", lds: int = 4096
+    body: str,
+    arch: str = "gfx942",
+    waves: int = 4,
+    before: str = "",
+    lds: int = 4096,
+    lanes: bool = True,
 ) -> LoopReport:
     """A loop around some instructions; the kernel's occupancy is 8 waves on a SIMD of gfx942.
 
@@ -35,7 +42,7 @@ def hot_loop(
         text = text.replace(".end_amdhsa", "  .amdhsa_wavefront_size32 1\n.end_amdhsa")
     function = parse_text(text, "k.s").kernels[0]
     size = waves * (64 if arch.startswith("gfx9") else 32)
-    facts = Facts(lds_bytes=lds, workgroup_size=size)
+    facts = Facts(lds_bytes=lds, workgroup_size=size, lanes_wanted=lanes)
     subject = Subject(function, load(arch), facts)
     report = kernel_report(subject, kernel_id="k", name="k", arch=arch, source=None)
     (loop,) = report.loops
@@ -168,13 +175,25 @@ def test_unknown_addresses_are_left_out_and_said() -> None:
     body = "global_load_dword v4, v4, s[0:1]\ns_waitcnt vmcnt(0)"
     loop = hot_loop(body, before="global_load_dword v4, v0, s[0:1]\ns_waitcnt vmcnt(0)")
     assert loop.metrics["bound.l1"].value is None
-    assert "unknown addresses" in loop.metrics["bound.l1"].note
+    assert loop.metrics["bound.l1"].note == f"1 of 1 accesses are left out: {FROM_MEMORY}"
     assert loop.metrics["bound.unit"].note.endswith("unknown: l1")
     assert "cache lines unknown" in dict(scorecard(loop.metrics))["bound"]
     more = hot_loop(body + "\nglobal_load_dword v5, v1, s[0:1]", before=ADDRESSES)
     assert loop.metrics["uncached.memory"].value is None
     assert value_of(more.metrics, "bound.l1") == 32 * 2
     assert "1 of 2 accesses" in more.metrics["bound.l1"].note
+
+
+def test_what_rests_on_lanes_is_named() -> None:
+    """`lint` looks at lanes where a rule asks for one of these figures."""
+    body = "ds_read_b32 v4, v1\nglobal_load_dword v5, v1, s[0:1]\ns_waitcnt vmcnt(0) lgkmcnt(0)"
+    body += "\n" + MFMA.format(16, 31)
+    looked_at, not_looked_at = (
+        hot_loop(body, before=ADDRESSES, lanes=lanes).metrics for lanes in (True, False)
+    )
+    names = {name for name in looked_at if name.startswith(("bound.", "uncached."))}
+    differ = {name for name in names if looked_at[name] != not_looked_at[name]}
+    assert differ == OF_LANES
 
 
 def test_rdna_issues_in_every_clock() -> None:

@@ -44,6 +44,7 @@ from ..model import (
     Origin,
     int_of,
 )
+from .lanes import NOT_LOOKED_AT
 from .mix import VALU_CLASSES, rates
 from .subject import MATRIX_CLASSES, Subject, innermost_loops
 
@@ -111,12 +112,18 @@ SPECS = (
     ),
 )
 
+OF_LANES: Final = frozenset(
+    (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1")
+)
+"""Figures that rest on what lanes touch."""
 _OWN: Final = frozenset(("issue", "latency"))
 """What a wave does by itself."""
 _NOT_ISSUED: Final = frozenset(
     ("wait", "alu_wait", "nop", "hint", "barrier", "barrier_signal", "control")
 )
 """Classes that the instruction buffer deals with: they need no unit's turn."""
+_LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct"))
+_CACHED: Final = frozenset(("global_load", "global_store", "lds_direct"))
 _VMEM: Final = frozenset(
     ("global_load", "global_store", "lds_direct", "lds_direct_store", "scratch_load",
      "scratch_store", "atomic")
@@ -252,7 +259,7 @@ def wave_bounds(
     vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
     transcendental = sum("transcendental" in inst.op.traits for inst in vector)
     turn = machine.issue_cycles
-    unknown = f"the rates of {machine.arch} are not published"
+    unknown = _not_published(machine)
     return {
         "matrix": _matrix(machine, executed),
         "vector": _times(len(vector), slot, unknown),
@@ -285,13 +292,13 @@ def _matrix(machine: Machine, executed: Sequence[Instruction]) -> Bound:
 
 
 def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> Bound:
-    accesses = [inst for inst in executed if _uses_lds(inst)]
-    known = [
-        (use, use.cycles)
+    accesses = [inst for inst in executed if inst.cls in _LDS]
+    known = {
+        inst.index: use.cycles
         for inst in accesses
         if (use := uses.get(inst.index)) is not None and use.cycles is not None
-    ]
-    return _sum(known, len(accesses))
+    }
+    return _sum(known, accesses, uses)
 
 
 def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction]) -> Bound:
@@ -304,54 +311,60 @@ def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction
         return Bound(0)
     port = machine.lds_port_bytes_per_clk
     if not port:
-        return Bound(None, note=f"the rates of {machine.arch} are not published")
-    inwards = outwards = 0.0
-    uses = []
+        return Bound(None, note=_not_published(machine))
+    inwards: dict[int, float] = {}
+    outwards: dict[int, float] = {}
     for inst in accesses:
         use = subject.uses.get(inst.index)
         if use is None or use.lanes is None or inst.op.bits is None:
             continue
-        uses.append((use, 0.0))
         words = ceil(inst.op.bits / 32)
-        inwards += use.lanes * 4 * (1 + (words if inst.cls == "lds_write" else 0))
-        outwards += use.lanes * 4 * words if inst.cls == "lds_read" else 0
-    bound = _sum(uses, len(accesses))
-    if bound.cycles is None:
-        return bound
-    return replace(bound, cycles=max(inwards / port["write"], outwards / port["read"]))
+        reads = inst.cls == "lds_read"
+        inwards[inst.index] = use.lanes * 4 * (1 if reads else 1 + words) / port["write"]
+        outwards[inst.index] = use.lanes * 4 * words / port["read"] if reads else 0.0
+    into, out = (_sum(known, accesses, subject.uses) for known in (inwards, outwards))
+    return max((into, out), key=lambda bound: bound.cycles or 0)
 
 
 def _lines(uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]) -> Bound:
-    accesses = [
-        inst for inst in executed if inst.cls in ("global_load", "global_store", "lds_direct")
-    ]
+    accesses = [inst for inst in executed if inst.cls in _CACHED]
     if not accesses:
         return Bound(0)
     line, rate = machine.cache_line_bytes, machine.l1_bytes_per_clk
     if line is None or rate is None:
-        return Bound(None, note=f"the rates of {machine.arch} are not published")
-    known = [
-        (use, use.lines * line / rate)
+        return Bound(None, note=_not_published(machine))
+    known = {
+        inst.index: use.lines * line / rate
         for inst in accesses
         if (use := uses.get(inst.index)) is not None and use.lines is not None
-    ]
-    return _sum(known, len(accesses))
+    }
+    return _sum(known, accesses, uses)
 
 
-def _uses_lds(inst: Instruction) -> bool:
-    return inst.cls in ("lds_read", "lds_write", "lds_atomic", "lds_direct")
+def _not_published(machine: Machine) -> str:
+    return f"the rates of {machine.arch} are not published"
 
 
-def _sum(known: Sequence[tuple[LaneUse, float]], accesses: int) -> Bound:
-    """The sum of what is known of some accesses: still a lower bound if some are not."""
-    if not accesses:
-        return Bound(0)
-    left_out = accesses - len(known)
-    note = f"{left_out} of {accesses} accesses are left out: unknown addresses" if left_out else ""
-    if not known:
-        return Bound(None, note=note)
-    estimated = any(use.origin == "estimated" for use, _ in known)
-    return Bound(sum(cycles for _, cycles in known), "estimated" if estimated else "derived", note)
+def _sum(
+    known: Mapping[int, float], accesses: Sequence[Instruction], uses: Mapping[int, LaneUse]
+) -> Bound:
+    """The sum of what is known of some accesses: still a lower bound if some are not.
+
+    Args:
+        known: cycles by index of the instruction.
+        accesses: all of them.
+        uses: what their lanes touch, or why that is not known.
+    """
+    left_out = [inst.index for inst in accesses if inst.index not in known]
+    note = ""
+    if left_out:
+        reasons = (uses[index].unknown for index in left_out if index in uses)
+        reason = next(filter(None, reasons), NOT_LOOKED_AT)
+        note = f"{len(left_out)} of {len(accesses)} accesses are left out: {reason}"
+        if not known:
+            return Bound(None, note=note)
+    estimated = any(uses[index].origin == "estimated" for index in known)
+    return Bound(sum(known.values()), "estimated" if estimated else "derived", note)
 
 
 def _latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
