@@ -20,6 +20,7 @@ nothing were found nearer stands beside the bounds, as `uncached.*`.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
@@ -113,9 +114,9 @@ SPECS = (
 )
 
 OF_LANES: Final = frozenset(
-    (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1")
+    (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1", "bound.latency")
 )
-"""Figures that rest on what lanes touch."""
+"""Figures that are looked for along with what lanes touch: operands are taken apart for both."""
 _OWN: Final = frozenset(("issue", "latency"))
 """What a wave does by itself."""
 _NOT_ISSUED: Final = frozenset(
@@ -192,12 +193,14 @@ def with_bounds(
 def _hot_loops(
     subject: Subject, machine: Machine, hot: set[str], metrics: Mapping[str, Metric]
 ) -> Iterator[tuple[Loop, Iterator[Metric]]]:
-    from .chains import Code
-
     function = subject.function
     tree = dominators(function)
     owner = innermost_loops(function)
-    code = Code.of(function, machine)
+    code = None
+    if subject.facts.lanes_wanted and importlib.util.find_spec("numpy") is not None:
+        from .chains import Code
+
+        code = Code.of(function, machine)
     demand = subject.demand
     resident = None if demand is None else residency(machine, demand, metrics)
     for loop in function.loops:
@@ -205,7 +208,10 @@ def _hot_loops(
             continue
         executed = _executed(function, loop, tree, owner)
         bounds = wave_bounds(subject, machine, executed)
-        bounds["latency"] = _latency(code, loop, executed)
+        if code is None:
+            bounds["latency"] = Bound(None, note="not looked for")
+        else:
+            bounds["latency"] = _latency(code, loop, executed)
         yield loop, _metrics(subject, machine, executed, bounds, resident, metrics)
 
 
