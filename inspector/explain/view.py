@@ -397,10 +397,14 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         return []
     (unit, cycles), *smaller = known
     beside = [f"{unit_name(each)} {figure:.0f}" for each, figure in smaller[:2]]
+    named = dict(known)
     unknown = [
         unit_name(each)
         for each in _UNITS
-        if f"bound.{each}" in metrics and value_of(metrics, f"bound.{each}") is None
+        if f"bound.{each}" in metrics
+        and value_of(metrics, f"bound.{each}") is None
+        # RDNA's ports are not published: the banks that the same accesses go to say enough.
+        and not (each == "lds_port" and "lds" in named)
     ]
     beside += [f"{', '.join(unknown)} unknown"] if unknown else []
     beside.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
