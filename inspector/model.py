@@ -870,6 +870,14 @@ class Machine(Struct, frozen=True):
     cache_line_bytes: int | None  # of the vector cache next to the CU
     valu_cycles: Mapping[int, int]  # wave size -> clocks of a full-rate vector operation
     transcendental_cycles: Mapping[int, int]
+    issue_cycles: int | None  # from one instruction of a wave to its next at least
+    valu_per_issue: int | None  # vector instructions that waves of a SIMD issue together at most
+    # valu, transcendental, salu -> clocks at least until what needs the result can issue
+    result_cycles: Mapping[str, int]
+    # read, write (addresses included) -> what a pair of SIMDs exchanges with the LDS; may be empty
+    lds_port_bytes_per_clk: Mapping[str, int]
+    l1_bytes_per_clk: int | None  # of the lines that the cache next to the CU looks up
+    l2_bytes_per_clk: int | None  # of the whole device
     cus: int | None
     clock_mhz: int | None
     # mnemonic -> clocks of the SIMD's matrix unit; `NAME:narrow`: both operands are 4 or 6 bits

@@ -300,3 +300,21 @@ def test_the_kernel_that_was_launched_is_never_ruled_out(
     assert f"gemm/{chosen}" in found.kernels
     assert found.verdict in ("likely", "ambiguous")
     assert (found.verdict == "likely") == (len(found.kernels) == 1)
+
+
+@pytest.mark.parametrize(
+    ("least_us", "grid", "share"),
+    [(0.05, 2048, 50.0), (0.25, 2048, 250.0), (0.05, 4096, None)],
+)
+def test_share_of_the_least_time(least_us: float, grid: int, share: float | None) -> None:
+    """The dispatch takes 100 ns; one of another size is another launch."""
+    analysed = report()
+    figures = {
+        "launch.matrix_us": Metric("launch.matrix_us", least_us, "us", "derived"),
+        "grid.workgroups": Metric("grid.workgroups", 8, "workgroups", "compiler"),
+    }
+    kernel = measured(grid=(grid, 1, 1), workgroup=(256, 1, 1))
+    _, (joined_report,) = joined([kernel], [replace(analysed, metrics=figures)])
+    metric = joined_report.metrics.get("measured.bound_share")
+    assert (metric.value if metric is not None else None) == share
+    assert metric is None or ("cannot be" in metric.note) is (metric.value == 250.0)

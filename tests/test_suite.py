@@ -20,7 +20,7 @@ from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
-from kinspect.inspector.model import KernelReport, LoopReport, Report
+from kinspect.inspector.model import KernelReport, LoopReport, Report, number_of
 from kinspect.inspector.pipeline.jobs import Request
 from objdump_reference import OBJDUMP, check_against_objdump
 
@@ -168,9 +168,12 @@ def test_loops_equal_networkx_over_objdumps_branches(suite: Report, tmp_path: Pa
 
 
 @pytest.mark.skipif(LLVM_MCA is None, reason="llvm-mca-22 is not installed")
-def test_matrix_instructions_per_loop_equal_llvm_mca(suite: Report) -> None:
-    """llvm-mca reads the loop's own lines: the same count, and its throughput x 4 the cycles."""
-    checked = 0
+def test_matrix_instructions_per_loop_equal_llvm_mca(suite: Report, files: tuple[str, ...]) -> None:
+    """llvm-mca reads the loop's own lines: the same count, and its throughput x 4 the cycles.
+
+    The matrix unit's bound is that times the waves of a SIMD.
+    """
+    checked = bounded = 0
     for kernel in suite.kernels:
         for loop, lines in loops_with_matrix(kernel):
             ours = sum(int(str(loop.metrics[f"count.{c}"].value)) for c in MATRIX_CLASSES)
@@ -181,8 +184,13 @@ def test_matrix_instructions_per_loop_equal_llvm_mca(suite: Report) -> None:
             blind = any("f8f6f4" in line for line in lines)
             if str(kernel.arch).startswith("gfx9") and not blind:
                 assert loop.metrics["cycles.mfma"].value == cycles * 4, (label(kernel), loop.id)
+                waves = number_of(loop.metrics, "bound.waves")
+                if waves is not None:  # a hot loop whose occupancy is known
+                    assert number_of(loop.metrics, "bound.matrix") == cycles * 4 * waves
+                    bounded += 1
             checked += 1
     assert checked >= 30
+    assert bounded >= 60
 
 
 def loops_with_matrix(kernel: KernelReport) -> Iterator[tuple[LoopReport, list[str]]]:

@@ -47,6 +47,12 @@ SORTS = ("worst", "name", "vgpr", "occupancy", "spills", "lds")
     help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them.",
 )
 @emulate_option
+@click.option(
+    "--time-us",
+    type=click.FloatRange(0, min_open=True),
+    metavar="T",
+    help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
+)
 @target_options
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -60,6 +66,7 @@ def analyze(
     no_passes: bool,
     tritons: tuple[str, ...],
     emulate: bool,
+    time_us: float | None,
     history: bool,
     label: str | None,
     color: bool | None,
@@ -86,6 +93,8 @@ def analyze(
                 f"{conflicting} and two --triton exclude each other", f"drop {conflicting}"
             )
     request = target.request(passes=not no_passes, emulate=emulate)
+    if time_us is not None:
+        request = replace(request, overrides=replace(request.overrides, time_us=time_us))
     if len(tritons) > 1:
         return compare.compare_tritons(request, tritons, form, output)
     keeper = keeper_for("analyze", history, label)
@@ -95,6 +104,11 @@ def analyze(
         report = collect(request, progress.saw)
     finally:
         progress.close()
+    if time_us is not None and len(report.kernels) > 1:
+        raise KinspectError(
+            f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
+            "narrow the targets down with --kernel, --arch or --first 1",
+        )
     if keeper is not None:
         keeper.keep_report(report)
     report = _sorted(report, sort)

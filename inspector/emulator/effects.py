@@ -83,12 +83,7 @@ def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
 
 
 def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
-    operands = parts.operands
-    results = result_count(inst, parts)
-    written = operands[:results]
-    sources = operands[results:]
-    if results and _READS_RESULT.fullmatch(parts.name):
-        sources = (*sources, *written)
+    written, sources = results_and_sources(inst, parts)
     reads = writes = 0
     for operand in sources:
         reads |= bits_of(operand)
@@ -103,6 +98,17 @@ def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
     return Effect(reads, writes, low, high)
+
+
+def results_and_sources(
+    inst: Instruction, parts: Decoded
+) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
+    """The operands that are written, and those that are read; one may be both."""
+    results = result_count(inst, parts)
+    written, sources = parts.operands[:results], parts.operands[results:]
+    if results and _READS_RESULT.fullmatch(parts.name):
+        sources = (*sources, *written)
+    return written, sources
 
 
 def result_count(inst: Instruction, parts: Decoded) -> int:

@@ -163,9 +163,34 @@ class OccupancyWords(Struct, frozen=True):
 
 
 def occupancy_lines(kernel: KernelReport) -> list[str]:
-    """Occupancy in plain words: what is resident, why, what LLVM says, and the next step."""
+    """Occupancy in plain words: what is resident, why, what LLVM says, the next step."""
     words = occupancy_words(kernel)
-    return [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
+    lines = [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
+    return lines + launch_lines(kernel)
+
+
+def launch_lines(kernel: KernelReport) -> list[str]:
+    """How evenly a launch fills the GPU, and its time beside the least there is."""
+    m = kernel.metrics
+    lines = []
+    workgroups, rounds = int_of(m, "grid.workgroups"), int_of(m, "tail.rounds")
+    efficiency = number_of(m, "tail.efficiency")
+    if workgroups is not None and rounds is not None and efficiency is not None:
+        lines.append(
+            f"{plural(workgroups, 'workgroup')} in {plural(rounds, 'round')} on "
+            f"{show(value_of(m, 'gpu.cus'))} CUs: {efficiency:.0f} % of their places used"
+        )
+    least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
+    if least is not None:
+        text = f"matrix work of a launch: {least:.4g} µs at least"
+        if time is not None and value_of(m, "time.impossible"):
+            text += f", so {time:g} µs is impossible"
+        elif time is not None:
+            text += f", {show(value_of(m, 'time.bound_share'))} % of {time:g} µs"
+        lines.append(text)
+    elif time is not None:
+        lines.append(f"{time:g} µs: no bound is known ({m['launch.matrix_us'].note})")
+    return lines
 
 
 def occupancy_words(kernel: KernelReport) -> OccupancyWords:
@@ -334,7 +359,57 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         ("waits", f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full"),
         ("barriers", str(count(metrics, "barrier"))),
         *repeated,
+        *_bound(metrics),
     ]
+
+
+_UNITS = {
+    "matrix": "matrix unit",
+    "vector": "VALU",
+    "transcendental": "transcendentals",
+    "scalar": "SALU",
+    "vmem": "VMEM issue",
+    "lds": "LDS banks",
+    "lds_port": "LDS ports",
+    "l1": "cache lines",
+    "issue": "one wave's issue",
+    "latency": "dependency chain",
+}
+"""Names of what `bound.unit` may be."""
+
+
+def unit_name(unit: str) -> str:
+    """What bounds a loop, in words."""
+    return _UNITS.get(unit, unit)
+
+
+def bounds(metrics: Mapping[str, Metric]) -> list[tuple[str, float]]:
+    """A hot loop's lower bounds in cycles, by unit, those that are known, the largest first."""
+    figures = ((unit, number_of(metrics, f"bound.{unit}")) for unit in _UNITS)
+    known = [(unit, cycles) for unit, cycles in figures if cycles]
+    return sorted(known, key=lambda item: -item[1])
+
+
+def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
+    """The largest bound and the two behind it, where the loop has any."""
+    known = bounds(metrics)
+    if not known:
+        return []
+    (unit, cycles), *smaller = known
+    beside = [f"{unit_name(each)} {figure:.0f}" for each, figure in smaller[:2]]
+    named = dict(known)
+    unknown = [
+        unit_name(each)
+        for each in _UNITS
+        if f"bound.{each}" in metrics
+        and value_of(metrics, f"bound.{each}") is None
+        # RDNA's ports are not published: the banks that the same accesses go to say enough.
+        and not (each == "lds_port" and "lds" in named)
+    ]
+    beside += [f"{', '.join(unknown)} unknown"] if unknown else []
+    beside.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
+    text = f"{cycles:.0f} cycles by {unit_name(unit)} ({', '.join(beside)})"
+    return [("bound", text)]
 
 
 # --------------------------------------------------------------------------- memory

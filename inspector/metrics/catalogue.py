@@ -8,11 +8,13 @@ from msgspec import Struct
 
 from ..model import Instruction, Metric, MetricSpec
 from . import (
+    bounds,
     demand,
     divisions,
     emulated,
     inline_asm,
     lanes,
+    launch,
     lds_buffers,
     loop_shape,
     matrix,
@@ -63,6 +65,8 @@ METRICS: tuple[Family, ...] = (
     Family(redundancy.SPECS, kernel=redundancy.compute),
     Family(divisions.SPECS),
     Family(loop_shape.SPECS),
+    Family(bounds.SPECS),
+    Family(launch.SPECS),
     Family(spills.SLOT_SPECS),
     Family(scratch_use.SPECS),
     Family(spills.REMEDY_SPECS),

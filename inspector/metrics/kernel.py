@@ -8,7 +8,17 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import lanes, lds_buffers, loop_shape, redundancy, scratch_use, spills, staging
+from . import (
+    bounds,
+    lanes,
+    launch,
+    lds_buffers,
+    loop_shape,
+    redundancy,
+    scratch_use,
+    spills,
+    staging,
+)
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
@@ -59,6 +69,8 @@ def kernel_report(
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
     loops = staging.with_narrow_reads(subject, loops, accesses, metrics)
+    metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
+    loops = bounds.with_bounds(subject, loops, metrics)
     return KernelReport(
         id=kernel_id,
         name=name,

@@ -24,6 +24,12 @@ SPECS = (
     _kernel("measured.duration.min", "ns", "Time of the shortest dispatch, warm-up left out"),
     _kernel("measured.duration.max", "ns", "Time of the longest dispatch, warm-up left out"),
     _kernel("measured.duration.total", "ns", "Time of all dispatches, warm-up left out"),
+    _kernel(
+        "measured.bound_share",
+        "%",
+        "Least time of the launch's matrix work (`launch.matrix_us`) as a share of the shortest "
+        "dispatch's, where that has as many workgroups; over 100 is impossible",
+    ),
     _kernel("measured.share_of_time", "%", "Share of the time of all kernels, warm-up included"),
     _kernel(
         "measured.counter.*", "count", "A counter's mean per dispatch, in the unit that it has"

@@ -58,6 +58,7 @@ class Overrides(Struct, frozen=True):
     waves_per_workgroup: int | None = None
     llvm: str | None = None
     cu_mode: bool | None = None
+    time_us: float | None = None
 
 
 class Context(Struct, frozen=True):
@@ -355,6 +356,7 @@ def _facts(
         generator=variant.generator if variant is not None else None,
         signature=variant.signature if variant is not None else {},
         attributes=variant.attrs if variant is not None else {},
+        time_us=over.time_us,
         dynamic_sizes=variant is not None and _has_dynamic_sizes(variant),
     )
 

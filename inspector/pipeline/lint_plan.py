@@ -17,6 +17,7 @@ from ..lint.results import FailOn, Severity
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
+from ..metrics.bounds import OF_LANES
 from ..metrics.lanes import LANE_FIGURES
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
@@ -127,7 +128,8 @@ class Plan(Struct, frozen=True):
         """Whether a rule or a budget needs to know what lanes touch, which takes time."""
         budgets = [pack for override in self.overrides for pack in override.budgets.values()]
         rules = [*self.rules.values(), *(rule for pack in budgets for rule in pack.rules)]
-        return any(name.metric in LANE_FIGURES for rule in rules for name in rule.names)
+        of_lanes = LANE_FIGURES | OF_LANES
+        return any(name.metric in of_lanes for rule in rules for name in rule.names)
 
 
 def prepare(command_line: Asked, settings: Settings) -> Plan:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
-from ..model import KernelReport, Metric
+from ..model import KernelReport, Metric, int_of, number_of
 from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Recording, TopKernel
 from . import join
 from .figures import derived, quirks, readings
@@ -133,7 +134,29 @@ def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelR
     if len(kernels) > 1:
         other_ids = ", ".join(one.id for one in kernels[1:])
         notes = (*notes, f"measured as {kernels[0].id}; {other_ids} may be this kernel as well")
-    return replace(report, metrics={**report.metrics, **kernels[0].metrics}, notes=notes)
+    share = {metric.name: metric for metric in _bound_share(report, kernels[0])}
+    return replace(report, metrics={**report.metrics, **kernels[0].metrics, **share}, notes=notes)
+
+
+def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric]:
+    """How near its fastest dispatch came to the least time of the launch that was analysed.
+
+    A dispatch with as many workgroups is taken for the same launch; its sizes may still differ.
+    """
+    least = number_of(report.metrics, "launch.matrix_us")
+    workgroups, shape = int_of(report.metrics, "grid.workgroups"), kernel.shape
+    if least is None or kernel.duration is None or not kernel.duration.least:
+        return
+    if shape.grid is None or shape.workgroup is None or not all(shape.workgroup):
+        return
+    recorded = math.prod(-(-g // w) for g, w in zip(shape.grid, shape.workgroup, strict=True))
+    if recorded != workgroups:
+        return
+    share = round(100 * least * 1e3 / kernel.duration.least, 1)
+    note = f"{least:g} µs of the fastest dispatch's {kernel.duration.least / 1e3:.4g} µs"
+    if share > 100:
+        note = f"over 100 %, cannot be if the arguments were the captured ones: {note}"
+    yield Metric("measured.bound_share", share, "%", "measured", note)
 
 
 def _kernel(
