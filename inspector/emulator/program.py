@@ -125,7 +125,7 @@ class Code(Struct):
             block.divided += divided
 
 
-_CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
+CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
     "s_cbranch_scc0": lambda waves: ~waves.scc,
     "s_cbranch_scc1": lambda waves: waves.scc,
     "s_cbranch_vccz": lambda waves: waves.vccz,
@@ -298,10 +298,10 @@ def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> 
         return Transfer(Kind.SIGNAL, following=number + 1, site=at)
     if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
         return Transfer(Kind.JUMP, aims[at], site=at)
-    if parts.name in _CONDITIONS and at in aims:
+    if parts.name in CONDITIONS and at in aims:
         mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
-        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at, mask)
-    if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in _CONDITIONS:
+        return Transfer(Kind.BRANCH, aims[at], number + 1, CONDITIONS[parts.name], at, mask)
+    if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in CONDITIONS:
         return Transfer(Kind.INDIRECT, site=at)
     return None
 
