@@ -30,7 +30,7 @@ from ..isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
 from ..model import Block, Function, Instruction, Loop, Machine
 from .access import NotCoveredError
 from .crosslane import DPP_CONTROLS
-from .effects import Effect, bits_of, effect_of
+from .effects import Effect, bits_of, effect_of, half_effect
 from .lds_slices import (
     EXEC_BITS,
     LDS_CLASSES,
@@ -43,6 +43,7 @@ from .operands import EXEC, TTMP, VCC, Decoded, halves_of
 from .outstanding import SCALAR_BIT, scalar_bits
 from .program import CONDITIONS, decoded_instructions, step_of
 from .registry import Context, Step, Target
+from .stack_slots import spills_of, with_rows
 from .start import initial_waves, target_of
 from .unknowns import Arguments, DrawnMemory, Probe
 from .waves import ALL, Array, Waves
@@ -237,13 +238,21 @@ class _Walk:
         ]
         self._halves = {
             at: tuple(
-                effect_of(function.instructions[at], half, self._target)
+                half_effect(function.instructions[at], half, self._target)
                 for half in halves_of(parts, self._target.accum_offset)
             )
             for at, parts in enumerate(self._decoded)
             if " :: " in parts.text
         }
+        registers_alone = list(self._effects)
+        spills = spills_of(function, self._decoded)
+        for at, spill in spills.items():
+            self._effects[at] = spill.effect
         self._chosen = lds_slice(function, self._decoded, self._effects)
+        self._spills = with_rows(spills, frozenset(self._chosen))
+        for at in spills:
+            placed = self._spills.get(at)
+            self._effects[at] = registers_alone[at] if placed is None else placed.effect
         self._machine = Probe(DrawnMemory(arguments))
         self._plan = _plan(function, gpu, self._chosen, self._effects)
         self._loops = _Loops(function.blocks, function.loops)
@@ -266,7 +275,9 @@ class _Walk:
     def _begin(self, function: Function, waves: int) -> _Group:
         labels = {label: block.start for block in function.blocks for label in block.labels}
         self._steps: dict[int, Step] = {
-            at: step_of(
+            at: self._spills[at].step
+            if at in self._spills
+            else step_of(
                 self._decoded[at],
                 Context(
                     self._target,
@@ -491,7 +502,8 @@ class _Walk:
         vector = not parts.name.startswith("s_")
         reads = effect.reads | (EXEC_BITS if vector else 0)
         known = self._is_known(group, reads, parts)
-        known = known and self._function.instructions[at].cls not in _BRINGING
+        if at not in self._spills:
+            known = known and self._function.instructions[at].cls not in _BRINGING
         halves = self._halves.get(at)
         if halves is not None:  # both read before either writes
             each = [self._is_known(group, half.reads | EXEC_BITS, parts) for half in halves]
