@@ -18,8 +18,9 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Function, Machine
+from .lds_accesses import Access, Part, Trace
 from .lds_slices import LDS_CLASSES
-from .lds_trace import Access, Part, Trace, traces_of
+from .lds_trace import traces_of
 from .unknowns import Arguments
 
 _LARGEST: Final = 1 << 18
@@ -101,7 +102,9 @@ class _Touched(Struct):
 
 class _Comparison:
     def __init__(self, ways: Sequence[Trace]) -> None:
-        self._granule = _granule([p for way in ways for access in way.accesses for p in access.parts])
+        self._granule = _granule(
+            [p for way in ways for access in way.accesses for p in access.parts]
+        )
         self._known: dict[tuple[int, bytes, bytes], list[int]] = {}
         self._masks: dict[int, dict[int, int]] = {}
         self._found: dict[tuple[int, int], Race] = {}

@@ -26,9 +26,7 @@ _KEEPS_SCC: Final = re.compile(
     r"|ff[01]|flbit|clz|ctz|cls|sext|bitset|getreg|setreg|delay|clause|memtime|inst_prefetch|add_f"
     r"|sub_f|fma|cvt|min_f|max_f|rndne|trunc|floor|ceil|branch|cbranch|endpgm|set|bitreplicate)\w*"
 )
-_READS_SCC: Final = re.compile(
-    r"s_(cselect|cmov|addc|subb|add_co_ci|sub_co_ci|cbranch_scc)\w*"
-)
+_READS_SCC: Final = re.compile(r"s_(cselect|cmov|addc|subb|add_co_ci|sub_co_ci|cbranch_scc)\w*")
 
 
 def with_scc(effect: Effect, parts: Decoded) -> Effect:

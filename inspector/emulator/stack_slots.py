@@ -25,9 +25,7 @@ _FIRST_ROW: Final = 768
 _MOST: Final = SCALAR_BIT - _FIRST_ROW
 _FIRST_SLOT: Final = SCALAR_BIT + 512
 """Stands for slots in sets of registers, behind all that there are."""
-_DWORDS: Final = re.compile(
-    r"(?:scratch|buffer)_(load|store)_(?:dword(?:x(\d))?|b(32|64|96|128))"
-)
+_DWORDS: Final = re.compile(r"(?:scratch|buffer)_(load|store)_(?:dword(?:x(\d))?|b(32|64|96|128))")
 
 
 class Spill(Struct, frozen=True):
