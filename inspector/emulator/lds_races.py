@@ -201,15 +201,19 @@ class _Comparison:
         for writer, written in other.accesses:
             if writer.kind == "read" or not written & meeting:
                 continue
-            # What the wave has written there itself, by the same instruction: the same value.
-            same = 0
-            for access, mask in one.accesses:
-                if access.site == writer.site:
-                    same |= mask
+            own = [
+                (access.number, mask)
+                for access, mask in one.accesses
+                if access.site == writer.site and mask & written
+            ]
             for reader, read in one.accesses:
                 if reader.kind in ("write", "copy") or reader.kind == writer.kind:
                     continue
-                both = read & written & ~same
+                both = read & written
+                # What the wave has written there itself, by the same instruction: the same value.
+                for number, mask in own:
+                    if number < reader.number:
+                        both &= ~mask
                 if both:
                     self._tell(reader, wave, writer, other_wave, both.bit_count())
 

@@ -38,7 +38,7 @@ from .outstanding import SCALAR_BIT, scalar_bits
 from .program import CONDITIONS
 from .start import initial_waves, target_of
 from .unknowns import Arguments, DrawnMemory, Probe
-from .waves import U32, Array
+from .waves import U32, Array, Waves
 
 MOST_STEPS: Final = 30_000
 """Instructions that are carried out, at most."""
@@ -111,6 +111,19 @@ class _Unread(Words):
         """Nothing is kept."""
 
 
+class _Watch(Probe):
+    """Takes down atomics of LDS as well."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(DrawnMemory(arguments))
+        self.local.words = _Unread()
+
+    def before_lds_atomic(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
+    ) -> None:
+        self.seen.append(("lds", where, usable, size, True))
+
+
 class _State(Struct, eq=False):
     """Where all waves stand at some time, and what they met on the way there."""
 
@@ -124,8 +137,7 @@ class _Walk:
     def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
         self._function = function
         self._code = Code(function, target_of(function, gpu.arch))
-        self._machine = Probe(DrawnMemory(arguments))
-        self._machine.local.words = _Unread()
+        self._machine = _Watch(arguments)
         self._plan = plan_of(function, gpu, self._code.chosen, self._code.effects)
         self._loops = Loops(function.blocks, function.loops)
         self._reach = reached_accesses(function)
@@ -166,10 +178,7 @@ class _Walk:
             if self._groups:
                 traces.why = "" if traces.ways else "the kernel is too large"
                 break
-            if self._signals == self._waits and len(set(self._signals)) == 1:
-                traces.ways.append(self._trace)
-            elif not traces.ways:
-                traces.why = "waves do not come by the same number of barriers"
+            traces.ways.append(self._trace)
             while self._later and not self._reach[self._later[-1][1]] - traces.executed:
                 self._later.pop()
             if not self._later or len(traces.ways) >= MOST_WAYS:
