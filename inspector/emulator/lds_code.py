@@ -13,12 +13,20 @@ import numpy as np
 from ..model import Function
 from .access import NotCoveredError
 from .effects import bits_of, effect_of, half_effect
+from .instructions.lds import plain_places
 from .lds_groups import Group
-from .lds_slices import EXEC_BITS, SCC_BIT, lds_slice, with_scc
+from .lds_slices import (
+    EXEC_BITS,
+    LDS_CLASSES,
+    SCC_BIT,
+    lds_address_bits,
+    lds_slice,
+    with_scc,
+)
 from .operands import EXEC, Decoded, halves_of
 from .outstanding import scalar_bits
-from .program import decoded_instructions, step_of
-from .registry import Context, Step, Target
+from .program import decoded_instructions, step_anywhere
+from .registry import Step, Target
 from .stack_slots import spills_of, with_rows
 from .waves import ALL, Array
 
@@ -39,6 +47,8 @@ class Code:
         chosen: indices of the instructions that are carried out; none where it takes too long to
             find them.
         steps: by index what these do.
+        address_bits: by index of an access, the registers that its LDS address lies in.
+        plain: by index of a common read or write, what its places are made of (`plain_places`).
     """
 
     def __init__(self, function: Function, target: Target) -> None:
@@ -68,19 +78,18 @@ class Code:
             placed = self._spills.get(at)
             self.effects[at] = registers_alone[at] if placed is None else placed.effect
         labels = {label: block.start for block in function.blocks for label in block.labels}
+        accesses = [at for at in self.chosen if function.instructions[at].cls in LDS_CLASSES]
+        self.address_bits = {
+            at: lds_address_bits(function.instructions[at], self.decoded[at]) for at in accesses
+        }
+        places = {at: plain_places(self.decoded[at]) for at in accesses}
+        self.plain = {at: place for at, place in places.items() if place is not None}
         self.steps: dict[int, Step] = {
             at: self._spills[at].step
             if at in self._spills
-            else step_of(
-                self.decoded[at],
-                Context(
-                    self.target,
-                    at,
-                    private=function.instructions[at].cls.startswith("scratch"),
-                    labels=labels,
-                ),
-            )
+            else step_anywhere(function.instructions[at], self.decoded[at], target, labels)
             for at in self.chosen
+            if at not in self.plain
         }
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -33,14 +34,20 @@ def with_scc(effect: Effect, parts: Decoded) -> Effect:
     """A scalar instruction's effect with the condition code among the registers."""
     if not parts.name.startswith("s_"):
         return effect
-    reads, writes, low, high = effect.reads, effect.writes, effect.low, effect.high
-    if _READS_SCC.fullmatch(parts.name):
-        reads |= SCC_BIT
-    if "exec" in parts.name:  # s_and_saveexec, s_cbranch_execz
-        reads |= EXEC_BITS
-    if not _KEEPS_SCC.fullmatch(parts.name):
+    added, keeps = _scalar(parts.name)
+    reads, writes, low, high = effect.reads | added, effect.writes, effect.low, effect.high
+    if not keeps:
         writes, low, high = writes | SCC_BIT, low | SCC_BIT, high | SCC_BIT
     return Effect(reads, writes, low, high)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _scalar(name: str) -> tuple[int, bool]:
+    """What a scalar instruction reads without naming it, and whether it leaves SCC alone."""
+    reads = SCC_BIT if _READS_SCC.fullmatch(name) else 0
+    if "exec" in name:  # s_and_saveexec, s_cbranch_execz
+        reads |= EXEC_BITS
+    return reads, _KEEPS_SCC.fullmatch(name) is not None
 
 
 def lds_address_bits(inst: Instruction, parts: Decoded) -> int:

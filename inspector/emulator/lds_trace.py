@@ -31,7 +31,7 @@ from .lds_accesses import KINDS, Access, Part, Trace, Traces
 from .lds_code import Code
 from .lds_groups import VECTOR, Group, Pending
 from .lds_paths import Loops, plan_of, reached_accesses
-from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits
+from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from .memory import Words
 from .operands import TTMP, VCC
 from .outstanding import SCALAR_BIT, scalar_bits
@@ -137,6 +137,7 @@ class _Walk:
     def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
         self._function = function
         self._code = Code(function, target_of(function, gpu.arch))
+        self._chosen = frozenset(self._code.chosen)
         self._machine = _Watch(arguments)
         self._plan = plan_of(function, gpu, self._code.chosen, self._code.effects)
         self._loops = Loops(function.blocks, function.loops)
@@ -245,7 +246,7 @@ class _Walk:
                 continue
             inst = self._function.instructions[at]
             accesses: tuple[Access, ...] = ()
-            if at in self._code.steps:
+            if at in self._chosen:
                 self._count += 1
                 if inst.cls in LDS_CLASSES:
                     accesses = self._access(group, at, inst)
@@ -289,23 +290,34 @@ class _Walk:
                     if wave in access.first:
                         access.last[wave] = self._signals[wave]
 
-    def _access(self, group: Group, at: int, inst: Instruction) -> tuple[Access, ...]:
-        self._traces.executed.add(at)
-        parts = self._code.decoded[at]
-        known = group.is_known(lds_address_bits(inst, parts) | EXEC_BITS, parts)
+    def _places(self, group: Group, at: int) -> tuple[Part, ...]:
+        """The bytes that an access touches; none where the emulator does not cover it."""
+        waves, plain = group.waves, self._code.plain.get(at)
+        if plain is not None:
+            row, offsets, size = plain
+            active = None if waves.full else waves.active
+            return tuple(
+                Part((waves.u32[row] + U32(offset)).astype(np.int64), active, size)
+                for offset in offsets
+            )
         self._machine.seen = []
         try:
-            self._code.steps[at](group.waves)
+            self._code.steps[at](waves)
         except NotCoveredError:
-            known = False
-        seen = [item for item in self._machine.seen if item[0] == "lds"]
-        group.forget(self._code.effects[at].writes)
-        if not known or not seen:
-            self._traces.undecided.add(at)
-        places = tuple(
+            return ()
+        return tuple(
             Part(where.copy(), None if usable is None else usable.copy(), size)
-            for _, where, usable, size, _ in (seen if known else ())
+            for space, where, usable, size, _ in self._machine.seen
+            if space == "lds"
         )
+
+    def _access(self, group: Group, at: int, inst: Instruction) -> tuple[Access, ...]:
+        self._traces.executed.add(at)
+        known = group.is_known(self._code.address_bits[at] | EXEC_BITS, self._code.decoded[at])
+        places = self._places(group, at) if known else ()
+        group.forget(self._code.effects[at].writes)
+        if not places:
+            self._traces.undecided.add(at)
         numbers = tuple(group.waves.wave.tolist())
         access = Access(
             at,

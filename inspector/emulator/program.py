@@ -336,6 +336,33 @@ def step_of(parts: Decoded, context: Context) -> Step:
         return _refusal(str(error))
 
 
+_KNOWN_STEPS: Final[dict[tuple[str, str, bool, Target], Step]] = {}
+_MOST_KNOWN_STEPS: Final = 1 << 13
+_OF_A_PLACE: Final = ("s_getpc", "s_call", "s_swappc", "s_setpc", "s_add_pc")
+"""Beginnings of the names of instructions that depend on where they stand."""
+
+
+def step_anywhere(
+    inst: Instruction, parts: Decoded, target: Target, labels: Mapping[str, int]
+) -> Step:
+    """The same for a machine that does not ask which instruction it is (`unknowns.Probe`).
+
+    Steps keep nothing between calls, so that several analyses and kernels may share them. The
+    counters that it raises count nothing: it is done at once.
+    """
+    private = inst.cls in ("scratch_load", "scratch_store")
+    if parts.name.startswith(_OF_A_PLACE):
+        return step_of(parts, Context(target, inst.index, private=private, labels=labels))
+    key = (inst.mnemonic, inst.operands, private, target)
+    step = _KNOWN_STEPS.get(key)
+    if step is None:
+        if len(_KNOWN_STEPS) >= _MOST_KNOWN_STEPS:
+            _KNOWN_STEPS.clear()
+        context = Context(target, inst.index, private=private, labels=labels)
+        step = _KNOWN_STEPS[key] = step_of(parts, context)
+    return step
+
+
 def _built(parts: Decoded, context: Context) -> Step:
     """An instruction's step; one that leaves a modifier unread would be wrong without a word."""
     builder = builder_of(parts.name)
