@@ -18,14 +18,14 @@ from .subject import Subject, source_line
 if TYPE_CHECKING:
     from ..emulator.lds_races import Race, RaceReport
 
-_NAME: Final = "lds.races"
+RACES: Final = "lds.races"
 _IN_NOTE: Final = 4
 """Pairs that a note lists."""
 _LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store"))
 
 SPECS = (
     MetricSpec(
-        _NAME,
+        RACES,
         "mapping",
         "derived",
         "kernel",
@@ -45,7 +45,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
     report, why = _report(subject, accesses)
     if report is None:
-        yield Metric(_NAME, None, "mapping", "derived", why)
+        yield Metric(RACES, None, "mapping", "derived", why)
         return
     code = subject.function.instructions
     races = sorted(report.races, key=lambda race: race.bytes, reverse=True)
@@ -55,7 +55,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "of": report.accesses,
     }
     value.update(_described(races[0], code) if races else dict.fromkeys(_FIELDS))
-    yield Metric(_NAME, value, "mapping", "derived", _note(subject, report))
+    yield Metric(RACES, value, "mapping", "derived", _note(subject, report))
 
 
 _FIELDS: Final = (
@@ -70,7 +70,7 @@ def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
     waves = demand.waves_per_workgroup if demand is not None else None
     if not accesses:
         return None, NO_LDS
-    if machine is None or not waves or not subject.facts.lanes_wanted:
+    if machine is None or not waves or not subject.facts.races_wanted:
         return None, NOT_LOOKED_AT
     if importlib.util.find_spec("numpy") is None:
         return None, NOT_LOOKED_AT

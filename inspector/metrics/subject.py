@@ -55,6 +55,7 @@ class Facts(Struct, frozen=True):
         unspecialised, values, generator, signature: see `Variant`.
         attributes: the variant's `attrs`.
         lanes_wanted: whether it is to be worked out where lanes lie, which takes time.
+        races_wanted: whether LDS races are to be looked for, which does as well.
         dynamic_sizes: whether Inductor wrote it for sizes of which it noted no divisor.
     """
 
@@ -75,6 +76,7 @@ class Facts(Struct, frozen=True):
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dynamic_sizes: bool = False
     lanes_wanted: bool = True
+    races_wanted: bool = True
 
 
 class Synchronisation(Struct, frozen=True):
