@@ -43,6 +43,7 @@ CERTAIN = {
     "KI005": "the LDS that Triton states against the limit of the target",
     "KI016": "the occupancy is 0: registers, waves or work-items beyond what a CU has",
     "KI022": "compilers write none; removed waits are found (tests/test_waitflow_mutation.py)",
+    "KI050": "what is told was carried out; left-out barriers are found (tests/test_lds_races.py)",
     "KI039": "LLVM marks its spills and counts them; these are none",
     "KG008": "the option is 0",
 }

@@ -288,7 +288,9 @@ XOR = re.compile(r"^(\tv_xor_b32\w* v\d+, )(0x[0-9a-f]+|\d+)(, v\d+)$", re.M)
 def deleted(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     """The text without one match, each in turn."""
     for match in pattern.finditer(text):
-        yield text[: match.start()] + "\ts_nop 0" + text[match.end() :]
+        # Between the halves of a split barrier there may be other instructions.
+        between = match[0].split("\n")[1:-1]
+        yield text[: match.start()] + "\n".join(["\ts_nop 0", *between]) + text[match.end() :]
 
 
 def off_by_one(text: str) -> Iterator[str]:

@@ -133,6 +133,7 @@ def lint(
     request = replace(
         target.request(rules=Pack("", "", (), ""), emulate=emulate),
         lanes=keeper is not None or plan.asks_of_lanes,
+        races=keeper is not None or plan.asks_of_races,
     )
     end_as_interrupted()
     judge = Judge(plan)

@@ -25,8 +25,8 @@ from .access import NotCoveredError
 from .effects import effect_of
 from .operands import EXEC
 from .outstanding import SCALAR_BIT, scalar_bits
-from .program import decoded_instructions, step_of
-from .registry import Context, Step, Target
+from .program import decoded_instructions, step_anywhere
+from .registry import Step, Target
 from .slices import ACCESSES, address_bits, needed
 from .start import KERNARG_ADDRESS, initial_waves, target_of
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
@@ -41,7 +41,6 @@ MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
 _WORKGROUPS: Final = (0, 0, 1)
 """Of each draw: the first one's masks let all lanes through, if any do."""
-_STACK: Final = ("scratch_load", "scratch_store")
 _EXEC_BITS: Final = scalar_bits(EXEC, 2)
 
 
@@ -133,10 +132,7 @@ class _Sweep:
             return
         labels = {label: block.start for block in function.blocks for label in block.labels}
         self._steps: dict[int, Step] = {
-            at: step_of(
-                self._decoded[at],
-                Context(target, at, private=function.instructions[at].cls in _STACK, labels=labels),
-            )
+            at: step_anywhere(function.instructions[at], self._decoded[at], target, labels)
             for at in chosen
         }
         self._loops = [frozenset(loop.blocks) for loop in function.loops]

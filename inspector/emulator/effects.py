@@ -71,6 +71,21 @@ def effects_of(
 
 def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     """What one instruction does to registers."""
+    key = (inst.mnemonic, inst.operands, inst.cls, target)
+    effect = _KNOWN.get(key)
+    if effect is None:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        effect = _KNOWN[key] = _effect_of(inst, parts, target)
+    return effect
+
+
+_KNOWN: Final[dict[tuple[str, str, str, Target], Effect]] = {}
+"""Kernels of a script share most of their instructions, and several analyses ask for each."""
+_MOST_KNOWN: Final = 1 << 15
+
+
+def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     if " :: " not in parts.text:
         return _single(inst, parts, target)
     first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))
@@ -80,6 +95,11 @@ def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
         first.low | second.low,
         first.high | second.high,
     )
+
+
+def half_effect(inst: Instruction, half: Decoded, target: Target) -> Effect:
+    """The same for one half of a dual instruction (`halves_of`)."""
+    return _single(inst, half, target)
 
 
 def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:

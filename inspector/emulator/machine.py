@@ -206,6 +206,11 @@ class MachineState:
 
     # ------------------------------------------------------------------ accesses of LDS
 
+    def before_lds_atomic(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
+    ) -> None:
+        """An atomic of LDS is about to happen; the arguments are those of `before_lds`."""
+
     def before_lds(
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
         values: Array | None,

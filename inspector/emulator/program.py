@@ -125,7 +125,7 @@ class Code(Struct):
             block.divided += divided
 
 
-_CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
+CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
     "s_cbranch_scc0": lambda waves: ~waves.scc,
     "s_cbranch_scc1": lambda waves: waves.scc,
     "s_cbranch_vccz": lambda waves: waves.vccz,
@@ -298,10 +298,10 @@ def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> 
         return Transfer(Kind.SIGNAL, following=number + 1, site=at)
     if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
         return Transfer(Kind.JUMP, aims[at], site=at)
-    if parts.name in _CONDITIONS and at in aims:
+    if parts.name in CONDITIONS and at in aims:
         mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
-        return Transfer(Kind.BRANCH, aims[at], number + 1, _CONDITIONS[parts.name], at, mask)
-    if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in _CONDITIONS:
+        return Transfer(Kind.BRANCH, aims[at], number + 1, CONDITIONS[parts.name], at, mask)
+    if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in CONDITIONS:
         return Transfer(Kind.INDIRECT, site=at)
     return None
 
@@ -334,6 +334,33 @@ def step_of(parts: Decoded, context: Context) -> Step:
         return _built(parts, context)
     except NotCoveredError as error:
         return _refusal(str(error))
+
+
+_KNOWN_STEPS: Final[dict[tuple[str, str, bool, Target], Step]] = {}
+_MOST_KNOWN_STEPS: Final = 1 << 13
+_OF_A_PLACE: Final = ("s_getpc", "s_call", "s_swappc", "s_setpc", "s_add_pc")
+"""Beginnings of the names of instructions that depend on where they stand."""
+
+
+def step_anywhere(
+    inst: Instruction, parts: Decoded, target: Target, labels: Mapping[str, int]
+) -> Step:
+    """The same for a machine that does not ask which instruction it is (`unknowns.Probe`).
+
+    Steps keep nothing between calls, so that several analyses and kernels may share them. The
+    counters that it raises count nothing: it is done at once.
+    """
+    private = inst.cls in ("scratch_load", "scratch_store")
+    if parts.name.startswith(_OF_A_PLACE):
+        return step_of(parts, Context(target, inst.index, private=private, labels=labels))
+    key = (inst.mnemonic, inst.operands, private, target)
+    step = _KNOWN_STEPS.get(key)
+    if step is None:
+        if len(_KNOWN_STEPS) >= _MOST_KNOWN_STEPS:
+            _KNOWN_STEPS.clear()
+        context = Context(target, inst.index, private=private, labels=labels)
+        step = _KNOWN_STEPS[key] = step_of(parts, context)
+    return step
 
 
 def _built(parts: Decoded, context: Context) -> Step:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Step = Callable[["Waves"], Any]
 
 
-class Target(Struct, frozen=True):
+class Target(Struct, frozen=True, cache_hash=True):
     """What of a GPU decides how an instruction works.
 
     Args:

@@ -77,7 +77,7 @@ def needless(
     barriers = [i for i in function.instructions if i.cls in ("barrier", "barrier_signal")]
     if not barriers:
         return frozenset()
-    if _is_special(function):
+    if has_special_barriers(function):
         return None
     code = _Code.from_function(function, ends)
     if alone:
@@ -94,7 +94,7 @@ def needless(
     return frozenset(code.indices[number] for number in gone)
 
 
-def _is_special(function: Function) -> bool:
+def has_special_barriers(function: Function) -> bool:
     """Whether it has barriers that are not for all waves of the workgroup alike."""
     for inst in function.instructions:
         if inst.cls == "control" and "barrier" in inst.op.traits:

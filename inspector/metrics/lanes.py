@@ -273,14 +273,15 @@ def uses_of(subject: Subject) -> dict[int, LaneUse]:
     if importlib.util.find_spec("numpy") is None:
         return {}
     try:
-        return lane_uses(subject.function, machine, waves, _known_arguments(subject))
+        return lane_uses(subject.function, machine, waves, known_arguments(subject))
     except Exception as error:
         # A bug in the emulator's steps must not take the report with it.
         failed = LaneUse(unknown=unforeseen(error).message)
         return dict.fromkeys((access.index for access in accesses), failed)
 
 
-def _known_arguments(subject: Subject) -> Arguments | None:
+def known_arguments(subject: Subject) -> Arguments | None:
+    """What is known of a kernel's arguments."""
     facts, pointers = subject.facts, subject.function.resources.pointers
     if facts.signature:
         return arguments_of(facts.signature, facts.values or {}, facts.attributes)

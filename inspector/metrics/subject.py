@@ -56,6 +56,7 @@ class Facts(Struct, frozen=True):
         attributes: the variant's `attrs`.
         lanes_wanted: whether it is to be worked out where lanes lie, which takes time.
         time_us: what a launch took, as the user states it, microseconds.
+        races_wanted: whether LDS races are to be looked for, which does as well.
         dynamic_sizes: whether Inductor wrote it for sizes of which it noted no divisor.
     """
 
@@ -77,6 +78,7 @@ class Facts(Struct, frozen=True):
     dynamic_sizes: bool = False
     lanes_wanted: bool = True
     time_us: float | None = None
+    races_wanted: bool = True
 
 
 class Synchronisation(Struct, frozen=True):

@@ -76,6 +76,7 @@ class Context(Struct, frozen=True):
         rules: the rules to ask; None: the default pack's.
         sample: how much of each launch the emulator executes; None: nothing.
         lanes: whether it is worked out what the lanes of accesses touch.
+        races: whether LDS races are looked for.
     """
 
     path: str
@@ -92,6 +93,7 @@ class Context(Struct, frozen=True):
     rules: Pack | None = None
     sample: Sample | None = None
     lanes: bool = True
+    races: bool = True
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
@@ -127,6 +129,8 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
         instructions += len(function.instructions)
         if not context.lanes or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, lanes_wanted=False)
+        if not context.races or instructions > MOST_INSTRUCTIONS:
+            facts = replace(facts, races_wanted=False)
         variant = context.variant
         report = kernel_report(
             Subject(function, machine, facts, module, ttir, ttir_text=_ttir_text(context)),

@@ -43,7 +43,8 @@ class Request(Struct, frozen=True):
 
     `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
     asked of each report; None for the default pack. `sample` is how much of each launch is
-    emulated; None: nothing. `lanes`: whether it is worked out what the lanes of accesses touch.
+    emulated; None: nothing. `lanes`: whether it is worked out what the lanes of accesses touch;
+    `races`: whether LDS races are looked for.
     """
 
     targets: tuple[str, ...]
@@ -58,6 +59,7 @@ class Request(Struct, frozen=True):
     rules: Pack | None = None
     sample: Sample | None = None
     lanes: bool = True
+    races: bool = True
 
 
 class Job(Struct, frozen=True):
@@ -71,6 +73,7 @@ class Job(Struct, frozen=True):
     rules: Pack | None = None
     sample: Sample | None = None
     lanes: bool = True
+    races: bool = True
 
 
 class Outcome(Struct, frozen=True):
@@ -122,6 +125,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         rules=job.rules,
         sample=job.sample,
         lanes=job.lanes,
+        races=job.races,
         notes=(*_assumed(job), *result.notes),
     )
     try:

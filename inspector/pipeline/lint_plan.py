@@ -19,6 +19,7 @@ from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
 from ..metrics.bounds import OF_LANES
 from ..metrics.lanes import LANE_FIGURES
+from ..metrics.lds_races import RACES
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
 from . import analysis
@@ -126,10 +127,19 @@ class Plan(Struct, frozen=True):
     @property
     def asks_of_lanes(self) -> bool:
         """Whether a rule or a budget needs to know what lanes touch, which takes time."""
+        return not (LANE_FIGURES | OF_LANES).isdisjoint(self._metrics)
+
+    @property
+    def asks_of_races(self) -> bool:
+        """The same for LDS races."""
+        return RACES in self._metrics
+
+    @property
+    def _metrics(self) -> frozenset[str | None]:
+        """Those that rules and budgets read."""
         budgets = [pack for override in self.overrides for pack in override.budgets.values()]
         rules = [*self.rules.values(), *(rule for pack in budgets for rule in pack.rules)]
-        of_lanes = LANE_FIGURES | OF_LANES
-        return any(name.metric in of_lanes for rule in rules for name in rule.names)
+        return frozenset(name.metric for rule in rules for name in rule.names)
 
 
 def prepare(command_line: Asked, settings: Settings) -> Plan:

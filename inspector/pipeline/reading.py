@@ -168,6 +168,7 @@ def _context(target: Target, request: Request) -> Context:
         rules=request.rules,
         sample=request.sample,
         lanes=request.lanes,
+        races=request.races,
     )
 
 

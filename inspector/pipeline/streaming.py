@@ -130,6 +130,7 @@ class Compiles:
                     self._request.rules,
                     self._request.sample,
                     self._request.lanes,
+                    self._request.races,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job

@@ -275,8 +275,16 @@ class _Run:
                 for point in self._expanded(item.variant, (index, kernel_index), target):
                     settings, overrides = compiler.settings, request.overrides
                     order = (index, kernel_index)
-                    # None of a sweep's figures is about what lanes touch.
-                    job = Job(order, point.file, point.variant, settings, overrides, lanes=False)
+                    # None of a sweep's figures is about what lanes touch, or races.
+                    job = Job(
+                        order,
+                        point.file,
+                        point.variant,
+                        settings,
+                        overrides,
+                        lanes=False,
+                        races=False,
+                    )
                     self._held.append((point, job))
                     self._planned += 1
                 kernel_index += 1

@@ -273,6 +273,7 @@ def in_lds(
     size = np.dtype(operation.dtype).itemsize
     words = machine.local.words
     check_alignment(waves, context, where, usable, size)
+    machine.before_lds_atomic(context.index, waves, where, usable, size)
     return apply(
         lambda at: values_of(words.gather(at, size)),
         lambda at, new: words.scatter(at, words_of(new), size),

@@ -42,6 +42,23 @@ def build(decoded: Decoded, context: Context) -> Step:
     )
 
 
+def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
+    """The vector row of a read's or write's address, its byte offsets, and the bytes of each lane.
+
+    None for accesses of other forms.
+    """
+    match = _NAME.fullmatch(decoded.name)
+    if match is None or decoded.flag("gds"):
+        return None
+    verb, two, stride, _, bits, _, _ = match.groups()
+    size = int(bits) // 8
+    at = 0 if verb in ("write", "store") else 1
+    if at >= len(decoded.operands) or decoded.operands[at].kind != "vgpr":
+        return None
+    offsets = pair_offsets(decoded, size, stride=bool(stride)) if two else single_offset(decoded)
+    return decoded.operands[at].first, offsets, size
+
+
 def single_offset(decoded: Decoded) -> list[int]:
     """The byte offset of an instruction with one address."""
     return [decoded.number("offset")]

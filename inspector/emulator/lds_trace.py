@@ -1,0 +1,378 @@
+"""One way through a kernel, to know when each wave touches which bytes of LDS.
+
+The instructions that LDS addresses depend on are carried out for the waves of a workgroup, by the
+emulator's own steps. What is not known before the launch (arguments, values in memory, workgroup
+numbers) is drawn, and whatever comes of it is *unknown*: an access whose address or mask is, is
+left undecided. Loops go round a few times: one iteration meets the next.
+
+Waves part where they branch by what is known (their number, say), so that code which takes turns at
+staggered barriers is followed as it is. A branch on what is unknown is taken by all waves alike.
+
+An access lasts from its issue to the wait that covers it. Barriers are counted for each wave: it is
+in the span of all barriers from the number that the wave had waited for at the issue to the number
+that it had signalled at the end. Two accesses of different waves are in order where one's span
+begins behind the other's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..isa.barriers import has_special_barriers
+from ..isa.mnemonics import FLOW_CLASSES, Flow, flow_of
+from ..model import Function, Instruction, Machine
+from .access import NotCoveredError
+from .lds_accesses import KINDS, Access, Part, Trace, Traces
+from .lds_code import Code
+from .lds_groups import VECTOR, Group, Pending
+from .lds_paths import Loops, plan_of, reached_accesses
+from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
+from .memory import Words
+from .operands import TTMP, VCC
+from .outstanding import SCALAR_BIT, scalar_bits
+from .program import CONDITIONS
+from .start import initial_waves, target_of
+from .unknowns import Arguments, DrawnMemory, Probe
+from .waves import U32, Array, Waves
+
+MOST_STEPS: Final = 30_000
+"""Instructions that are carried out, at most."""
+MOST_WAYS: Final = 8
+"""Ways through the code that are followed, at most."""
+MOST_LANES: Final = 2048
+"""Of a workgroup."""
+_WAVE_NUMBER: Final = scalar_bits(TTMP + 8, 1)
+"""gfx12 passes the wave's number in its workgroup there."""
+
+
+def traces_of(
+    function: Function,
+    gpu: Machine,
+    waves: int,
+    arguments: Arguments | None = None,
+    *,
+    in_a_row: bool = False,
+) -> Traces:
+    """Follows a kernel.
+
+    Args:
+        function: the kernel.
+        gpu: what executes it.
+        waves: of its workgroup.
+        arguments: what is known of its arguments: they decide how often loops go round.
+        in_a_row: whether the work-items of a workgroup are numbered in x alone, as Triton's are.
+    """
+    why = _why_not(function, gpu, waves, in_a_row=in_a_row)
+    if why:
+        return Traces(why=why)
+    walk = _Walk(function, gpu, waves, arguments or Arguments())
+    with np.errstate(all="ignore"):
+        return walk.run()
+
+
+def _why_not(function: Function, gpu: Machine, waves: int, *, in_a_row: bool) -> str:
+    start = function.resources.wave_start
+    if start is None:
+        return "the code does not say how waves begin"
+    if not function.all_read:
+        return "not all of the code was read"
+    if start.work_item_dims and not in_a_row:
+        return "work-items have two or three numbers, and the workgroup's shape is not known"
+    if waves * target_of(function, gpu.arch).lanes > MOST_LANES:
+        return "the workgroup is too large"
+    if has_special_barriers(function):
+        return "barriers have names"
+    for inst in function.instructions:
+        if inst.cls in FLOW_CLASSES and flow_of(inst.op, inst.operands) in _ELSEWHERE:
+            return "the kernel calls functions"
+    return ""
+
+
+_ELSEWHERE: Final = (Flow.CALL, Flow.INDIRECT)
+
+
+class _Unread(Words):
+    """LDS whose contents nobody looks at: what comes from there is unknown."""
+
+    def __init__(self) -> None:
+        super().__init__(np.zeros(64, np.uint8), 64)
+
+    def gather(self, offsets: Array, size: int) -> Array:
+        """Zeros."""
+        shape = offsets.shape if size < 4 else (size // 4, *offsets.shape)
+        return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
+
+    def scatter(self, offsets: Array, values: Array, size: int) -> None:
+        """Nothing is kept."""
+
+
+class _Watch(Probe):
+    """Takes down atomics of LDS as well."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(DrawnMemory(arguments))
+        self.local.words = _Unread()
+
+    def before_lds_atomic(
+        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
+    ) -> None:
+        self.seen.append(("lds", where, usable, size, True))
+
+
+class _State(Struct, eq=False):
+    """Where all waves stand at some time, and what they met on the way there."""
+
+    groups: list[Group]
+    waits: list[int]
+    signals: list[int]
+    trace: Trace
+
+
+class _Walk:
+    def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
+        self._function = function
+        self._code = Code(function, target_of(function, gpu.arch))
+        self._chosen = frozenset(self._code.chosen)
+        self._machine = _Watch(arguments)
+        self._plan = plan_of(function, gpu, self._code.chosen, self._code.effects)
+        self._loops = Loops(function.blocks, function.loops)
+        self._reach = reached_accesses(function)
+        self._traces = Traces()
+        self._later: list[tuple[_State, int]] = []
+        """States in which the other way was not taken, and the block where it leads."""
+        self._count = 0
+        nothing = Trace(barrier_at=[[] for _ in range(waves)])
+        self._set(_State([self._begin(waves)], [0] * waves, [0] * waves, nothing))
+
+    def _begin(self, waves: int) -> Group:
+        """The waves of a workgroup at the kernel's entry."""
+        target, start = self._code.target, self._function.resources.wave_start
+        assert start is not None
+        state = initial_waves(
+            start, target, max(4, (self._code.touched & VECTOR).bit_length()),
+            (waves * target.lanes, 1, 1), (9, 9, 9), np.array((0,)), self._machine,
+        )  # fmt: skip
+        known = EXEC_BITS | _WAVE_NUMBER | (1 if target.packs_work_items else 7)
+        return Group(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
+
+    def _set(self, state: _State) -> None:
+        """Goes on from a state."""
+        self._groups, self._waits, self._signals = state.groups, state.waits, state.signals
+        self._trace = state.trace
+        self._trace.barriers = self._signals
+
+    def run(self) -> Traces:
+        """Until all waves have come to an end, on each way that leads to accesses."""
+        traces = self._traces
+        if not self._code.chosen:
+            traces.why = "it takes too long to find what addresses depend on"
+        while not traces.why:
+            while self._groups and self._count <= MOST_STEPS:
+                group = self._next()
+                self._block(group)
+                self._leave(group)
+            if self._groups:
+                traces.why = "" if traces.ways else "the kernel is too large"
+                break
+            traces.ways.append(self._trace)
+            while self._later and not self._reach[self._later[-1][1]] - traces.executed:
+                self._later.pop()
+            if not self._later or len(traces.ways) >= MOST_WAYS:
+                break
+            state, to = self._later.pop()
+            self._set(state)
+            self._go(self._groups.pop(), to)
+        return traces
+
+    def _remember(self, group: Group, to: int) -> None:
+        """Keeps the state of waves that are all at one place, to go the other way later."""
+        if self._groups or not self._reach[to] - self._traces.executed:
+            return
+        there = group.selected(np.arange(group.waves.count))
+        there.unknown, there.masks = group.unknown, dict(group.masks)
+        copies = {  # those which may still come to an end, on either way
+            access.number: replace(access, last=dict(access.last))
+            for queue in group.queues.values()
+            for entry in queue
+            for access in entry.accesses
+        }
+        for queue in there.queues.values():
+            queue[:] = [
+                Pending(entry.site, entry.in_order, tuple(copies[a.number] for a in entry.accesses))
+                for entry in queue
+            ]
+        met = Trace(
+            [copies.get(access.number, access) for access in self._trace.accesses],
+            list(self._trace.overtaken),
+            [],
+            [list(barriers) for barriers in self._trace.barrier_at],
+        )
+        self._later.append((_State([there], list(self._waits), list(self._signals), met), to))
+
+    def _next(self) -> Group:
+        """The waves that are furthest behind, those that meet there put together."""
+        groups = self._groups
+        first = min(groups, key=lambda group: group.block)
+        meeting = [g for g in groups if g.block == first.block and g.rounds == first.rounds]
+        self._groups = [group for group in groups if group not in meeting]
+        if len(meeting) == 1:
+            return first
+        shapes = [
+            {counter: [entry.site for entry in queue] for counter, queue in g.queues.items()}
+            for g in meeting
+        ]
+        if any(shape != shapes[0] for shape in shapes):
+            # What the waves do not share is let through: nothing is told that does not happen.
+            for group in meeting:
+                for queue in group.queues.values():
+                    self._end(group, queue)
+                group.queues = {}
+        return Group.join(meeting)
+
+    # ------------------------------------------------------------------ one block
+
+    def _block(self, group: Group) -> None:
+        for at, skipped, raised, waits in self._plan[group.block]:
+            if skipped:
+                group.unknown |= skipped
+                for row in [row for row in group.masks if skipped >> row & 1]:
+                    del group.masks[row]
+            if at < 0:
+                continue
+            inst = self._function.instructions[at]
+            accesses: tuple[Access, ...] = ()
+            if at in self._chosen:
+                self._count += 1
+                if inst.cls in LDS_CLASSES:
+                    accesses = self._access(group, at, inst)
+                elif inst.cls not in FLOW_CLASSES:
+                    self._code.carry_out(group, at)
+            for counter, in_order, most in raised:
+                self._wait(group, counter, most - 1)
+                queue = group.queues.setdefault(counter, [])
+                queue.append(Pending(at, in_order, accesses))
+            if accesses and not raised:
+                self._end(group, [Pending(at, True, accesses)])
+            for counter, newest in waits:
+                self._wait(group, counter, newest)
+            if inst.cls in ("barrier", "barrier_signal"):
+                self._barrier(group, inst)
+
+    def _barrier(self, group: Group, inst: Instruction) -> None:
+        for wave in group.waves.wave.tolist():
+            if inst.op.name != "s_barrier_wait":
+                self._signals[wave] += 1
+                self._trace.barrier_at[wave].append(inst.index)
+            if inst.cls == "barrier":
+                self._waits[wave] += 1
+
+    def _wait(self, group: Group, counter: str, newest: int) -> None:
+        queue = group.queues.get(counter)
+        if not queue or len(queue) <= newest:
+            return
+        leaving, staying = queue[: len(queue) - newest], queue[len(queue) - newest :]
+        if newest:
+            staying = [entry for entry in leaving if not entry.in_order] + staying
+            leaving = [entry for entry in leaving if entry.in_order]
+        group.queues[counter] = staying
+        self._end(group, leaving)
+
+    def _end(self, group: Group, entries: Sequence[Pending]) -> None:
+        waves = group.waves.wave.tolist()
+        for entry in entries:
+            for access in entry.accesses:
+                for wave in waves:
+                    if wave in access.first:
+                        access.last[wave] = self._signals[wave]
+
+    def _places(self, group: Group, at: int) -> tuple[Part, ...]:
+        """The bytes that an access touches; none where the emulator does not cover it."""
+        waves, plain = group.waves, self._code.plain.get(at)
+        if plain is not None:
+            row, offsets, size = plain
+            active = None if waves.full else waves.active
+            return tuple(
+                Part((waves.u32[row] + U32(offset)).astype(np.int64), active, size)
+                for offset in offsets
+            )
+        self._machine.seen = []
+        try:
+            self._code.steps[at](waves)
+        except NotCoveredError:
+            return ()
+        return tuple(
+            Part(where.copy(), None if usable is None else usable.copy(), size)
+            for space, where, usable, size, _ in self._machine.seen
+            if space == "lds"
+        )
+
+    def _access(self, group: Group, at: int, inst: Instruction) -> tuple[Access, ...]:
+        self._traces.executed.add(at)
+        known = group.is_known(self._code.address_bits[at] | EXEC_BITS, self._code.decoded[at])
+        places = self._places(group, at) if known else ()
+        group.forget(self._code.effects[at].writes)
+        if not places:
+            self._traces.undecided.add(at)
+        numbers = tuple(group.waves.wave.tolist())
+        access = Access(
+            at,
+            len(self._trace.accesses),
+            KINDS[inst.cls],
+            numbers,
+            places,
+            {wave: self._waits[wave] for wave in numbers},
+        )
+        if access.kind != "copy" and places:
+            on_the_way = tuple(
+                copy
+                for queue in group.queues.values()
+                for entry in queue
+                for copy in entry.accesses
+                if copy.kind == "copy" and copy.parts
+            )
+            if on_the_way:
+                self._trace.overtaken.append((access, on_the_way))
+        self._trace.accesses.append(access)
+        return (access,)
+
+    # ------------------------------------------------------------------ from block to block
+
+    def _leave(self, group: Group) -> None:
+        block = self._function.blocks[group.block]
+        last = self._code.decoded[block.stop - 1].name if block.stop > block.start else ""
+        if not block.successors:
+            return
+        following = block.index + 1
+        targets = [to for to in block.successors if to != following]
+        if last not in CONDITIONS or not targets or following not in block.successors:
+            self._go(group, block.successors[0])
+            return
+        target = targets[0]
+        vcc = scalar_bits(VCC, self._code.target.lanes // 32)
+        bits = EXEC_BITS if "exec" in last else vcc if "vcc" in last else SCC_BIT
+        known = not bits & group.unknown
+        jumps = CONDITIONS[last](group.waves)
+        if not known:
+            jumps[:] = False if last == "s_cbranch_execz" else jumps[0]
+        forced = self._loops.forced(group.rounds, block.index, (target, following), known=known)
+        if forced is not None:
+            if known:  # a longer loop: what comes behind it may rest on how often it went round
+                return
+            jumps[:] = forced == target
+        if not known and forced is None:
+            self._remember(group, following if jumps[0] else target)
+        if jumps.all() or not jumps.any():
+            self._go(group, target if jumps[0] else following)
+            return
+        for which, to in ((jumps, target), (~jumps, following)):
+            self._go(group.selected(which), to)
+
+    def _go(self, group: Group, to: int) -> None:
+        if self._loops.enter(group.rounds, group.block, to):
+            group.block = to
+            self._groups.append(group)

@@ -1,0 +1,117 @@
+"""Spilled registers, followed as if they had stayed in registers.
+
+A lane's stack is its own, and a spill slot has an offset that stands in the code: each dword of one
+gets a vector row behind those that the hardware has. Arrays on the stack, whose addresses lie in
+registers, are not followed; LLVM keeps them apart from spill slots.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..model import Function, Instruction
+from .effects import Effect
+from .operands import Decoded
+from .outstanding import SCALAR_BIT, vector_bits
+from .registry import Step
+from .waves import Waves
+
+_FIRST_ROW: Final = 768
+"""Behind 512 VGPRs and 256 AGPRs (`Target.accum_offset`)."""
+_MOST: Final = SCALAR_BIT - _FIRST_ROW
+_FIRST_SLOT: Final = SCALAR_BIT + 512
+"""Stands for slots in sets of registers, behind all that there are."""
+_DWORDS: Final = re.compile(r"(?:scratch|buffer)_(load|store)_(?:dword(?:x(\d))?|b(32|64|96|128))")
+
+
+class Spill(Struct, frozen=True):
+    """A register that is stored to its slot, or loaded from there.
+
+    Args:
+        register: row of the first register.
+        rows: those of the slot's dwords.
+        stores: which of the two.
+    """
+
+    register: int
+    rows: tuple[int, ...]
+    stores: bool
+
+    @property
+    def effect(self) -> Effect:
+        """The rows that it reads and writes."""
+        slot = 0
+        for row in self.rows:
+            slot |= 1 << row
+        registers = vector_bits(self.register, len(self.rows))
+        reads, writes = (registers, slot) if self.stores else (slot, registers)
+        return Effect(reads, writes, writes, writes)
+
+    @property
+    def step(self) -> Step:
+        """What it does."""
+        pairs = list(enumerate(self.rows, self.register))
+        moves = [(row, register) if self.stores else (register, row) for register, row in pairs]
+
+        def step(waves: Waves) -> None:
+            for target, source in moves:
+                waves.write(target, waves.u32[source])
+
+        return step
+
+
+def spills_of(function: Function, decoded: Sequence[Decoded]) -> dict[int, Spill]:
+    """By index the accesses of spill slots; their rows are only numbers."""
+    spills: dict[int, Spill] = {}
+    numbers: dict[int, int] = {}
+    for inst in function.instructions:
+        if inst.cls not in ("scratch_load", "scratch_store"):
+            continue
+        place = _place(inst, decoded[inst.index])
+        if place is not None:
+            register, offset, dwords, stores = place
+            slot = tuple(
+                numbers.setdefault(at, _FIRST_SLOT + len(numbers))
+                for at in range(offset, offset + 4 * dwords, 4)
+            )
+            spills[inst.index] = Spill(register, slot, stores)
+    return spills
+
+
+def with_rows(spills: Mapping[int, Spill], chosen: Collection[int]) -> dict[int, Spill]:
+    """Those of the instructions chosen, with real rows, as far as there are some left."""
+    rows: dict[int, int] = {}
+    placed: dict[int, Spill] = {}
+    for at, spill in spills.items():
+        if at not in chosen:
+            continue
+        slot = tuple(rows.setdefault(number, _FIRST_ROW + len(rows)) for number in spill.rows)
+        if max(slot) < _FIRST_ROW + _MOST:
+            placed[at] = Spill(spill.register, slot, spill.stores)
+    return placed
+
+
+def _place(inst: Instruction, parts: Decoded) -> tuple[int, int, int, bool] | None:
+    """Register, offset, dwords, and whether it stores; None for an address in registers."""
+    match = _DWORDS.fullmatch(parts.name)
+    if match is None:
+        return None
+    verb, times, bits = match.groups()
+    dwords = int(bits) // 32 if bits else int(times or 1)
+    operands, stores = list(parts.operands), verb == "store"
+    data = 1 if stores and parts.name.startswith("scratch") else 0
+    if data >= len(operands) or operands[data].kind != "vgpr":
+        return None
+    register = operands.pop(data).first
+    if parts.name.startswith("buffer"):  # off, s[0:3], 0
+        if len(operands) != 3 or operands[2].integer != 0:
+            return None
+        operands = operands[:1]
+    if any(operand.text != "off" for operand in operands):
+        return None
+    offset = parts.number("offset")
+    return None if offset % 4 else (register, offset, dwords, stores)

@@ -1,0 +1,132 @@
+"""LDS races: accesses of different waves that meet in the same bytes and that nothing orders.
+
+`emulator.lds_races` follows the code without running it. A kernel without races is one where all
+accesses that could be decided are in order: how many these are is said.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from ..errors import unforeseen
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .lanes import NO_LDS, NOT_LOOKED_AT, known_arguments
+from .subject import Subject, source_line
+
+if TYPE_CHECKING:
+    from ..emulator.lds_races import Race, RaceReport
+
+RACES: Final = "lds.races"
+_IN_NOTE: Final = 4
+"""Pairs that a note lists."""
+_LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store"))
+
+SPECS = (
+    MetricSpec(
+        RACES,
+        "mapping",
+        "derived",
+        "kernel",
+        "Pairs of instructions by which two waves touch the same bytes of LDS in no order, one of "
+        "them writing: how many `pairs`; of the one that meets in most `bytes` the `first` and the "
+        "`second` instruction, `first_at`, `second_at` (lines of the source), `first_line`, "
+        "`second_line` (of the assembly), the `cause` (`barrier`: none lies between; `wait`: one "
+        "does, in `barrier_line`, but `first` is not waited for before it; `own-wait`: a wave does "
+        "not wait for its own copy into LDS); `decided` accesses, of `of`: what the others touch "
+        "is not known",
+    ),
+)
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The pairs of a kernel."""
+    accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
+    report, why = _report(subject, accesses)
+    if report is None:
+        yield Metric(RACES, None, "mapping", "derived", why)
+        return
+    code = subject.function.instructions
+    races = sorted(report.races, key=lambda race: race.bytes, reverse=True)
+    value: dict[str, Scalar] = {
+        "pairs": len(races),
+        "decided": report.decided,
+        "of": report.accesses,
+    }
+    value.update(_described(races[0], code) if races else dict.fromkeys(_FIELDS))
+    yield Metric(RACES, value, "mapping", "derived", _note(subject, report))
+
+
+_FIELDS: Final = (
+    "first", "second", "first_at", "second_at", "first_line", "second_line", "cause",
+    "barrier_line", "bytes",
+)  # fmt: skip
+
+
+def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
+    """What is known, or why nothing is."""
+    machine, demand = subject.machine, subject.demand
+    waves = demand.waves_per_workgroup if demand is not None else None
+    if not accesses:
+        return None, NO_LDS
+    if machine is None or not waves or not subject.facts.races_wanted:
+        return None, NOT_LOOKED_AT
+    if importlib.util.find_spec("numpy") is None:
+        return None, NOT_LOOKED_AT
+    from ..emulator.lds_races import races_of
+
+    arguments = known_arguments(subject)
+    try:
+        report = races_of(
+            subject.function, machine, waves, arguments, in_a_row=_is_in_a_row(subject)
+        )
+    except Exception as error:
+        # A bug in the emulator's steps must not take the report with it.
+        return None, unforeseen(error).message
+    return (None, report.why) if report.why else (report, "")
+
+
+def _is_in_a_row(subject: Subject) -> bool:
+    """Whether work-items are numbered in x alone: Triton's are."""
+    size = subject.function.resources.reqd_workgroup_size
+    return (
+        bool(subject.facts.signature)
+        or subject.ttgir is not None
+        or (size is not None and size[1:] == (1, 1))
+    )
+
+
+def _described(race: Race, code: tuple[Instruction, ...]) -> dict[str, Scalar]:
+    first, second = code[race.first], code[race.second]
+    return {
+        "first": first.mnemonic,
+        "second": second.mnemonic,
+        "first_at": source_line(first.loc),
+        "second_at": source_line(second.loc),
+        "first_line": first.line,
+        "second_line": second.line,
+        "cause": race.cause,
+        "barrier_line": code[race.barrier].line if race.barrier is not None else None,
+        "bytes": race.bytes,
+    }
+
+
+def _note(subject: Subject, report: RaceReport) -> str:
+    """The pairs, and what is not decided."""
+    code = subject.function.instructions
+    pairs = [
+        f"{_place(code[race.first])} and {_place(code[race.second])}"
+        for race in report.races[:_IN_NOTE]
+    ]
+    more = len(report.races) - len(pairs)
+    notes = ["; ".join(pairs) + (f"; {more} more" if more else "")] if pairs else []
+    if report.decided < report.accesses:
+        open_ = report.accesses - report.decided
+        notes.append(f"{open_} of {report.accesses} accesses could not be decided")
+    return ". ".join(notes)
+
+
+def _place(inst: Instruction) -> str:
+    at = source_line(inst.loc)
+    return f"{inst.mnemonic} in line {inst.line}" + (f" ({at})" if at else "")
