@@ -14,12 +14,14 @@ from msgspec import Struct
 
 from ...errors import KinspectError
 from .facts import Verdict
+from .gpus import CLOCK_MHZ, CLOCK_TABLE, PERFORMANCE_LEVEL, clock_limit, clock_name, gpus
 from .host import Host
 from .knobs import is_on, knobs
-from .system import CLOCK, CLOCK_MHZ, LEVEL, NUMA, gpus, level_name, sclk_limit, system_facts
+from .machine import NUMA_BALANCING
+from .system import system_facts
 
 _CARD = "/sys/class/drm/(?:card|renderD)[0-9]+/device"
-_LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (LEVEL, CLOCK))
+_LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (PERFORMANCE_LEVEL, CLOCK_TABLE))
 _VALUE = re.compile("[a-z0-9_]{1,40}")
 
 
@@ -36,7 +38,7 @@ class Codec(Struct, frozen=True):
 
 
 def _read_clock(text: str) -> str | None:
-    limit = sclk_limit(text)
+    limit = clock_limit(text)
     return None if limit is None else str(limit)
 
 
@@ -75,7 +77,7 @@ def is_known(change: Change) -> bool:
     """
     if change.is_variable:
         return change.name == change.target and any(k.name == change.target for k in knobs())
-    patterns = {"plain": (NUMA, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
+    patterns = {"plain": (NUMA_BALANCING, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
     at_known = any(re.fullmatch(pattern, change.target) for pattern in patterns)
     values = (change.before, change.after)
     return at_known and all(v is not None and _VALUE.fullmatch(v) for v in values)
@@ -147,15 +149,17 @@ def _worth_changing(host: Host) -> Iterator[str]:
 
 def _offers(host: Host) -> Iterator[Change]:
     """Every change that can be asked for by name here."""
-    if (value := host.text(NUMA)) is not None:
-        yield Change("numa_balancing", "plain", NUMA, value, "0")
+    if (value := host.text(NUMA_BALANCING)) is not None:
+        yield Change("numa_balancing", "plain", NUMA_BALANCING, value, "0")
     for gpu in gpus(host):
-        level = host.text(f"{gpu.card}/{LEVEL}") if gpu.card else None
-        limit = _read_clock(host.text(f"{gpu.card}/{CLOCK}") or "") if gpu.card else None
+        level = host.text(f"{gpu.card}/{PERFORMANCE_LEVEL}") if gpu.card else None
+        limit = _read_clock(host.text(f"{gpu.card}/{CLOCK_TABLE}") or "") if gpu.card else None
         if level is not None and limit is not None:
-            name = level_name(gpu)
-            yield Change(name, "plain", f"{gpu.card}/{LEVEL}", level, "perf_determinism")
-            yield Change(name, "sclk", f"{gpu.card}/{CLOCK}", limit, str(CLOCK_MHZ))
+            name = clock_name(gpu)
+            yield Change(
+                name, "plain", f"{gpu.card}/{PERFORMANCE_LEVEL}", level, "perf_determinism"
+            )
+            yield Change(name, "sclk", f"{gpu.card}/{CLOCK_TABLE}", limit, str(CLOCK_MHZ))
     for knob in knobs():
         previous = host.environ.get(knob.name)
         if knob.kind in ("want", "choice"):
