@@ -92,7 +92,7 @@ class Watcher:
     def _saved_files(self) -> list[Path]:
         """The files that differ from when they were last reported, once none is changing still."""
         current = {path: fingerprint(path) for path in self._fingerprints}
-        differing = {
+        differing: dict[Path, Fingerprint] = {
             path: state
             for path, state in current.items()
             if state is not None and state != self._fingerprints[path]
