@@ -13,9 +13,11 @@ from subprocess import CompletedProcess
 import pytest
 from kinspect.inspector.formats import environment as render
 from kinspect.inspector.host.env.facts import Fact, Gpu, Report, Verdict
+from kinspect.inspector.host.env.gpus import clock_limit, gpus
 from kinspect.inspector.host.env.host import Host, User, run_program, this_host
 from kinspect.inspector.host.env.knobs import knobs
-from kinspect.inspector.host.env.system import check, gpus, sclk_limit, software_facts
+from kinspect.inspector.host.env.software import software_facts
+from kinspect.inspector.host.env.system import check
 
 Tool = Callable[..., "CompletedProcess[str]"]
 
@@ -165,7 +167,7 @@ def test_a_card_that_a_container_hides(tmp_path: Path) -> None:
     ],
 )
 def test_the_clock_limit(text: str, limit: int | None) -> None:
-    assert sclk_limit(text) == limit
+    assert clock_limit(text) == limit
 
 
 # --------------------------------------------------------------------------- rights

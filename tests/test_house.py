@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,3 +84,70 @@ def test_no_decision_rests_on_words() -> None:
 )
 def test_it_would_be_seen(text: str) -> None:
     assert list(decisions(ast.parse(text)))
+
+
+# --------------------------------------------------------------------------- docstrings
+
+Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_SECTION = re.compile(r"^(?:Args|Attributes):\n((?:[ ]+.*\n|\n(?=[ ]))+)", re.MULTILINE)
+_ENTRY = re.compile(r"^ {4}\*{0,2}(\w+(?:, \w+)*):", re.MULTILINE)
+
+
+def documented_names(node: Documented) -> list[str]:
+    """The names under `Args:` and `Attributes:` of a docstring."""
+    text = f"{ast.get_docstring(node) or ''}\n"
+    return [
+        name
+        for section in _SECTION.findall(text)
+        for names in _ENTRY.findall(section)
+        for name in names.split(", ")
+    ]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    arguments = function.args
+    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    return names | {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+
+
+def members(node: ast.ClassDef) -> set[str]:
+    """Parameters of its constructor, fields, slots and properties; what `__init__` sets."""
+    names: set[str] = set()
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign | ast.Assign):
+            names |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+            if "__slots__" in names:
+                names |= {n.value for n in ast.walk(statement) if isinstance(n, ast.Constant)}
+        elif isinstance(statement, ast.FunctionDef):
+            names.add(statement.name)
+            if statement.name in ("__init__", "__new__"):
+                names |= parameters(statement)
+                names |= {n.attr for n in ast.walk(statement) if isinstance(n, ast.Attribute)}
+    return names
+
+
+def stale_names(tree: ast.AST) -> Iterator[str]:
+    """Documented arguments that do not exist."""
+    for node in ast.walk(tree):
+        if isinstance(node, Documented):
+            known = members(node) if isinstance(node, ast.ClassDef) else parameters(node)
+            for name in documented_names(node):
+                if name not in known:
+                    yield f"{node.name}: {name}"
+
+
+def test_documented_arguments_exist() -> None:
+    stale = [
+        f"{path.relative_to(ROOT).as_posix()}: {text}"
+        for room in ("inspector", "tui")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for text in stale_names(ast.parse(path.read_text("utf-8")))
+    ]
+    assert not stale
+
+
+def test_a_renamed_argument_would_be_seen() -> None:
+    function = 'def f(a):\n    """F.\n\n    Args:\n        a: one.\n        b: other.\n    """\n'
+    struct = 'class C:\n    """C.\n\n    Args:\n        x, y: two.\n    """\n    x: int\n'
+    assert list(stale_names(ast.parse(function))) == ["f: b"]
+    assert list(stale_names(ast.parse(struct))) == ["C: y"]

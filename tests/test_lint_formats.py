@@ -26,9 +26,9 @@ from kinspect.inspector.formats import (
     lint_json,
     lint_md,
     lint_text,
-    lint_view,
     sarif,
 )
+from kinspect.inspector.formats.repository import path_in_repository, repository_root
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
 from kinspect.inspector.printable import printable_columns
@@ -428,13 +428,13 @@ def test_the_root_without_a_workspace(tmp_path: Path) -> None:
     below = tmp_path / "repo" / "a" / "b"
     below.mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()
-    assert lint_view.root_of({}, below) == tmp_path / "repo"
-    assert (
-        lint_view.root_of({"GITHUB_WORKSPACE": str(tmp_path / "other")}, below) == tmp_path / "repo"
-    )
-    assert lint_view.relative("../x.py", tmp_path / "repo", below) == "a/x.py"
-    assert lint_view.relative("../../../x.py", tmp_path / "repo", below) is None
-    assert lint_view.relative(str(tmp_path / "repository.py"), tmp_path / "repo", below) is None
+    assert repository_root({}, below) == tmp_path / "repo"
+    stated = {"GITHUB_WORKSPACE": str(tmp_path / "other")}
+    assert repository_root(stated, below) == tmp_path / "repo"
+    assert path_in_repository("../x.py", tmp_path / "repo", below) == "a/x.py"
+    assert path_in_repository("../../../x.py", tmp_path / "repo", below) is None
+    sibling = str(tmp_path / "repository.py")
+    assert path_in_repository(sibling, tmp_path / "repo", below) is None
 
 
 # --------------------------------------------------------------------------- Markdown
@@ -448,7 +448,7 @@ def test_markdown_stays_below_the_limit(small: LintReport) -> None:
     told = rendered(lint_md.write, report_of(small, *many))
     assert 20_000 < len(told.encode()) <= lint_md.MOST_BYTES
     shown = told.count("\n### ")
-    assert f"*{2000 - shown} more kernels with findings not shown" in told
+    assert f"*{2000 - shown:,} more kernels with findings not shown" in told
     assert "<details>" in told
     assert told.count("<details>") == told.count("</details>")
 

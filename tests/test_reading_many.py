@@ -51,7 +51,7 @@ def _nothing_is_left() -> Iterator[None]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks for any number of bytes, whatever threads the test runner has."""
-    monkeypatch.setattr(forked, "LEAST_BYTES", 1)
+    monkeypatch.setattr(forked, "MIN_BYTES", 1)
     monkeypatch.setattr(forked.threading, "active_count", lambda: 1)
 
 
@@ -149,8 +149,8 @@ def test_a_run_that_is_given_up_leaves_no_process() -> None:
 
 def test_few_bytes_are_not_worth_a_fork(small_asm: Path) -> None:
     found = list(enumerate(resolve_all([str(small_asm)]))) * 2
-    assert not forked.worth_it(found, 2)
-    assert not forked.worth_it(found, 1)
+    assert not forked.is_worthwhile(found, 2)
+    assert not forked.is_worthwhile(found, 1)
 
 
 # --------------------------------------------------------------------------- saved reports

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.formats import md, text
-from kinspect.inspector.isa.asm.units import beside, is_binary
+from kinspect.inspector.isa.asm.includes import includes_beside
+from kinspect.inspector.isa.asm.kinds import is_binary
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.load import load_code_object
@@ -267,7 +268,7 @@ def test_expansions_are_the_assemblers(tmp_path: Path) -> None:
     (tmp_path / "k.s").write_text(source(body))
     made = linked(source(body), tmp_path, f"-I{tmp_path}")
     (theirs,) = load_code_object(made, "k").kernels
-    program = parse_text(source(body), "k.s", beside(tmp_path / "k.s"))
+    program = parse_text(source(body), "k.s", includes_beside(tmp_path / "k.s"))
     (own,) = program.kernels
     assert own.unread == ()
     assert [i.op.name for i in own.instructions] == [i.op.name for i in theirs.instructions]
@@ -295,7 +296,7 @@ def test_nothing_outside_of_the_folder_is_read(name: str, tmp_path: Path) -> Non
 def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
     path = tmp_path / "k.s"
     path.write_text(source(' v_nop\n.include "k.s"'))
-    kernels = parse_text(path.read_text(), "k.s", beside(path)).kernels
+    kernels = parse_text(path.read_text(), "k.s", includes_beside(path)).kernels
     assert "expansion" in {one.kind for found in kernels for one in found.unread}
 
 

@@ -178,7 +178,7 @@ class KinspectApp(HarmlessApp):
                 self.feed = None
                 self.session.end()
                 if self.watcher is not None:
-                    self.watcher.rests_on(e.report for e in self.session.entries.values())
+                    self.watcher.watch_sources_of(e.report for e in self.session.entries.values())
             if self.session.profile is not profile and self.opening.page is None:
                 self.action_page("profile")  # who opens a recording wants to see what was measured
         if self.watcher is not None and self.watcher.changed():

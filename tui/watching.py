@@ -1,7 +1,7 @@
-"""Sees when a file that the run rests on is saved.
+"""Notices when a file that the run was made from is saved.
 
-A thread looks at the files twice a second; the UI asks it in passing. A change is told once the
-files have been still from one look to the next, so that a half-written file is not analysed.
+A thread looks at the files twice a second; the UI asks it in passing. A change is reported once a
+file has looked the same twice in a row, so that a half-written one is not analysed.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport, SourceLoc
 from ..inspector.pipeline.jobs import Request
 
-SECONDS = 0.5
-Mark = tuple[object, ...] | None
-"""What a file looks like from outside; None: it is not there."""
+INTERVAL_SECONDS = 0.5
+Fingerprint = tuple[object, ...] | None
+"""What tells one state of a file from another; None: the file does not exist."""
 
 
 class Watcher:
-    """Watches the files of a run, `request`.
+    """Watches the files of a run in a thread.
 
     Args:
         request: the run.
-        seconds: between two looks.
+        seconds: between two looks at the files.
     """
 
-    def __init__(self, request: Request, seconds: float = SECONDS) -> None:
+    def __init__(self, request: Request, seconds: float = INTERVAL_SECONDS) -> None:
         self.request = request
         self._seconds = seconds
-        self._reports: tuple[KernelReport, ...] | None = ()
-        self._marks: dict[Path, Mark] = {}
-        self._changed: tuple[Path, ...] = ()
+        self._fingerprints: dict[Path, Fingerprint] = {}  # of the watched files, as last reported
+        self._changing: dict[Path, Fingerprint] = {}  # those that differed at the last look
         self._lock = threading.Lock()
+        self._new_reports: tuple[KernelReport, ...] | None = ()  # guarded by the lock
+        self._changed: tuple[Path, ...] = ()  # guarded by the lock
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kinspect watch", daemon=True)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; does not wait for it."""
+        """Tells the thread to end; does not wait for it."""
         self._stop.set()
 
-    def rests_on(self, reports: Iterable[KernelReport]) -> None:
-        """What the run has brought: the files that its kernels come from are watched too."""
+    def watch_sources_of(self, reports: Iterable[KernelReport]) -> None:
+        """Watches the files that these kernels come from too, once a run has brought them."""
         with self._lock:
-            self._reports = tuple(reports)
+            self._new_reports = tuple(reports)
 
     def changed(self) -> tuple[Path, ...]:
-        """The files that were saved since the last call; empty: none."""
+        """The files that were saved since the last call."""
         with self._lock:
             changed, self._changed = self._changed, ()
         return changed
@@ -62,35 +63,50 @@ class Watcher:
     @property
     def watched(self) -> frozenset[Path]:
         """The files that are watched now."""
-        return frozenset(self._marks)
+        return frozenset(self._fingerprints)
 
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        moving: dict[Path, Mark] = {}
         while True:
-            with self._lock:
-                reports, self._reports = self._reports, None
-            if reports is not None:
-                # What is known of a file stays: it may have been saved during the run.
-                files = files_of(self.request, reports)
-                self._marks = {path: self._marks.get(path, mark_of(path)) for path in files}
-            marks = {path: mark_of(path) for path in self._marks}
-            differing: dict[Path, Mark] = {
-                p: m for p, m in marks.items() if m is not None and m != self._marks[p]
-            }
-            if differing and differing == moving:
-                self._marks.update(differing)
+            self._update_watched()
+            saved = self._saved_files()
+            if saved:
                 with self._lock:
-                    self._changed = tuple(dict.fromkeys((*self._changed, *differing)))
-                differing = {}
-            moving = differing
+                    self._changed = tuple(dict.fromkeys((*self._changed, *saved)))
             if self._stop.wait(self._seconds):
                 return
 
+    def _update_watched(self) -> None:
+        """Works out the watched files anew if a run has brought reports."""
+        with self._lock:
+            reports, self._new_reports = self._new_reports, None
+        if reports is None:
+            return
+        # An old fingerprint is kept: the file may have been saved during the run.
+        self._fingerprints = {
+            path: self._fingerprints.get(path, fingerprint(path))
+            for path in files_of(self.request, reports)
+        }
 
-def mark_of(path: Path) -> Mark:
-    """What tells one state of a file from another; of a folder, the files in it by name."""
+    def _saved_files(self) -> list[Path]:
+        """The files that differ from when they were last reported, once none is changing still."""
+        current = {path: fingerprint(path) for path in self._fingerprints}
+        differing: dict[Path, Fingerprint] = {
+            path: state
+            for path, state in current.items()
+            if state is not None and state != self._fingerprints[path]
+        }
+        if not differing or differing != self._changing:
+            self._changing = differing
+            return []
+        self._fingerprints.update(differing)
+        self._changing = {}
+        return list(differing)
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Time, size and inode of a file; of a folder, the names of the targets in it."""
     try:
         if path.is_dir():
             return tuple(sorted(file.name for file in path.iterdir() if file.suffix in SUFFIXES))
@@ -101,21 +117,24 @@ def mark_of(path: Path) -> Mark:
 
 
 def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
-    """The files that a run rests on.
+    """The files whose change would change a run's reports.
 
-    Targets and what lies beside them, where kernels and what is inlined into them come from, and
-    modules beside a script that it imports.
+    These are the targets and the artifacts beside them, the sources of kernels and of what is
+    inlined into them, and the modules in a script's own folder that it imports.
+
+    Args:
+        request: the run.
+        reports: what it has brought so far.
     """
     files: set[Path] = set()
     for text in request.targets:
-        named = Path(text.partition("::")[0])
-        files.add(named)
+        files.add(Path(text.partition("::")[0]))
         try:
             for target in resolve(text, request.archs):
                 files.update((target.path, *target.siblings.values()))
         except KinspectError:
-            continue  # it may come back
-    for name in {place.file for report in reports for place in _places(report)}:
+            continue  # a target that is missing now may come back
+    for name in {location.file for report in reports for location in _locations(report)}:
         path = Path(name)
         if path.is_absolute() and path.is_file():
             files.add(path)
@@ -124,20 +143,21 @@ def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
     return {path.absolute() for path in files}
 
 
-def _places(report: KernelReport) -> Iterator[SourceLoc]:
+def _locations(report: KernelReport) -> Iterator[SourceLoc]:
+    """Every place of the user's code that a report names."""
     variant = report.variant
-    for place in (report.source, variant.call_site if variant is not None else None):
-        if place is not None:
-            yield place
+    for location in (report.source, variant.call_site if variant is not None else None):
+        if location is not None:
+            yield location
     for loop in report.loops:
-        yield from (place for place in loop.source if not place.in_library)
+        yield from (location for location in loop.source if not location.in_library)
     for operation in report.memory_ops:
         if operation.source is not None:
             yield operation.source.in_user_code
 
 
 def _add_imported(path: Path, files: set[Path]) -> None:
-    """Adds the modules that lie in the script's own folder, and what those import from there."""
+    """Adds the modules in a script's own folder that it imports, and what those import from it."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):

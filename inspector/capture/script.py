@@ -323,7 +323,7 @@ def _request(plan: Plan) -> dict[str, Any]:
 
 
 def _emulation(plan: Plan, arch: str) -> dict[str, Any]:
-    """How values that kernels wrote are had; see `guest/launches/capture.py`."""
+    """How values that kernels wrote are had; see `guest/launches/request.py`."""
     seconds = plan.options.emulate_budget
     detail = plan.not_emulated.get(arch, "" if plan.emulator else "there is no emulator")
     is_emulated = seconds > 0 and not detail

@@ -1,19 +1,16 @@
-"""`kinspect fault`: a program under the ROCm debug agent, and where its waves stopped."""
+"""`kinspect fault`: runs a program under the ROCm debug agent and shows where its waves stopped."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TextIO
+from typing import TextIO
 
 import click
 from msgspec.structs import replace
@@ -21,13 +18,13 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..host.fault import agent as debug_agent
 from ..host.fault.values import FaultReport
+from . import foreground
 from .options import format_option, output_option, result_stream
-from .signals import signals_for
 
 _RUN, _IMPORT = "run", "import"
 _REPORT_NAME = "report.%p.txt"
-"""The report's name; newer agents put the process's number in, older ones leave it as it is."""
-_ONE_FOR_ALL = (
+"""Name of the report: newer agents put the process's number in place of %p, older ones do not."""
+_SHARED_REPORT = (
     "this agent writes one report for all processes: where several used the GPU, parts of it may be"
     " lost"
 )
@@ -50,7 +47,7 @@ class _Fault(click.Group):
         except click.UsageError as error:
             if not self._runs:
                 raise
-            # The program's own status may be 2: what fails here must be told from that.
+            # The program's own status may be 2: failures of kinspect have another.
             raise KinspectError(
                 error.format_message(), "see `kinspect fault run --help`", debug_agent.FAILED
             ) from None
@@ -137,7 +134,7 @@ def run_command(
         for setting in set_aside:
             _say(f"{setting} is replaced for this run")
         status = _run(command, environment, work / "stderr.txt")
-    fault_report = _explained(folder, command, status, precise)
+    fault_report = _fault_report(folder, command, status, precise)
     with result_stream(folder / "fault.json") as stream:
         _write(fault_report, "json", stream)
     _show(fault_report, form, output)
@@ -185,8 +182,10 @@ def _beside(path: Path) -> tuple[Path, ...]:
     )
 
 
-def _explained(folder: Path, command: tuple[str, ...], status: int, precise: bool) -> FaultReport:
-    """What the folder's reports say; without a readable one, only how the program ended."""
+def _fault_report(
+    folder: Path, command: tuple[str, ...], status: int, precise: bool
+) -> FaultReport:
+    """The faults in a folder's reports; where none is readable, only how the program ended."""
     from ..host.fault.running import explain, read_reports, report_files
 
     files = report_files(folder)
@@ -197,21 +196,21 @@ def _explained(folder: Path, command: tuple[str, ...], status: int, precise: boo
     explained = explain(report, [str(f) for f in files], (folder,), precise=precise)
     notes = explained.notes
     if (folder / _REPORT_NAME).exists():
-        notes = (*notes, _ONE_FOR_ALL)
+        notes = (*notes, _SHARED_REPORT)
     return replace(explained, command=command, status=status, notes=notes)
 
 
 def _prefixes(program: str) -> list[Path]:
-    """Python environments that the program may run in: its own first."""
+    """Python environments that the program may run in: its own first, then ours."""
     executable = shutil.which(program)
-    homes = [Path(executable).parent.parent] if executable else []
+    prefixes = [Path(executable).parent.parent] if executable else []
     if os.environ.get("VIRTUAL_ENV"):
-        homes.append(Path(os.environ["VIRTUAL_ENV"]))
-    return [*homes, Path(sys.prefix)]
+        prefixes.append(Path(os.environ["VIRTUAL_ENV"]))
+    return [*prefixes, Path(sys.prefix)]
 
 
 def _new_folder(out: Path | None) -> Path:
-    """Makes the folder of the run, and gives its absolute path.
+    """Makes the folder of the run, and returns its absolute path.
 
     Raises:
         KinspectError: it is not empty, or cannot be made.
@@ -232,11 +231,14 @@ def _new_folder(out: Path | None) -> Path:
 
 @contextmanager
 def _writable_folder(folder: Path) -> Iterator[Path]:
-    """Where the run writes: the folder itself, or one that the agent's options can name."""
+    """The folder that the run writes to: `folder`, or one that is moved there at the end.
+
+    The agent's options have no quoting: a path with a blank cannot be passed to it.
+    """
     if debug_agent.safe(folder):
         yield folder
         return
-    # `/tmp` and not TMPDIR: the agent cannot be told of a path that needs quoting.
+    # Not TMPDIR, which may need quoting as well.
     work = Path(tempfile.mkdtemp(prefix="kinspect-fault-", dir="/tmp"))
     try:
         yield work
@@ -245,11 +247,14 @@ def _writable_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> int:
-    """Runs the command to its end; what it says on stderr is passed on and kept."""
-    sys.stdout.flush()
+def _run(command: Sequence[str], environment: Mapping[str, str], stderr_copy: Path) -> int:
+    """Runs the user's command; returns its exit status.
+
+    Raises:
+        KinspectError: it cannot be started.
+    """
     try:
-        process = subprocess.Popen(command, env=dict(environment), stderr=subprocess.PIPE)
+        process = foreground.start(command, environment)
     except OSError as error:
         hint = "name a program, as you would without kinspect"
         if command[0].endswith(".py"):
@@ -258,36 +263,11 @@ def _run(command: Sequence[str], environment: Mapping[str, str], copy: Path) -> 
         raise KinspectError(
             f"{command[0]}: cannot be run ({reason})", hint, debug_agent.FAILED
         ) from None
-    assert process.stderr is not None
-    with signals_for(process, (signal.SIGINT, signal.SIGQUIT)), copy.open("wb") as copied:
-        pump = threading.Thread(target=_pump, args=(process.stderr, copied), daemon=True)
-        pump.start()
-        status = process.wait()
-        # A child that lives on holds the pipe open: it is not waited for.
-        pump.join(timeout=2)
-    return 128 - status if status < 0 else status
-
-
-def _pump(source: IO[bytes], copied: IO[bytes]) -> None:
-    """Copies stderr until it closes, even when ours is gone, so that the program never blocks."""
-    ours: int | None = sys.stderr.fileno()
-    while chunk := os.read(source.fileno(), 1 << 16):
-        if not copied.closed:
-            copied.write(chunk)
-        if ours is not None:
-            try:
-                _write_all(ours, chunk)
-            except OSError:
-                ours = None
-
-
-def _write_all(to: int, chunk: bytes) -> None:
-    while chunk:
-        chunk = chunk[os.write(to, chunk) :]
+    return foreground.wait(process, stderr_copy)
 
 
 def _show(fault_report: FaultReport, form: str, output: Path | None) -> None:
-    """Prints the result to stderr, or to a file: stdout is the program's."""
+    """Writes the result to stderr or a file; stdout belongs to the program."""
     if output is None:
         _write(fault_report, form, sys.stderr)
     else:

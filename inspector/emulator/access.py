@@ -246,6 +246,26 @@ def _half_destination(
     return write
 
 
+def result_destination(
+    decoded: Decoded, kind: str, target: Target, *, half: int = 0, keep_half: bool = False
+) -> Write:
+    """The destination of an instruction's first operand, with SDWA's selection or DPP's lanes.
+
+    Args:
+        decoded: the instruction.
+        kind: see the module.
+        target: the GPU.
+        half: see `destination`.
+        keep_half: see `destination`.
+    """
+    if decoded.encoding == "sdwa":
+        return crosslane.byte_destination(decoded, kind)
+    lanes = crosslane.written(decoded, target)
+    return destination(
+        decoded.operands[0], kind, target, half=half, keep_half=keep_half, lanes=lanes
+    )
+
+
 # ---------------------------------------------------------------------- whole instructions
 
 
@@ -286,20 +306,12 @@ def assemble(
     reads = []
     for at, (operand, kind) in enumerate(zip(operands, kinds, strict=True)):
         half = halves[at] if at < len(halves) else 0
-        before = crosslane.first_operand(decoded, context.target) if at == 0 else None
-        if decoded.encoding == "sdwa" and at < 2:
-            before = crosslane.byte_select(decoded, operand, f"src{at}_sel")
+        before = crosslane.source_change(decoded, operand, at, context.target)
         read = source(operand, kind, half=half, before=before)
         reads.append(_then(read, flush) if (flush := flushing(kind, context.target)) else read)
     half = halves[len(operands)] if len(halves) > len(operands) else 0
-    lanes = crosslane.written(decoded, context.target)
-    if decoded.encoding == "sdwa":
-        write = crosslane.byte_destination(decoded, result)
-    else:
-        keeps = decoded.name in _KEEPS_HALF
-        write = destination(
-            decoded.operands[0], result, context.target, half=half, keep_half=keeps, lanes=lanes
-        )
+    keeps_half = decoded.name in _KEEPS_HALF
+    write = result_destination(decoded, result, context.target, half=half, keep_half=keeps_half)
     changes = after_result(decoded, result, context.target)
     if not changes:
         return _assignment(reads, compute, write)

@@ -159,6 +159,20 @@ def byte_select(decoded: Decoded, operand: Operand, modifier: str) -> Change:
     return change
 
 
+def source_change(decoded: Decoded, operand: Operand, index: int, target: Target) -> Change | None:
+    """What SDWA or DPP do to a source's bits before the instruction sees them; None for nothing.
+
+    Args:
+        decoded: the instruction.
+        operand: the source.
+        index: 0 for the first source; DPP changes that one alone, SDWA the first two.
+        target: the GPU.
+    """
+    if decoded.encoding == "sdwa":
+        return byte_select(decoded, operand, f"src{index}_sel") if index < 2 else None
+    return first_operand(decoded, target) if index == 0 else None
+
+
 def byte_destination(decoded: Decoded, kind: str) -> Callable[[Waves, Array], None]:
     """SDWA's destination: a byte or word of the register, the rest padded or kept."""
     row = decoded.operands[0].first

@@ -12,7 +12,12 @@ from ..explain.table import Column, rows_of
 from ..explain.view import plural
 from ..pipeline.emulated_code import CodeResult
 from ..pipeline.emulation import EmulationResult
-from ..pipeline.emulation_profile import AccessProfile, Finding, KernelProfile, LineCount
+from ..pipeline.emulation_profile import (
+    AccessProfile,
+    EmulationFinding,
+    EmulationProfile,
+    LineCount,
+)
 
 SCHEMA_VERSION = 1
 MOST_LINES = 12
@@ -73,7 +78,7 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
         stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {held}{nan}\n")
 
 
-def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
+def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
     part = ""
     if kernel.workgroups < kernel.grid_workgroups:
         why = f"{plural(kernel.given_up, 'launch')} given up" if kernel.given_up else "a sample"
@@ -103,7 +108,7 @@ def _write_kernel(kernel: KernelProfile, stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _memory(kernel: KernelProfile) -> Iterator[str]:
+def _memory(kernel: EmulationProfile) -> Iterator[str]:
     """What the accesses cost: bytes and cache lines of global memory, bank conflicts of LDS."""
     in_global = [access for access in kernel.accesses if access.cache_lines]
     if in_global:
@@ -133,7 +138,7 @@ def _memory(kernel: KernelProfile) -> Iterator[str]:
         )
 
 
-def _work(kernel: KernelProfile) -> Iterator[str]:
+def _work(kernel: EmulationProfile) -> Iterator[str]:
     """Distinct bytes and operations of a launch, and what they come to."""
     traffic = kernel.traffic
     if traffic is None:
@@ -151,7 +156,7 @@ def _work(kernel: KernelProfile) -> Iterator[str]:
         )
 
 
-def _flow(kernel: KernelProfile) -> Iterator[str]:
+def _flow(kernel: EmulationProfile) -> Iterator[str]:
     """Branches that divide waves' lanes, and how unlike the workgroups are."""
     divided = [branch for branch in kernel.branches if branch.divided]
     if divided:
@@ -191,7 +196,7 @@ def _scaled(number: int, unit: str) -> str:
     return f"{number} {unit}"
 
 
-def _trips(kernel: KernelProfile) -> Iterator[str]:
+def _trips(kernel: EmulationProfile) -> Iterator[str]:
     if kernel.trips:
         loops = ", ".join(f"{name} {count:g}" for name, count in kernel.trips.items())
         yield f"iterations of each loop, for each time it is entered: {loops}"
@@ -211,7 +216,7 @@ def _source(count: LineCount) -> str:
     return linecache.getline(count.file, count.line).strip()[:60]
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: EmulationFinding) -> str:
     where = f"{finding.file}:{finding.source_line}: " if finding.file else ""
     return (
         f"{where}{finding.kind}: {finding.detail} ({finding.instruction}, line {finding.line} of "

@@ -15,7 +15,8 @@ from ..lint.results import LintReport
 from ..printable import one_line, printable_columns
 from ..streams import underneath
 from . import lint_view as view
-from .lint_view import Group, relative, root_of
+from .lint_view import Group
+from .repository import path_in_repository, repository_root
 
 MOST = 10
 """Annotations of one severity that GitHub shows of one step."""
@@ -35,7 +36,7 @@ def write(
         root: of the repository, from which files are named; None: found from the current folder.
         most: annotations of one severity.
     """
-    folder = root or root_of()
+    folder = root or repository_root()
     stream = underneath(stream)  # which would keep its lines from being commands
     # The summary is a notice too, and it must not be the one that is dropped.
     left = {"error": most, "warning": most, "notice": most - 1}
@@ -77,10 +78,10 @@ def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str
 
 
 def _message(group: Group, root: Path) -> str:
-    further = view.further(group)
+    others = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
-    text = f"{group.first.message} ({kernel}{', ' + further if further else ''})"
-    if relative(group.place.file, root) is None:
+    text = f"{group.first.message} ({kernel}{', ' + others if others else ''})"
+    if path_in_repository(group.place.file, root) is None:
         line = f":{group.place.line}" if group.place.line else ""
         text += f" at {group.place.file}{line}"
     return f"{text}. Fix: {group.first.advice}" if group.first.fix else text
@@ -96,7 +97,7 @@ def _place(group: Group, root: Path) -> dict[str, str]:
 
 
 def _file(file: str, line: int | None, root: Path) -> dict[str, str]:
-    below = relative(file, root)
+    below = path_in_repository(file, root)
     if below is None:
         return {}
     return {"file": below, "line": str(line)} if line else {"file": below}

@@ -1,15 +1,13 @@
-"""What a lint report says, in groups: shared by its renderers.
+"""The findings of a lint report in groups, and the words for them that its renderers share.
 
-A library has a kernel in dozens of specialisations, and what a rule says of one it mostly says of
-all. Findings of one rule at one place, whose messages differ in their numbers alone, are one group.
+A library has a kernel in dozens of specialisations, and most findings are the same in all of them.
+Findings of one rule at one place whose messages differ only in numbers are one group.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
@@ -33,9 +31,13 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 
 
 class Place(Struct, frozen=True):
-    """Where a finding points; `line` is None where only the file is known.
+    """Where a finding points.
 
-    `text` is what stands there: the whole line if `whole`, else a part of it.
+    Args:
+        file: as the user or the compiler named it.
+        line: from 1; None where only the file is known.
+        text: the text of the line, as far as it is known.
+        whole: whether that is the whole line, not a part of it.
     """
 
     file: str
@@ -52,13 +54,13 @@ class Occurrence(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """What one rule says at one place, with everything that it says it of.
+    """Findings of one rule at one place, whose messages differ only in numbers.
 
     Args:
-        state: whether the findings count, are in the baseline, or are left out.
+        state: whether the findings count, are in the baseline, or are suppressed.
         place: of all of them.
         occurrences: at least one, in the order of the report.
-        by: what asked for them to be left out.
+        by: the comment or setting that suppresses them; None where none does.
     """
 
     state: State
@@ -77,22 +79,41 @@ class Group(Struct, frozen=True):
 
 def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group]:
     """The findings in these states, merged, the worst first."""
-    by_key: dict[tuple[object, ...], list[Occurrence]] = {}
+    by_key: dict[_Key, list[Occurrence]] = {}
     for kernel in report.kernels:
-        for state, finding, by in _all(kernel):
+        for state, finding, by in _findings(kernel):
             if state in states:
-                at = place_of(kernel, finding)
-                shape = _NUMBER.sub("#", finding.message)
-                key = (state, finding.rule, finding.severity, at, shape, by, kernel.name)
+                key = _Key(
+                    state=state,
+                    place=place_of(kernel, finding),
+                    by=by,
+                    rule=finding.rule,
+                    severity=finding.severity,
+                    message=_NUMBER.sub("#", finding.message),
+                    kernel=kernel.name,
+                )
                 by_key.setdefault(key, []).append(Occurrence(kernel, finding))
     merged = [
-        Group(key[0], key[3], tuple(occurrences), key[5])  # type: ignore[arg-type]
+        Group(key.state, key.place, tuple(occurrences), key.by)
         for key, occurrences in by_key.items()
     ]
-    return sorted(merged, key=_weight)
+    return sorted(merged, key=_rank)
 
 
-def _all(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
+class _Key(Struct, frozen=True):
+    """What the findings of a group have in common; `message` is without its numbers."""
+
+    state: State
+    place: Place
+    by: Suppression | str | None
+    rule: str
+    severity: Severity
+    message: str
+    kernel: str
+
+
+def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
+    """Every finding of a kernel, with its state and what suppresses it."""
     for finding in kernel.findings:
         yield "new", finding, None
     for finding in kernel.known:
@@ -101,7 +122,8 @@ def _all(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | 
         yield "suppressed", suppressed.finding, suppressed.by
 
 
-def _weight(group: Group) -> tuple[object, ...]:
+def _rank(group: Group) -> tuple[object, ...]:
+    """Sorts groups: the gravest and most certain first, then by rule and place."""
     first = group.first
     return (
         SEVERITIES.index(first.severity),
@@ -114,16 +136,16 @@ def _weight(group: Group) -> tuple[object, ...]:
 
 
 def place_of(kernel: CheckedKernel, finding: Finding) -> Place:
-    """The place that says most."""
+    """The best of `places`."""
     return places(kernel, finding)[0]
 
 
 def places(kernel: CheckedKernel, finding: Finding) -> list[Place]:
     """Where a user may look, the best first: source before assembly, a line before a file."""
     source_places = [
-        Place(at.file, at.line, at.text, True)
-        for at in finding.locations
-        if at.kind == "source" and at.file and at.line
+        Place(location.file, location.line, location.text, True)
+        for location in finding.locations
+        if location.kind == "source" and location.file and location.line
     ][:1]
     if kernel.source is not None:
         source_places.append(Place(kernel.source.file, kernel.source.line))
@@ -135,9 +157,9 @@ def assembly_of(kernel: CheckedKernel, finding: Finding) -> tuple[Place, ...]:
     if kernel.artifact is None:
         return ()
     return tuple(
-        Place(kernel.artifact, at.line, at.text)
-        for at in finding.locations
-        if at.kind == "amdgcn" and at.line
+        Place(kernel.artifact, location.line, location.text)
+        for location in finding.locations
+        if location.kind == "amdgcn" and location.line
     )
 
 
@@ -146,32 +168,37 @@ def name_of(kernel: CheckedKernel) -> str:
     return " ".join(part for part in (kernel.name, kernel.arch, kernel.case) if part)
 
 
-def further(group: Group) -> str:
-    """What else the group holds, in words; empty if it holds one finding."""
-    n = len(group.occurrences) - 1
-    if n < 1:
+def other_occurrences(group: Group) -> str:
+    """The occurrences of a group but its first, in words; empty if there are none."""
+    occurrences = group.occurrences
+    if len(occurrences) == 1:
         return ""
-    same_message = len({occurrence.finding.message for occurrence in group.occurrences}) == 1
-    if len({occurrence.kernel.case for occurrence in group.occurrences}) == 1:
-        archs = list(
-            dict.fromkeys(occurrence.kernel.arch or "?" for occurrence in group.occurrences)
-        )
-        if len(archs) == len(group.occurrences):
+    same_message = len({occurrence.finding.message for occurrence in occurrences}) == 1
+    if len({occurrence.kernel.case for occurrence in occurrences}) == 1:
+        archs = list(dict.fromkeys(occurrence.kernel.arch or "?" for occurrence in occurrences))
+        if len(archs) == len(occurrences):
             return f"{'also' if same_message else 'similar'} on {', '.join(archs[1:])}"
-    return f"and {plural(n, 'more specialisation')}{'' if same_message else ', with other figures'}"
+    others = plural(len(occurrences) - 1, "more specialisation")
+    return f"and {others}{'' if same_message else ', with other figures'}"
 
 
 def message_of(group: Group, of_several: bool = False) -> str:
-    """The message, with what else it holds of; and which one it is of, if it is of several."""
+    """The message of a group's first finding, and the other occurrences in brackets.
+
+    Args:
+        group: the findings.
+        of_several: whether the reader cannot see which specialisation of a kernel it is.
+    """
     kernel = group.kernel
     specialisation = (
         " ".join(part for part in (kernel.arch, kernel.case) if part) if of_several else ""
     )
-    qualifiers = ", ".join(part for part in (specialisation, further(group)) if part)
+    qualifiers = ", ".join(part for part in (specialisation, other_occurrences(group)) if part)
     return one_line(f"{group.first.message} ({qualifiers})" if qualifiers else group.first.message)
 
 
 def rule_of(report: LintReport, rule: str) -> RuleText | None:
+    """The text of a rule, by its id; None where the report does not hold it."""
     definition = report.rules.get(rule)
     return definition.text if definition is not None else None
 
@@ -214,64 +241,11 @@ def comment(suppression: Suppression) -> str:
 
 
 def unused(suppression: Suppression) -> str:
-    """What to say of a suppression that left nothing out."""
+    """The message on a suppression that left nothing out."""
     reason = suppression.note or "it leaves nothing out"
     return f"unused {comment(suppression)}: {reason}"
 
 
 def general_fix(text: RuleText) -> str:
-    """A rule's fix where no finding is at hand: its figures are dots."""
+    """A rule's fix without figures, where there is no finding to take them from."""
     return _FIELD.sub("…", text.fix)
-
-
-# --------------------------------------------------------------------------- files
-
-WORKSPACE = "GITHUB_WORKSPACE"
-"""Where GitHub's runner checks the repository out: its files are named from there."""
-_REPOSITORY = ".git"
-
-
-def root_of(environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Path:
-    """The root of the repository that `folder` lies in.
-
-    Args:
-        environment: None for the process's own.
-        folder: None for the current one.
-
-    Returns:
-        `GITHUB_WORKSPACE` if it holds the folder, else the nearest folder above with a repository,
-        else the folder itself.
-    """
-    start = Path.cwd() if folder is None else folder
-    stated = (os.environ if environment is None else environment).get(WORKSPACE)
-    if stated and relative(str(start), Path(stated)) is not None:
-        return Path(stated)
-    for candidate in (start, *start.parents):
-        if (candidate / _REPOSITORY).exists():
-            return candidate
-    return start
-
-
-def relative(file: str, root: Path, folder: Path | None = None) -> str | None:
-    """A file's path from `root` with forward slashes; None if it does not lie below.
-
-    Args:
-        file: as the user or the compiler named it; a relative name counts from `folder`.
-        root: an absolute folder.
-        folder: None for the current one.
-    """
-    path = os.path.join(os.getcwd() if folder is None else folder, file)
-    try:
-        real = os.path.realpath(path)
-    except ValueError:  # no file can have such a name: it holds a NUL, or is no text
-        return None
-    # As written first: a link inside of the repository is the file that the user knows.
-    for name, base in (
-        (os.path.normpath(path), os.path.normpath(root)),
-        (real, os.path.realpath(root)),
-    ):
-        if name == base:
-            return "."
-        if name.startswith(base.rstrip(os.sep) + os.sep):
-            return os.path.relpath(name, base).replace(os.sep, "/")
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from msgspec import to_builtins
@@ -16,12 +17,14 @@ from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
 
 SCHEMA_VERSION = 1
-MOST_IN_FULL = 5
-MOST_ALONE = 8
-MOST_SHORT = 24
-"""Of a kernel's name, however narrow the terminal is."""
+MAX_IN_FULL = 5
+"""Kernels whose changed figures are listed, unless all details are asked for."""
+MAX_UNMATCHED = 8
+"""Kernels of one profile alone that are listed."""
+MIN_NAME_WIDTH = 24
+"""Columns of a kernel's name, however narrow the terminal is."""
 _STYLES = {"slower": "red", "faster": "green", "unsure": "yellow", "unknown": "yellow"}
-_IN_FULL = ("slower", "faster")
+_STATES_IN_FULL = ("slower", "faster")
 
 
 def write(
@@ -33,54 +36,69 @@ def write(
         paper.print(Line(f"{side}  {_run(profile)}", "dim"))
     paper.print(Line())
     if diff.kernels:
-        columns = [
-            Column("", lambda c: c.state),
-            Column("median", lambda c: words.duration(c.median.left), right=True),
-            Column("", lambda c: "→"),
-            Column("", lambda c: words.duration(c.median.right), right=True),
-            Column("change", lambda c: percent(c.median), right=True),
-            Column("in all", lambda c: signed(c.total), right=True),
-            # Of unlike numbers of dispatches, a difference of all their time says little.
-            Column("dispatches", _counts),
-            Column("", lambda c: "*" if c.grids is not None else ""),
-            Column("kernel", lambda c: words.short_name(c.name, most)),
-        ]
-        most: int | None = 1
-        fixed_width = max(map(len, rows_of(columns, diff.kernels))) - len("kernel")
-        most = max(MOST_SHORT, paper.width - fixed_width - 2) if paper.shortens else None
-        for index, text in enumerate(rows_of(columns, diff.kernels)):
-            style = "bold" if index == 0 else _STYLES.get(diff.kernels[index - 1].state, "")
-            paper.print(Line(f"  {text}", style))
-    for state in ("unsure", "unknown"):
-        for why, number in Counter(c.why for c in diff.kernels if c.state == state).items():
-            paper.print(Line(f"  {state}, {view.plural(number, 'kernel')}: {why}", "dim"))
-    regridded = [c for c in diff.kernels if c.grids is not None]
-    if regridded:
-        explanation = "not (only) the code: more or less work, or blocks of another size"
-        text = f"  other grid, {view.plural(len(regridded), 'kernel')}, marked *: {explanation}"
-        for piece in wrapped(Line(text, "yellow"), paper.width, "    "):
-            paper.print(piece)
-    listed = [c for c in diff.kernels if details or c.state in _IN_FULL]
-    for change in listed if details else listed[:MOST_IN_FULL]:
-        _kernel(paper, change)
-    _alone(paper, "only left", diff.only_left)
-    _alone(paper, "only right", diff.only_right)
+        _write_table(paper, diff.kernels)
+        _write_remarks(paper, diff.kernels)
+    in_full = [c for c in diff.kernels if details or c.state in _STATES_IN_FULL]
+    for change in in_full if details else in_full[:MAX_IN_FULL]:
+        _write_figures(paper, change)
+    _write_unmatched(paper, "only left", diff.only_left)
+    _write_unmatched(paper, "only right", diff.only_right)
     if not diff.kernels:
         paper.print(Line("  no kernel is in both profiles"))
     for note in diff.notes:
         paper.print(Line(f"note: {note}", "dim"))
 
 
+def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
+    """A line per kernel; names are shortened to what the other columns leave of the width."""
+    columns = [
+        Column("", lambda c: c.state),
+        Column("median", lambda c: words.duration(c.median.left), right=True),
+        Column("", lambda c: "→"),
+        Column("", lambda c: words.duration(c.median.right), right=True),
+        Column("change", lambda c: percent(c.median), right=True),
+        Column("in all", lambda c: signed(c.total), right=True),
+        # Where these numbers differ, a difference of all the time says little.
+        Column("dispatches", _counts),
+        Column("", lambda c: "*" if c.grids is not None else ""),
+    ]
+    name_width = None
+    if paper.shortens:
+        without_names = rows_of([*columns, Column("kernel", lambda c: "…")], changes)
+        other_width = max(map(len, without_names)) - len("kernel")
+        name_width = max(MIN_NAME_WIDTH, paper.width - other_width - 2)
+    columns.append(Column("kernel", lambda c: words.short_name(c.name, name_width)))
+    for index, text in enumerate(rows_of(columns, changes)):
+        style = "bold" if index == 0 else _STYLES.get(changes[index - 1].state, "")
+        paper.print(Line(f"  {text}", style))
+
+
+def _write_remarks(paper: Paper, changes: Sequence[KernelChange]) -> None:
+    """Why kernels are not judged, and which of them had another grid."""
+    for state in ("unsure", "unknown"):
+        for why, number in Counter(c.why for c in changes if c.state == state).items():
+            paper.print(Line(f"  {state}, {view.plural(number, 'kernel')}: {why}", "dim"))
+    regridded = [c for c in changes if c.grids is not None]
+    if regridded:
+        explanation = "not (only) the code: more or less work, or blocks of another size"
+        text = f"  other grid, {view.plural(len(regridded), 'kernel')}, marked *: {explanation}"
+        for line in wrapped(Line(text, "yellow"), paper.width, "    "):
+            paper.print(line)
+
+
 def _run(profile: Profile) -> str:
+    """A profile's path, profiler and devices."""
     devices = "; ".join(words.agents(profile))
     return "   ".join(filter(None, (profile.recording.path, words.tool(profile), devices)))
 
 
-def _grid(change: KernelChange) -> tuple[Change, ...]:
+def _grid_change(change: KernelChange) -> tuple[Change, ...]:
+    """The grid among the changes of a launch; empty where it is the same."""
     return (Change("grid", "work-items", *change.grids),) if change.grids is not None else ()
 
 
 def _counts(change: KernelChange) -> str:
+    """The numbers of dispatches, where they differ."""
     left, right = change.counts
     return f"{left:,} → {right:,}" if left != right else ""
 
@@ -98,13 +116,14 @@ def signed(ns: float | None) -> str:
     return f"{'+' if ns > 0 else '−' if ns < 0 else ''}{words.duration(abs(ns))}"
 
 
-def _kernel(paper: Paper, change: KernelChange) -> None:
-    rows = [*_grid(change), *change.launch, *change.metrics]
+def _write_figures(paper: Paper, change: KernelChange) -> None:
+    """The figures of a kernel that changed."""
+    rows = [*_grid_change(change), *change.launch, *change.metrics]
     if not rows:
         return
     paper.print(Line())
-    most = max(MOST_SHORT, paper.width - len(change.why) - 4)
-    name = words.short_name(change.name, most if paper.shortens else None)
+    name_width = max(MIN_NAME_WIDTH, paper.width - len(change.why) - 4)
+    name = words.short_name(change.name, name_width if paper.shortens else None)
     paper.print(Line(f"  {name}  {change.why}", _STYLES.get(change.state, "")))
     columns = [
         Column("", lambda c: c.name),
@@ -117,17 +136,19 @@ def _kernel(paper: Paper, change: KernelChange) -> None:
         paper.print(Line(f"    {text}"))
 
 
-def _alone(paper: Paper, title: str, kernels: tuple[KernelProfile, ...]) -> None:
+def _write_unmatched(paper: Paper, title: str, kernels: Sequence[KernelProfile]) -> None:
+    """The kernels that one of the profiles alone has."""
     if not kernels:
         return
     paper.print(Line())
-    for kernel in kernels[:MOST_ALONE]:
+    for kernel in kernels[:MAX_UNMATCHED]:
         total = words.duration(words.total(kernel))
-        most = max(MOST_SHORT, paper.width - len(title) - len(total) - 6)
-        name = words.short_name(kernel.name, most if paper.shortens else None)
+        name_width = max(MIN_NAME_WIDTH, paper.width - len(title) - len(total) - 6)
+        name = words.short_name(kernel.name, name_width if paper.shortens else None)
         paper.print(Line(f"  {title}: {name}  {total}"))
-    if len(kernels) > MOST_ALONE:
-        paper.print(Line(f"  {title}: {view.plural(len(kernels) - MOST_ALONE, 'more kernel')}"))
+    if len(kernels) > MAX_UNMATCHED:
+        unlisted = len(kernels) - MAX_UNMATCHED
+        paper.print(Line(f"  {title}: {view.plural(unlisted, 'more kernel')}"))
 
 
 def write_json(diff: ProfileDiff, stream: TextIO) -> None:
@@ -146,8 +167,8 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
                 "median": _change(c.median),
                 "total_ns": c.total,
                 "dispatches": list(c.counts),
-                "launch": [_change(figure_change) for figure_change in (*_grid(c), *c.launch)],
-                "metrics": [_change(figure_change) for figure_change in c.metrics],
+                "launch": [_change(figure) for figure in (*_grid_change(c), *c.launch)],
+                "metrics": [_change(figure) for figure in c.metrics],
             }
             for c in diff.kernels
         ],

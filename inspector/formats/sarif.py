@@ -20,7 +20,8 @@ from ..lint.rule import Rule
 from ..model import ErrorRecord
 from ..printable import printable_columns
 from . import lint_view as view
-from .lint_view import Group, Place, relative, root_of
+from .lint_view import Group, Place
+from .repository import path_in_repository, repository_root
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -51,7 +52,7 @@ def write(
             folder, see `root_of`.
         most: results; the worst are kept.
     """
-    json.dump(to_dict(report, root or root_of(), most), stream, indent=2)
+    json.dump(to_dict(report, root or repository_root(), most), stream, indent=2)
     stream.write("\n")
 
 
@@ -162,9 +163,9 @@ def _result(
 ) -> dict[str, Any]:
     finding = group.first
     at, related = files.anchor(group)
-    further = view.further(group)
+    others = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
-    message = f"{finding.message} ({kernel}{', ' + further if further else ''})"
+    message = f"{finding.message} ({kernel}{', ' + others if others else ''})"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.severity],
@@ -227,7 +228,7 @@ class _Files:
 
     def below(self, file: str) -> str | None:
         if file not in self._relative:
-            self._relative[file] = relative(file, self._root)
+            self._relative[file] = path_in_repository(file, self._root)
         return self._relative[file]
 
     def anchor(self, group: Group) -> tuple[Place, list[tuple[Place, str]]]:

@@ -10,17 +10,19 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import Function, Program, Unread
 from .asm.contents import UnitContents
+from .asm.includes import Includes, no_includes
+from .asm.kinds import is_listing, names_amdgpu, not_amdgcn
 from .asm.rawcode import CLS, MNEMONIC, RawFunction
 from .asm.reader import read_unit
 from .asm.resources import Statements, read_resources
-from .asm.units import Includes, is_listing, names_amdgpu, not_amdgcn, nothing, split_units
+from .asm.units import split_units
 from .asm.words import WORD, decode
 from .graph.branches import resolve_labels
 from .graph.functions import LEFT_OUT, finish
 from .stack import with_stack_accesses
 
 
-def parse_text(text: str, name: str, includes: Includes = nothing) -> Program:
+def parse_text(text: str, name: str, includes: Includes = no_includes) -> Program:
     """Parses one text; of a bundle for several devices, the part for the first.
 
     Args:
@@ -56,7 +58,7 @@ def parse_text(text: str, name: str, includes: Includes = nothing) -> Program:
     )
 
 
-def parse_texts(text: str, name: str, includes: Includes = nothing) -> tuple[Program, ...]:
+def parse_texts(text: str, name: str, includes: Includes = no_includes) -> tuple[Program, ...]:
     """As `parse_text`, with one program for each architecture the text holds code for.
 
     Raises:

@@ -1,20 +1,24 @@
-"""Why accesses are as wide as they are: the TTGIR operations behind them, joined by positions."""
+"""The TTGIR operations behind memory accesses, and why the accesses are as wide as they are.
+
+`tile_matches.py` finds the machine accesses of an operation; `access_reasons.py` (global memory)
+and `lds_reasons.py` say what limits their width.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
-from ..model import Access, Layout, MemoryOp, SourceLoc
+from ..model import Access, Layout, MemoryOp
 from ..ttgir.axes.facts import UNBOUNDED
 from ..ttgir.axes.flow import Axes, Graph, analyze, functions
 from ..ttgir.axes.tiles import WIDEST_BITS, Layouts, Limits, Tile, limits_of, needed_values, tile_of
 from ..ttgir.lowered import element_bits
-from ..ttgir.queries import LOOPS
 from .access_reasons import explain_global
 from .lds_reasons import explain_lds
 from .reasons import Reason
 from .subject import Subject
+from .tile_matches import machine_accesses
 
 _LAYOUT_PARAMS = (
     "opIdx",
@@ -29,8 +33,10 @@ _LAYOUT_PARAMS = (
 )
 
 _TRANSPOSING = 4
-"""So many times wider than its elements lie is an access only if the hardware transposes: two
-neighbouring accesses in one instruction are twice as wide."""
+"""An LDS access this many times wider than the run of elements in LDS transposes while it reads.
+
+An instruction of two neighbouring accesses (ds_read2) is only twice as wide.
+"""
 
 
 def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, ...]:
@@ -55,98 +61,26 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
             continue
         axes = analyze(graph, needed_values(tiles))
         all_limits = [limits_of(tile, axes, layouts) for tile in tiles]
-        became = _machine_ops(tiles, all_limits, _depths(graph), memory_ops)
+        matches = machine_accesses(graph, tiles, all_limits, memory_ops)
         tile_accesses += [
             _access(tile, limits, ops, axes, layouts)
-            for tile, limits, ops in zip(tiles, all_limits, became, strict=True)
+            for tile, limits, ops in zip(tiles, all_limits, matches, strict=True)
         ]
     return tuple(tile_accesses)
 
 
 def _graphs(subject: Subject) -> list[Graph]:
-    """The kernel's own function and those that are not kernels themselves."""
+    """The kernel's function and the private ones that it may call; all if its name is not there."""
     graphs = functions(subject.ttgir) if subject.ttgir is not None else []
-    named = {graph.ops[0].attributes.get("sym_name") for graph in graphs}
-    own = subject.function.name
-    if own not in named:
+    kernel_name = subject.function.name
+    attributes = [graph.ops[0].attributes for graph in graphs]
+    if all(stated.get("sym_name") != kernel_name for stated in attributes):
         return graphs
     return [
         graph
-        for graph in graphs
-        if graph.ops[0].attributes.get("sym_name") == own
-        or graph.ops[0].attributes.get("sym_visibility") == "private"
+        for graph, stated in zip(graphs, attributes, strict=True)
+        if stated.get("sym_name") == kernel_name or stated.get("sym_visibility") == "private"
     ]
-
-
-# --------------------------------------------------------------------------- joining
-
-
-def _depths(graph: Graph) -> dict[int, int]:
-    """Loops around each operation, by its index."""
-    depths: dict[int, int] = {}
-    for op in graph.ops:
-        around = depths.get(op.parent, 0) if op.parent is not None else 0
-        depths[op.index] = around + (op.name in LOOPS)
-    return depths
-
-
-def _machine_ops(
-    tiles: Sequence[Tile],
-    limits: Sequence[Limits | None],
-    depths: dict[int, int],
-    memory_ops: Iterable[MemoryOp],
-) -> list[list[MemoryOp]]:
-    """The machine accesses that each tile became: those of its class at its position.
-
-    Copies of one operation (pipelining peels iterations off loops) share a position. The deepest
-    copy gets the machine accesses of the deepest loops, and copies that differ in width those of
-    their own width.
-    """
-    at: dict[tuple[str, SourceLoc], list[MemoryOp]] = {}
-    for op in memory_ops:
-        if op.source is not None:
-            at.setdefault((op.cls, op.source), []).append(op)
-    groups: dict[tuple[str, SourceLoc], list[int]] = {}
-    for k, tile in enumerate(tiles):
-        if tile.op.loc is not None:
-            groups.setdefault((tile.cls, tile.op.loc), []).append(k)
-    became: list[list[MemoryOp]] = [[] for _ in tiles]
-    for key, members in groups.items():
-        ops = at.get(key, [])
-        if not ops:
-            continue
-        for k in members:
-            mine = _at_depth(
-                ops, depths[tiles[k].op.index], [depths[tiles[m].op.index] for m in members]
-            )
-            became[k] = _of_width(mine, limits[k], [limits[m] for m in members])
-    return became
-
-
-def _at_depth(ops: list[MemoryOp], depth: int, depths: Sequence[int]) -> list[MemoryOp]:
-    """Those of the machine accesses that a copy at some depth became."""
-    levels, machine_depths = sorted(set(depths)), sorted({op.depth for op in ops})
-    if len(levels) == 1:
-        return ops
-    # The compiler unrolls short loops and peels others: levels are matched from the deepest up.
-    behind = len(levels) - 1 - levels.index(depth)
-    if behind >= len(machine_depths):
-        return []
-    level = machine_depths[len(machine_depths) - 1 - behind]
-    last = depth == levels[0]
-    return [op for op in ops if op.depth == level or (last and op.depth < level)]
-
-
-def _of_width(
-    ops: list[MemoryOp], mine: Limits | None, all_limits: Sequence[Limits | None]
-) -> list[MemoryOp]:
-    if mine is None or len({limits.width for limits in all_limits if limits is not None}) < 2:
-        return ops
-    exact = [op for op in ops if op.bits == mine.width]
-    return exact or ops
-
-
-# --------------------------------------------------------------------------- putting together
 
 
 def _access(
@@ -157,6 +91,7 @@ def _access(
     reason = _reason(tile, limits, bits, axes, layouts)
     deepest = max(ops, key=lambda op: op.depth, default=None)
     divisibility = limits.divisibility if limits is not None else None
+    is_zero = divisibility is not None and divisibility >= UNBOUNDED
     return Access(
         op=tile.op.name,
         line=tile.op.line,
@@ -171,7 +106,7 @@ def _access(
         widest=_widest(tile, limits, bits, reason),
         per_thread=limits.per_thread if limits is not None else None,
         contiguity=limits.contiguity if limits is not None else None,
-        divisibility=0 if divisibility is not None and divisibility >= UNBOUNDED else divisibility,
+        divisibility=0 if is_zero else divisibility,
         mask=limits.mask if limits is not None else None,
         limited_by=reason.limited_by if reason is not None else None,
         reason=reason.text if reason is not None else "",
@@ -182,20 +117,29 @@ def _access(
 def _widest(
     tile: Tile, limits: Limits | None, bits: int | None, reason: Reason | None
 ) -> int | None:
-    """Bits that one access could move were it not for layout and facts; None if not known."""
+    """Bits that one access could move were it not for layout and facts; None if not known.
+
+    Never less than the bits that it does move.
+
+    Args:
+        tile: the operation.
+        limits: of its width; None where they are not known.
+        bits: of its narrowest machine access; None where there is none.
+        reason: why that is narrow; None where it is not.
+    """
     if reason is not None and not reason.is_bounded:
         return None
-    if limits is not None and tile.buffer is None:
-        most = reason.widest if reason is not None else None
-        return max(bits or 0, limits.most * limits.bits if most is None else most)
-    whole = _whole(tile)
-    if limits is None or whole is None:
-        return whole
-    return max(bits or 0, min(whole, limits.held * limits.bits))
+    tile_bits = _tile_bits(tile)
+    if limits is None:
+        return tile_bits
+    if tile.buffer is None:
+        after_fix = reason.widest if reason is not None else None
+        return max(bits or 0, limits.most * limits.bits if after_fix is None else after_fix)
+    return None if tile_bits is None else max(bits or 0, min(tile_bits, limits.held * limits.bits))
 
 
-def _whole(tile: Tile) -> int | None:
-    """Bits of the tile, as far as one access can move them."""
+def _tile_bits(tile: Tile) -> int | None:
+    """Bits of the tile, as far as one access can move them; None for an unknown element type."""
     bits = element_bits(tile.element)
     return None if bits is None else min(WIDEST_BITS, max(8, bits) * prod(tile.of.shape))
 
@@ -207,8 +151,9 @@ def _reason(
     axes: Axes,
     layouts: Layouts,
 ) -> Reason | None:
-    whole = _whole(tile)
-    if limits is None or whole is None or (bits or limits.width) >= whole:
+    """Why an access is narrower than its tile; None where it is not, or it is not known."""
+    tile_bits = _tile_bits(tile)
+    if limits is None or tile_bits is None or (bits or limits.width) >= tile_bits:
         return None
     if tile.buffer is None:
         return explain_global(tile, limits, axes)
@@ -219,12 +164,15 @@ def _reason(
 
 
 def _layout(tile: Tile) -> str:
-    own = short(tile.of.layout)
-    return own if tile.buffer is None else f"{own} / {short(tile.buffer.layout)}"
+    """The layout in registers, and that of the LDS buffer where there is one."""
+    in_registers = _layout_words(tile.of.layout)
+    if tile.buffer is None:
+        return in_registers
+    return f"{in_registers} / {_layout_words(tile.buffer.layout)}"
 
 
-def short(layout: Layout | None) -> str:
-    """A layout in a few words: what bears on the width of accesses."""
+def _layout_words(layout: Layout | None) -> str:
+    """A layout's kind and those parameters that decide how wide accesses are."""
     if layout is None:
         return ""
     words = [layout.kind]
@@ -239,5 +187,5 @@ def short(layout: Layout | None) -> str:
     if layout.kind == "slice":
         words.append(f"dim={layout.params.get('dim')}")
     if layout.parent is not None:
-        words.append(f"of {short(layout.parent)}")
+        words.append(f"of {_layout_words(layout.parent)}")
     return " ".join(words)

@@ -8,22 +8,14 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import (
-    bounds,
-    lanes,
-    launch,
-    lds_buffers,
-    loop_shape,
-    redundancy,
-    scratch_use,
-    spills,
-    staging,
-)
+from . import bounds, lanes, launch, lds_buffers, loop_shape, redundancy, scratch_use, spills
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
+from .narrow_loops import with_narrow_reads
 from .options import option
 from .subject import MEMORY_CLASSES, Subject, innermost_loops
+from .transposed_copies import transposed_copies
 from .wait_verdicts import synchronisation
 
 _MEMORY = frozenset(MEMORY_CLASSES)
@@ -59,7 +51,7 @@ def kernel_report(
     stages = option(subject, "num_stages")
     for family in (
         lds_buffers.kernel_metrics(subject, held, stages),
-        staging.second_copies(subject, held, metrics, stages),
+        transposed_copies(subject, held, metrics, stages),
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
         spills.slot_metrics(subject, slots, hot),
@@ -68,7 +60,7 @@ def kernel_report(
     accesses = _accesses(subject, memory)
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
-    loops = staging.with_narrow_reads(subject, loops, accesses, metrics)
+    loops = with_narrow_reads(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)
     return KernelReport(

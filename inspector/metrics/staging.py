@@ -1,25 +1,21 @@
-"""How tiles get from memory to the dots and back: what TTGIR says before LLVM sees the code.
+"""How tiles get from memory to the dots and back, as TTGIR shows it: which figures there are.
 
-Each figure names the operation at fault and its place in the source. They are worked out in
-`staged.py`.
-
-`narrow_operands` counts over all loops with dots. Where all its reads are of one kind that says
-enough of each loop; where they are not, the operations' positions tell which loop has which.
-
-A tile that two dots read in both orders can be stored with K contiguous for one of the dots alone;
-a transposed copy serves the other, and takes as much LDS as the tile itself in each buffer that the
-pipeline takes turns in.
+Each figure names the operation at fault and its place in the source. Those of a kernel are worked
+out in `staged.py`, `narrow_here` of its loops in `narrow_loops.py`, and `narrow_copies` in
+`transposed_copies.py`. All of them need the algebra of layouts, which is imported only for kernels
+that have TTGIR.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from ..model import Metric, MetricSpec, TtgirModule
+from .subject import Subject
 
-from ..model import Access, LdsBuffer, LoopReport, Metric, MetricSpec, Scalar, TtgirModule
-from .subject import Subject, variable_name
+if TYPE_CHECKING:
+    from .staged import Fact
 
 UNPIPELINED = "pipeline.unpipelined"
 CONVERTS = "layout.converts"
@@ -28,7 +24,10 @@ EPILOGUE = "epilogue.converts"
 PLAIN = "buffer.plain"
 DIRECT = "lds_direct.missed"
 NARROW_OPERANDS = "narrow_operands"
-_ABOUT: Mapping[str, str] = {
+NARROW_HERE = "narrow_here"
+COPIES = "narrow_copies"
+
+_MEANINGS: Mapping[str, str] = {
     UNPIPELINED: "Global loads in the innermost loop of a dot whose value is multiplied in the "
     "same iteration, so that it waits for memory: `loads` of the `of` that feed the dots, `at` "
     "which line, num_`stages`; what keeps one of them there is its `cause` (while, conditional, "
@@ -61,39 +60,8 @@ _ABOUT: Mapping[str, str] = {
     "which line, the `reason`",
 }
 SPECS = tuple(
-    MetricSpec(name, "mapping", "derived", "kernel", about) for name, about in _ABOUT.items()
+    MetricSpec(name, "mapping", "derived", "kernel", meaning) for name, meaning in _MEANINGS.items()
 )
-
-
-def compute(subject: Subject) -> Iterator[Metric]:
-    """All figures; None with a note where there is no TTGIR for an AMD target."""
-    module = subject.ttgir
-    note = "needs the kernel's TTGIR"
-    if module is not None and not _for_amd(module):
-        note = "compiled for no AMD target"
-    elif module is not None:
-        # The layout algebra is loaded for Triton kernels alone.
-        from .staged import facts
-
-        try:
-            values = tuple(facts(subject, module))
-            for spec, (value, why) in zip(SPECS, values, strict=True):
-                yield Metric(spec.name, value, spec.unit, spec.origin, why)
-            return
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            note = "the TTGIR is not as Triton prints it"  # an edited file
-    for spec in SPECS:
-        yield Metric(spec.name, None, spec.unit, spec.origin, note)
-
-
-def _for_amd(module: TtgirModule) -> bool:
-    return str(module.attributes.get("target", "hip:")).startswith("hip:")
-
-
-# --------------------------------------------------------------------------- narrow reads
-
-NARROW_HERE = "narrow_here"
-
 NARROW_SPECS = (
     MetricSpec(
         NARROW_HERE,
@@ -104,76 +72,6 @@ NARROW_SPECS = (
         "positions do not tell them apart",
     ),
 )
-
-
-def with_narrow_reads(
-    subject: Subject,
-    loops: Sequence[LoopReport],
-    accesses: Sequence[Access],
-    metrics: Mapping[str, Metric],
-) -> tuple[LoopReport, ...]:
-    """The loops with the reads of each.
-
-    Args:
-        subject: the kernel.
-        loops: its loops.
-        accesses: of the TTGIR's operations, with the instructions that they became.
-        metrics: the kernel's.
-    """
-    whole = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
-    if not isinstance(whole, Mapping):
-        unknown = Metric(NARROW_HERE, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return tuple(
-            replace(loop, metrics={**loop.metrics, NARROW_HERE: unknown}) for loop in loops
-        )
-    counts_by_loop = dict(_by_loop(subject, loops, accesses, whole))
-    return tuple(
-        replace(
-            loop,
-            metrics={
-                **loop.metrics,
-                NARROW_HERE: Metric(
-                    NARROW_HERE, counts_by_loop.get(loop.id, whole), "mapping", "derived"
-                ),
-            },
-        )
-        for loop in loops
-    )
-
-
-def _by_loop(
-    subject: Subject,
-    loops: Sequence[LoopReport],
-    accesses: Sequence[Access],
-    whole: Mapping[str, Scalar],
-) -> Iterator[tuple[str, dict[str, Scalar]]]:
-    present = [kind for kind, count in whole.items() if count]
-    if subject.ttgir is None or len(present) <= 1:  # what holds of the kernel holds of the loop
-        return
-    # The algebra of layouts is loaded for kernels that have narrow reads of several kinds.
-    from ..ttgir.conversions import movements
-    from ..ttgir.flow import flow_of
-    from ..ttgir.trips import staging
-    from .narrow_operands import KINDS, narrow_reads
-
-    flow = flow_of(subject.ttgir)
-    kinds = narrow_reads(flow, staging(flow, movements(flow)))
-    at = {flow.module.ops[op].line: kind for op, kind in kinds.items()}
-    counts: dict[str, Counter[str]] = {}
-    for access in accesses:
-        if access.line in at and access.loop is not None:
-            counts.setdefault(access.loop, Counter())[at[access.line]] += len(access.lines)
-    if set(present) <= {kind for counter in counts.values() for kind in counter}:
-        for loop in loops:
-            loop_counts = counts.get(loop.id, Counter())
-            yield loop.id, {kind: loop_counts[kind] for kind in KINDS}
-
-
-# --------------------------------------------------------------------------- room for a copy
-
-COPIES = "narrow_copies"
-_ONE_AHEAD = 2  # num_stages with which one tile is on its way
-
 COPY_SPECS = (
     MetricSpec(
         COPIES,
@@ -188,86 +86,26 @@ COPY_SPECS = (
 )
 
 
-def second_copies(
-    subject: Subject,
-    buffers: Sequence[LdsBuffer],
-    metrics: Mapping[str, Metric],
-    stages: int | None,
-) -> Iterator[Metric]:
-    """The figure; None where no tile is read in both orders.
-
-    Args:
-        subject: the kernel.
-        buffers: what its TTGIR puts into LDS.
-        metrics: its other metrics.
-        stages: num_stages of the compile.
-    """
-    counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
-    if subject.ttgir is None or not isinstance(counts, Mapping) or not counts.get("twice"):
-        yield Metric(COPIES, None, "mapping", "derived", "no tile is read in both orders")
-        return
-    names, size = _twice(subject.ttgir)
-    fits = _fits(subject, buffers, size, stages)
-    value: dict[str, Scalar] = {
-        "tiles": len(names),
-        "bytes": size,
-        "stages": fits,
-        "said": _words(names, size, stages, fits) if fits is not None else None,
-    }
-    yield Metric(COPIES, value, "mapping", "derived")
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The figures of `SPECS`; None with a note where there is no TTGIR for an AMD target."""
+    for spec, (value, note) in zip(SPECS, _figures(subject), strict=True):
+        yield Metric(spec.name, value, spec.unit, spec.origin, note)
 
 
-def _twice(module: TtgirModule) -> tuple[list[str], int | None]:
-    """Names of the tiles, and bytes of all of them; None where one's is unknown."""
-    # The algebra of layouts is loaded for kernels that have such tiles.
-    from ..ttgir.conversions import movements, tile_bytes
-    from ..ttgir.flow import flow_of
-    from ..ttgir.trips import staging
-    from .narrow_operands import narrow_reads
+def _figures(subject: Subject) -> Sequence[Fact]:
+    """Each figure of `SPECS` with a note that says why it is None."""
+    module = subject.ttgir
+    if module is None:
+        return [(None, "needs the kernel's TTGIR")] * len(SPECS)
+    if not _for_amd(module):
+        return [(None, "compiled for no AMD target")] * len(SPECS)
+    from .staged import facts
 
-    flow = flow_of(module)
-    staged = staging(flow, movements(flow))
-    twice = {op for op, kind in narrow_reads(flow, staged).items() if kind == "twice"}
-    # Peeled iterations load the same tile again, at the same place.
-    loads = {
-        way.load.loc or way.load.index: way.load
-        for way in staged.ways
-        if any(read.index in twice for _, read in way.trips)
-    }
-    tiles = list(loads.values())
-    sizes = [tile_bytes(load.result_types[0]) if load.result_types else None for load in tiles]
-    names = sorted({variable_name(load.results[0]) for load in tiles if load.results})
-    known_sizes = [size for size in sizes if size is not None]
-    return names, sum(known_sizes) if len(known_sizes) == len(sizes) else None
+    try:
+        return tuple(facts(subject, module))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # an edited file
+        return [(None, "the TTGIR is not as Triton prints it")] * len(SPECS)
 
 
-def _fits(
-    subject: Subject, buffers: Sequence[LdsBuffer], size: int | None, stages: int | None
-) -> int | None:
-    """The most stages with which the copies fit; None where none is known to.
-
-    A stage less frees one copy of each tile that the pipeline takes turns in (tried: 57,344 bytes
-    with four stages became 106,496 with two copies of 8,192 bytes, 73,728 with three stages and
-    40,960 with two).
-    """
-    total, machine = subject.facts.lds_bytes, subject.machine
-    if total is None or machine is None or size is None or stages is None:
-        return None
-    turning = [
-        buffer
-        for buffer in buffers
-        if buffer.at_peak and buffer.kind == "pipelined" and buffer.copies > 1
-    ]
-    freed = sum((buffer.size or 0) // buffer.copies for buffer in turning)
-    if not turning:  # nothing is loaded ahead, whatever the option says
-        return stages if total + size <= machine.lds_max else None
-    counts = range(stages, _ONE_AHEAD - 1, -1)
-    demands = ((n, total - (stages - n) * freed + (n - 1) * size) for n in counts)
-    return next((n for n, demand in demands if demand <= machine.lds_max), None)
-
-
-def _words(names: Sequence[str], size: int | None, stages: int | None, fits: int) -> str:
-    operands = f"{', '.join(names)} {'are operands' if len(names) > 1 else 'is an operand'}"
-    with_less = "" if fits == stages else f", and fits with num_stages={fits} (now {stages})"
-    each = f"{size} bytes of LDS in each buffer{with_less}"
-    return f"{operands} of two dots in both orders: a transposed copy takes {each}"
+def _for_amd(module: TtgirModule) -> bool:
+    return str(module.attributes.get("target", "hip:")).startswith("hip:")

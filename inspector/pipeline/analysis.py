@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from .. import machines
 from ..errors import KinspectError
-from ..isa.asm.units import beside
+from ..isa.asm.includes import includes_beside
 from ..isa.mnemonics import CLASSES
 from ..isa.text import parse_text
 from ..isa.waitflow.counters import COUNTERS
@@ -98,7 +98,9 @@ class Context(Struct, frozen=True):
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
     """Reports on every kernel of an assembly text or disassembly."""
-    return analyze_program(parse_text(text, context.path, beside(Path(context.path))), context)
+    return analyze_program(
+        parse_text(text, context.path, includes_beside(Path(context.path))), context
+    )
 
 
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:

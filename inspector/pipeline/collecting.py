@@ -140,7 +140,7 @@ def _in_parallel(files: list[tuple[int, Target]], jobs: int) -> bool:
         return False
     from . import forked
 
-    return forked.worth_it(files, jobs)
+    return forked.is_worthwhile(files, jobs)
 
 
 def _itself(report: KernelReport) -> KernelReport:

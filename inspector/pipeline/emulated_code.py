@@ -24,7 +24,8 @@ from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function, Program
 from .emulating import implicit_arguments, pack_scalars, spread
-from .emulation_profile import KernelProfile, Tally
+from .emulation_profile import EmulationProfile
+from .emulation_tally import LaunchTally
 
 ADDRESS: Final = 0x7F00_0000_0000
 SPACING: Final = 1 << 36
@@ -91,7 +92,7 @@ class BufferState(Struct, frozen=True):
 class CodeResult(Struct, frozen=True):
     """What came of it."""
 
-    profile: KernelProfile
+    profile: EmulationProfile
     buffers: tuple[BufferState, ...]
     printed: tuple[tuple[bool, str], ...] = ()
     """What the kernel printed: whether to standard error, and the text."""
@@ -141,7 +142,7 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
         wanted.grid, block, lds, bytes(packed), workgroups=numbers, seconds=wanted.seconds
     )
     calls = HostCalls()
-    tally = Tally(machine.arch, emulator)
+    tally = LaunchTally(machine.arch, emulator)
     started = time.perf_counter()
     try:
         outcome = emulator.run(launch, [*buffers, calls.buffer])

@@ -39,7 +39,8 @@ from ..isa.asm.data import read_constants
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function
-from .emulation_profile import KernelProfile, Tally, finding_of
+from .emulation_profile import EmulationProfile
+from .emulation_tally import LaunchTally, finding_of
 
 SCRATCH_ADDRESS = 0x7E10_0000_0000
 """Where Triton's global scratch memory lies, which the host allocates for a launch."""
@@ -140,7 +141,7 @@ class Service:
         self._descriptor = descriptor
         self._processes = processes
         self._emulators: dict[str, Emulator] = {}
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, LaunchTally] = {}
         self._memory = np.zeros(0, np.uint8)
         self._calls: HostCalls | None = None
 
@@ -180,7 +181,7 @@ class Service:
             program.functions,
         )
         self._emulators[key] = emulator
-        self._tallies[key] = Tally(arch, emulator, time.perf_counter() - started)
+        self._tallies[key] = LaunchTally(arch, emulator, time.perf_counter() - started)
         return {"loaded": key}
 
     def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +242,7 @@ class Service:
             "seconds": seconds,
         }
 
-    def profile(self) -> list[KernelProfile]:
+    def profile(self) -> list[EmulationProfile]:
         """What was counted, by kernel in the order of their first launches."""
         return [tally.profile() for tally in self._tallies.values() if tally.launches]
 

@@ -20,7 +20,7 @@ from ..compile.worker import BOOTSTRAP
 from ..errors import KinspectError
 from ..machines.loader import load as load_machine
 from .capturing import device_facts
-from .emulation_profile import KernelProfile
+from .emulation_profile import EmulationProfile
 from .emulators import emulator_command
 
 LAUNCH_SECONDS = 600.0
@@ -65,7 +65,7 @@ class EmulationResult(Struct, frozen=True):
     """
 
     status: int
-    kernels: tuple[KernelProfile, ...]
+    kernels: tuple[EmulationProfile, ...]
     launches: int
     complete: bool
     notes: tuple[str, ...]
@@ -140,7 +140,7 @@ def _gathered(status: int, records: Path, profile: Path) -> EmulationResult:
         elif "end" in record:
             launches, complete = record["launches"], True
     kernels = (
-        msgspec.json.decode(profile.read_bytes(), type=tuple[KernelProfile, ...])
+        msgspec.json.decode(profile.read_bytes(), type=tuple[EmulationProfile, ...])
         if profile.exists()
         else ()
     )

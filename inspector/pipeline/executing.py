@@ -37,7 +37,8 @@ from .emulating import (
     spread,
     takes_implicit,
 )
-from .emulation_profile import KernelProfile, Tally
+from .emulation_profile import EmulationProfile
+from .emulation_tally import LaunchTally
 from .made_up import buffers_of
 
 WORKGROUPS: Final = 4
@@ -125,7 +126,7 @@ def _noted(report: KernelReport, note: str) -> KernelReport:
 
 
 class _Run(Struct, frozen=True):
-    profile: KernelProfile
+    profile: EmulationProfile
     made_up: tuple[str, ...]
     code: Function
     """The kernel, and behind it the functions that it calls."""
@@ -180,7 +181,7 @@ def _run(
         blocks=sample.blocks,
     )
     outcome = emulator.run(launch, buffers)
-    tally = Tally(machine.arch, emulator)
+    tally = LaunchTally(machine.arch, emulator)
     tally.add(outcome, total, 0.0)
     runs = {
         index: block.runs
@@ -276,7 +277,7 @@ def _own(function: Function, loop_id: str) -> Iterator[int]:
             yield from range(block.start, block.stop)
 
 
-def _metrics(profile: KernelProfile, faults: int) -> Iterator[Metric]:
+def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
     """Figures of the executed workgroups; counters are those of the whole grid."""
     sampled = profile.workgroups < profile.grid_workgroups
     of = f"of {profile.workgroups} of {profile.grid_workgroups} workgroups" if sampled else ""
@@ -318,7 +319,7 @@ def _metrics(profile: KernelProfile, faults: int) -> Iterator[Metric]:
         )
 
 
-def _memory(profile: KernelProfile, metric: Any) -> Iterator[Metric]:
+def _memory(profile: EmulationProfile, metric: Any) -> Iterator[Metric]:
     accesses = [access for access in profile.accesses if access.waves]
     executions = sum(access.waves for access in accesses)
     active = sum(access.active_lanes * access.waves for access in accesses)

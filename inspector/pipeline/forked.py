@@ -1,7 +1,7 @@
-"""Many targets that are read, by several processes: forks of this one.
+"""Reads saved targets in several processes, which are forks of this one.
 
-Each worker is sent the numbers of targets and sends back what was made of them. One that dies (a
-bug in a parser, no memory left) takes the target with it that it was at and no other.
+Each worker is sent the numbers of targets and sends back what was made of them. A worker that dies
+(a bug in a parser, no memory left) costs the target that it was reading and no other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 
@@ -26,15 +26,19 @@ from .events import Failed
 from .jobs import record
 from .reading import Made, Work, interrupted, read_target
 
-LEAST_BYTES = 1 << 20
-"""What a fork is worth: reading this much assembly takes half a second."""
-_AHEAD = 2  # targets that a worker has at hand, so that it never waits for the next
+MIN_BYTES = 1 << 20
+"""Size of targets from which on forking pays: reading this much assembly takes half a second."""
+_TARGETS_AHEAD = 2
+"""Targets that a worker has been sent at a time, so that it never waits for the next."""
 
 Indexed = tuple[int, Target]
+"""A target with its place in the run."""
+Outcomes = list[Made | Failed]
+"""What was made of one target's kernels, and what could not be read."""
 
 
-def worth_it(targets: Sequence[Indexed], jobs: int) -> bool:
-    """Whether several processes would be faster than this one, and can be had.
+def is_worthwhile(targets: Sequence[Indexed], jobs: int) -> bool:
+    """Whether several processes are possible here and would be faster than this one.
 
     Forks are safe on Linux alone, and only while there is no second thread.
     """
@@ -45,140 +49,182 @@ def worth_it(targets: Sequence[Indexed], jobs: int) -> bool:
         try:
             size += target.path.stat().st_size
         except OSError:
-            continue  # said when it is read
-        if size >= LEAST_BYTES:
+            continue  # reported when it is read
+        if size >= MIN_BYTES:
             return True
     return False
 
 
 def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Failed]:
-    """Reports on all targets, as they come.
+    """Reads all targets, and reports on them in the order in which they are finished.
 
     Args:
-        targets: each with its place in the run.
+        targets: at least one.
         work: what to do, in at most `work.request.jobs` processes.
 
     Yields:
-        As `read_target` does, those of one target together and in order. An interrupt (Ctrl-C)
-        yields what is done by then and one `Failed` that says how much is not.
+        As `read_target` does, the outcomes of one target together and in order. An interrupt
+        (Ctrl-C) yields what is finished by then and one `Failed` that says how much is not.
     """
-    left = deque(range(len(targets)))
-    # The first warms what is read once per process (tables, rules): the forks have it then.
-    first = left.popleft()
+    first, *others = range(len(targets))
+    pool = _Pool(targets, work, others)
     done = 0
-    workers: list[_Worker] = []
     try:
+        # This process reads the first: tables and rules, which are read once per process, are
+        # loaded by it before the forks.
         yield from read_target(*targets[first], work)
         done += 1
         gc.collect()
         gc.freeze()  # or the workers' collector would copy every page that it looks at
-        for _ in range(min(work.request.jobs, len(left))):
-            workers.append(_start(targets, work, workers))
-        while workers:
-            for ahead in range(1, _AHEAD + 1):  # one for each before a second for any
-                for worker in workers:
-                    if left and len(worker.pending) < ahead:
-                        worker.give(left.popleft())
-            for worker in [w for w in workers if not w.pending]:
-                workers.remove(worker)  # nothing is left for it: it would wait forever
-                worker.end()
-            for worker in _ready(workers):
-                answer = worker.answer()
-                if answer is not None:
-                    done += 1
-                    yield from answer
-                elif worker.pending:
-                    lost = worker.pending.popleft()
-                    left.extendleft(reversed(worker.pending))
-                    worker.pending.clear()
-                    done += 1
-                    yield _died(targets[lost], worker.process)
-                if answer is None:
-                    workers.remove(worker)
-                    worker.end()
-                    if left:
-                        workers.append(_start(targets, work, workers))
+        for outcomes in pool.outcomes():
+            done += 1
+            yield from outcomes
     except KeyboardInterrupt:
-        for worker in _ready(workers, 0):
-            answer = worker.answer()
-            done += answer is not None
-            yield from answer or ()
+        for outcomes in pool.finished_outcomes():
+            done += 1
+            yield from outcomes
         index, target = targets[-1]
         yield interrupted(target, index, done, len(targets))
         raise
     finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.end()
+        pool.kill()
         gc.unfreeze()
 
 
-def _died(at: Indexed, process: ForkProcess) -> Failed:
-    index, target = at
-    process.join()
-    code = process.exitcode or 0
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
-    error = KinspectError(
-        f"internal error: the process that read it ended with {how}",
-        "please report it; or free memory, and use fewer --jobs",
-    )
-    return Failed((index, 0), record(target, "read", error))
+class _Pool:
+    """The workers, and the numbers of the targets that none has been sent yet.
 
+    Args:
+        targets: all of the run.
+        work: what to do with each.
+        waiting: the numbers of those that the workers are to read.
+    """
 
-# --------------------------------------------------------------------------- a worker
+    def __init__(self, targets: Sequence[Indexed], work: Work, waiting: Iterable[int]) -> None:
+        self._targets = targets
+        self._work = work
+        self._waiting = deque(waiting)
+        self._workers: list[_Worker] = []
+
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Starts the workers; yields the outcomes of each target as it is finished."""
+        for _ in range(min(self._work.request.jobs, len(self._waiting))):
+            self._start_worker()
+        while self._workers:
+            self._hand_out()
+            self._end_idle_workers()
+            for worker in _ready(self._workers):
+                outcomes = worker.receive()
+                if outcomes is None:
+                    outcomes = [self._replace(worker)]
+                yield outcomes
+
+    def finished_outcomes(self) -> Iterator[Outcomes]:
+        """What workers have sent and was not received yet; waits for nothing."""
+        for worker in _ready(self._workers, 0):
+            outcomes = worker.receive()
+            if outcomes is not None:
+                yield outcomes
+
+    def kill(self) -> None:
+        """Ends all workers at once."""
+        for worker in self._workers:
+            worker.process.kill()
+            worker.end()
+
+    def _hand_out(self) -> None:
+        """Sends targets: one to every worker before a second one to any."""
+        for ahead in range(1, _TARGETS_AHEAD + 1):
+            for worker in self._workers:
+                if self._waiting and len(worker.pending) < ahead:
+                    worker.send(self._waiting.popleft())
+
+    def _end_idle_workers(self) -> None:
+        """Ends the workers that nothing is left for; they would wait for ever."""
+        for worker in [worker for worker in self._workers if not worker.pending]:
+            self._workers.remove(worker)
+            worker.end()
+
+    def _replace(self, dead: _Worker) -> Failed:
+        """Puts another worker in a dead one's place; returns the failure of its target."""
+        self._workers.remove(dead)
+        dead.end()
+        lost = dead.pending.popleft()
+        self._waiting.extendleft(reversed(dead.pending))
+        if self._waiting:
+            self._start_worker()
+        return _death(self._targets[lost], dead.process)
+
+    def _start_worker(self) -> None:
+        parent_end, worker_end = multiprocessing.Pipe()
+        parent_ends = [parent_end, *(worker.pipe for worker in self._workers)]
+        context = multiprocessing.get_context("fork")
+        process = context.Process(
+            target=_serve, args=(self._targets, self._work, worker_end, parent_ends), daemon=True
+        )
+        process.start()
+        worker_end.close()
+        self._workers.append(_Worker(process, parent_end))
 
 
 class _Worker(Struct):
-    """A worker as its parent sees it; `pending` are the targets that it has not answered for."""
+    """A worker as its parent sees it.
+
+    Args:
+        process: the fork.
+        pipe: the parent's end.
+        pending: numbers of the targets that were sent to it and are not finished, in order.
+    """
 
     process: ForkProcess
     pipe: Connection
     pending: deque[int] = field(default_factory=deque)
 
-    def give(self, number: int) -> None:
-        """Sends it a target."""
+    def send(self, number: int) -> None:
+        """Sends it a target to read."""
         self.pending.append(number)
-        with contextlib.suppress(OSError):  # it has died: seen when its answer is waited for
+        with contextlib.suppress(OSError):  # it has died, which `receive` will notice
             self.pipe.send(number)
 
-    def answer(self) -> list[Made | Failed] | None:
-        """What it has to say of the next of its targets; None: it has died."""
+    def receive(self) -> Outcomes | None:
+        """The outcomes of its next target; None if it has died."""
         try:
-            outcomes: list[Made | Failed] = self.pipe.recv()
+            outcomes: Outcomes = self.pipe.recv()
         except (EOFError, OSError):
             return None
         self.pending.popleft()
         return outcomes
 
     def end(self) -> None:
-        """Waits until it has ended; without its pipe it does."""
+        """Closes its pipe, upon which it ends, and waits until it has."""
         self.pipe.close()
         self.process.join()
 
 
 def _ready(workers: Sequence[_Worker], seconds: float | None = None) -> list[_Worker]:
+    """Workers that have sent something or died; waits for one, at most so many seconds."""
     ready = wait([worker.pipe for worker in workers], seconds) if workers else ()
     return [worker for worker in workers if worker.pipe in ready]
 
 
-def _start(targets: Sequence[Indexed], work: Work, siblings: Sequence[_Worker]) -> _Worker:
-    parent_end, worker_end = multiprocessing.Pipe()
-    unwanted = [parent_end, *(sibling.pipe for sibling in siblings)]
-    context = multiprocessing.get_context("fork")
-    process = context.Process(
-        target=_serve, args=(targets, work, worker_end, unwanted), daemon=True
+def _death(indexed: Indexed, process: ForkProcess) -> Failed:
+    """The failure of a target whose worker died."""
+    index, target = indexed
+    code = process.exitcode or 0
+    ending = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+    error = KinspectError(
+        f"internal error: the process that read it ended with {ending}",
+        "please report it; or free memory, and use fewer --jobs",
     )
-    process.start()
-    worker_end.close()
-    return _Worker(process, parent_end)
+    return Failed((index, 0), record(target, "read", error))
 
 
 def _serve(
-    targets: Sequence[Indexed], work: Work, pipe: Connection, unwanted: Sequence[Connection]
+    targets: Sequence[Indexed], work: Work, pipe: Connection, parent_ends: Sequence[Connection]
 ) -> None:
-    """What a worker does: answers for one target after the other until its pipe is closed."""
-    for connection in unwanted:
-        connection.close()  # or it would keep a sibling's pipe open whose parent has gone
+    """The worker's loop: reads the targets that it is sent until its pipe is closed."""
+    for connection in parent_ends:
+        connection.close()  # or a sibling's pipe would stay open after the parent has gone
     # Ctrl-C reaches the whole group: the parent says what becomes of the run.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -188,8 +234,8 @@ def _serve(
         except EOFError:
             os._exit(0)
         index, target = targets[number]
-        answer = list(read_target(index, target, work))
+        outcomes = list(read_target(index, target, work))
         try:
-            pipe.send(answer)
-        except Exception as error:  # what was made of it is no plain value
+            pipe.send(outcomes)
+        except Exception as error:  # `work.transform` made something that cannot be pickled
             pipe.send([Failed((index, 0), record(target, "analyze", unforeseen(error)))])

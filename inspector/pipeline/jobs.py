@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..capture.options import CaptureOptions
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.units import is_binary
+from ..isa.asm.kinds import is_binary
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis

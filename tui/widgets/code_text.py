@@ -12,9 +12,9 @@ Span = tuple[int, int, str]
 Cell = tuple[str, str]
 """A piece of the gutter: text and the name of its style."""
 Hit = tuple[int, int] | Span
-"""Columns that are marked, as `code--match` or in a style of their own."""
+"""A mark on some columns, in the style `code--match` or one of its own."""
 Hits = Mapping[int, Sequence[Hit]] | Callable[[int], Sequence[Hit]]
-"""Line -> what is marked of it; a function where most lines would never be asked for."""
+"""Line -> its marks; a function where most lines are never drawn."""
 
 # A text may hold anything; what would move the terminal's cursor is drawn as a dot.
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], "·")
@@ -26,9 +26,9 @@ class Text(Struct, frozen=True):
     Attributes:
         lines: the text; line 0 is the first.
         spans: line -> its coloured pieces, in order and disjoint.
-        gutter: line -> what stands left of it, always of `gutter_width` columns.
-        folds: line -> last line of what can be folded away under it.
-        tab: columns between tab stops; columns of spans and marks count what is drawn.
+        gutter: line -> the pieces left of it, always of `gutter_width` columns.
+        folds: line -> the last of the lines that can be folded away under it.
+        tab: columns between tab stops; columns of spans and marks are those of the drawn line.
     """
 
     lines: Sequence[str]
@@ -43,7 +43,7 @@ class Text(Struct, frozen=True):
         return drawn(self.lines[line], self.tab)
 
     def width(self) -> int:
-        """Of the longest line as it is drawn."""
+        """Columns of the longest line as it is drawn."""
         longest = max(map(len, self.lines), default=0)
         if "\t" not in "".join(self.lines):
             return longest
@@ -57,17 +57,17 @@ def drawn(text: str, tab: int = 8) -> str:
 
 def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
     """Coloured pieces with marks over them, in order and disjoint."""
-    cut: list[Span] = [hit if len(hit) == 3 else (hit[0], hit[1], "match") for hit in hits]
+    pieces: list[Span] = [hit if len(hit) == 3 else (hit[0], hit[1], "match") for hit in hits]
     marked = sorted((hit[0], hit[1]) for hit in hits)
     for start, end, name in spans:
-        at = start
+        column = start  # up to here the span is coloured or marked
         for first, stop in marked:
-            if first > at:
-                cut.append((at, min(first, end), name))
-            at = max(at, stop)
-        if at < end:
-            cut.append((at, end, name))
-    return sorted(piece for piece in cut if piece[0] < piece[1])
+            if first > column:
+                pieces.append((column, min(first, end), name))
+            column = max(column, stop)
+        if column < end:
+            pieces.append((column, end, name))
+    return sorted(piece for piece in pieces if piece[0] < piece[1])
 
 
 class Rows:
@@ -75,7 +75,7 @@ class Rows:
 
     Args:
         lines: how many lines the text has.
-        folds: line -> last line of what can be folded away under it.
+        folds: line -> the last of the lines that can be folded away under it.
         folded: the lines whose folds are closed.
     """
 
@@ -93,12 +93,12 @@ class Rows:
         return self._lines if self._visible is None else len(self._visible)
 
     def line_at(self, row: int) -> int:
-        """The line that stands on a row; beyond the ends the first or last."""
+        """The line on a row; for a row beyond the ends the first or last."""
         row = max(0, min(row, len(self) - 1))
         return row if self._visible is None else self._visible[row]
 
     def row_of(self, line: int) -> int:
-        """Where a line stands; of a hidden one the row of what hides it."""
+        """The row of a line; for a hidden one, the row of the fold that hides it."""
         if self._visible is None:
             return line
         return max(0, bisect.bisect_right(self._visible, line) - 1)
@@ -108,7 +108,7 @@ class Rows:
         return self._folds[start] - start if start in self.folded else 0
 
     def fold(self, starts: Iterable[int], folded: bool) -> None:
-        """Folds or opens what begins at these lines."""
+        """Closes or opens the folds that begin at these lines."""
         toggled = {start for start in starts if start in self._folds}
         toggled = toggled - self.folded if folded else toggled & self.folded
         if folded:
@@ -116,25 +116,24 @@ class Rows:
         else:
             self.folded -= toggled
         if len(toggled) == 1 and self._visible is not None:
-            self._change(toggled.pop(), folded)
+            self._update_one(toggled.pop(), folded)
         elif toggled:
             self._lay_out()
 
     def fold_of(self, line: int) -> int | None:
-        """Where the innermost fold begins that the line belongs to."""
+        """The first line of the innermost fold that a line belongs to; None for no fold."""
         if line in self._folds:
             return line
         if self._starts is None:
             self._starts = sorted(self._folds)
-        for at in range(bisect.bisect_left(self._starts, line) - 1, -1, -1):
-            if self._folds[self._starts[at]] >= line:
-                return self._starts[at]
-        return None
+        last = bisect.bisect_left(self._starts, line) - 1
+        before = (self._starts[index] for index in range(last, -1, -1))
+        return next((start for start in before if self._folds[start] >= line), None)
 
     def reveal(self, line: int) -> bool:
-        """Opens the folds that hide a line; whether there were any."""
+        """Opens the folds that hide a line; returns whether there were any."""
         if self._visible is None or self.line_at(self.row_of(line)) == line:
-            return False  # the usual case, and quick however many folds there are
+            return False  # the usual case, which must be fast however many folds there are
         hiding = {start for start in self.folded if start < line <= self._folds[start]}
         self.fold(hiding, False)
         return bool(hiding)
@@ -143,7 +142,7 @@ class Rows:
         self._visible = self._between(0, self._lines, self.folded) if self.folded else None
 
     def _between(self, first: int, stop: int, folded: Iterable[int]) -> list[int]:
-        """The visible ones of some lines."""
+        """The visible lines from `first` to before `stop`, with these folds closed."""
         visible: list[int] = []
         line = first
         for start in sorted(folded):
@@ -154,17 +153,17 @@ class Rows:
         visible.extend(range(line, stop))
         return visible
 
-    def _change(self, start: int, folded: bool) -> None:
-        """One fold more or less: the rest stays, and there may be tens of thousands."""
+    def _update_one(self, start: int, folded: bool) -> None:
+        """Updates the visible lines for one fold; there may be tens of thousands of others."""
         visible = self._visible
         assert visible is not None
         row = bisect.bisect_left(visible, start)
         if row == len(visible) or visible[row] != start:
-            return  # it is hidden itself
+            return  # the fold is hidden in another one
         first, stop = start + 1, self._folds[start] + 1
         end = bisect.bisect_left(visible, stop)
         within = [inner for inner in self.folded if first <= inner < stop]
         if any(self._folds[inner] >= stop for inner in within):
-            self._lay_out()  # one reaches beyond the other
+            self._lay_out()  # folds that overlap without one containing the other
             return
         visible[row + 1 : end] = [] if folded else self._between(first, stop, within)

@@ -1,7 +1,7 @@
-"""Kernels compiled in two ways to be compared: with other options, or by two Tritons.
+"""Compiles kernels in two ways to compare them: with other options, or by two Tritons.
 
-Both ways start from one capture, so that what differs is what was asked for: every kernel's TTIR is
-compiled with the options of one side and with those of the other.
+Both ways start from one capture, so that nothing differs but what the user varied: every kernel's
+TTIR is compiled with the options of one side and with those of the other.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import Axis, Value, axes_of, refused_name, unresolved_names
+from ...capture.axes import Axis, refused_name, unresolved_names
 from ...capture.resolving import resolve_all
 from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
@@ -23,46 +22,14 @@ from ...pipeline import analysis
 from ...pipeline.capturing import COMPILED, variants_of
 from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
 from ...version import VERSION
-from ..tritons import BuildsReport, KernelComparison, compare_builds
+from ..stages import Comparison
+from ..tritons import compare_builds
+from .option_sets import OptionSet
 from .reports import Options, Text, diff_kernels, finished
 from .results import Alone, DiffReport, KernelDiff
 
 Progress = Callable[[int, int], None]
-"""Is told how many compiles are done, of how many."""
-AS_IT_IS = "as it is"
-
-
-class OptionSet(Struct, frozen=True):
-    """Options of one side, laid over those that a kernel was captured with."""
-
-    values: Mapping[str, Value]
-
-    @property
-    def label(self) -> str:
-        """`num_stages=3, waves_per_eu=2`."""
-        return ", ".join(f"{name}={value}" for name, value in self.values.items()) or AS_IT_IS
-
-
-def option_set(text: str) -> OptionSet:
-    """What was typed: `num_stages=3,waves_per_eu=2`.
-
-    Raises:
-        KinspectError: it is not of that form, or names an option twice.
-    """
-    axes: list[Axis] = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        part_axes = axes_of([part])
-        if len(part_axes[0].values) != 1 or part_axes[0].name in {axis.name for axis in axes}:
-            raise KinspectError(
-                f"--set {text}: one value for each option", "write --set num_stages=3,kpack=2"
-            )
-        axes += part_axes
-    if not axes:
-        raise KinspectError("--set names no option", "write e.g. --set num_stages=3")
-    return OptionSet({axis.name: axis.values[0] for axis in axes})
-
-
-# --------------------------------------------------------------------------- options
+"""Called with the number of compiles that are done, and that of all."""
 
 
 def diff_options(
@@ -92,43 +59,151 @@ def diff_options(
         "it is compiled already, so other options change nothing",
         "name the .py file or the .ttir that it was made from",
     )
+    kernels = _Kernels((sets[0].label, sets[1].label), options)
     with Compiler(settings_of(request)) as compiler:
         _refuse_unknown(sets, compiler, targets)
-        pairs: list[KernelDiff] = []
-        failed: list[tuple[str, ErrorRecord]] = []
-        alone: tuple[list[Alone], list[Alone]] = ([], [])
-        labels = sets[0].label, sets[1].label
         for index, target in enumerate(targets):
             variants, errors = variants_of(target, request, compiler)
-            failed += [("capture", error) for error in errors]
+            for error in errors:
+                kernels.add_error("capture", error)
             jobs = [
                 Job(
-                    (index, n),
+                    (index, number),
                     str(target.path),
                     replace(variant, options={**variant.options, **side_options.values}),
                     compiler.settings,
                     request.overrides,
                 )
-                for n, variant in enumerate(variants)
+                for number, variant in enumerate(variants)
                 for side_options in sets
             ]
-            outcomes = _compiled(jobs, compiler, request.jobs, progress)
-            for n, variant in enumerate(variants):
-                pair_outcomes = outcomes[2 * n], outcomes[2 * n + 1]
-                reports = [o.reports[0] if o.reports else None for o in pair_outcomes]
-                errors_of = [o.error for o in pair_outcomes]
-                _collect(variant, reports, errors_of, labels, options, pairs, alone, failed)
-        result = DiffReport(
-            tool=_tool(),
-            left=labels[0],
-            right=labels[1],
-            pairs=tuple(pairs),
-            only_left=tuple(alone[0]),
-            only_right=tuple(alone[1]),
-            errors=tuple(failed),
-            tolerances={name: str(t) for name, t in options.tolerances.stated.items()},
+            outcomes = _compile_all(jobs, compiler, request.jobs, progress)
+            for number, variant in enumerate(variants):
+                sides = outcomes[2 * number : 2 * number + 2]
+                reports = [side.reports[0] if side.reports else None for side in sides]
+                kernels.add(variant, reports, [side.error for side in sides])
+        return finished(kernels.report(_tool()), options, text)
+
+
+def diff_builds(
+    request: Request,
+    tritons: Sequence[str],
+    options: Options,
+    text: Text,
+    progress: Progress | None = None,
+) -> DiffReport:
+    """Compiles each kernel with two Tritons and compares; see `tritons.compare_builds`.
+
+    Args:
+        request: targets that can be compiled, and how.
+        tritons: the left one and the right one, by label or path.
+        options: how to compare.
+        text: the assembly of a kernel.
+        progress: called after every compile.
+
+    Raises:
+        KinspectError: likewise, or other than two Tritons.
+    """
+    if len(tritons) != 2:
+        raise KinspectError(
+            f"diff compares two Tritons, not {len(tritons)}",
+            "name two with --triton, or use `kinspect analyze` with all of them",
         )
-        return finished(result, options, text)
+    builds_report = compare_builds(request, tritons, progress)
+    labels = builds_report.builds[0].label, builds_report.builds[1].label
+    kernels = _Kernels(labels, options)
+    for error in builds_report.errors:
+        kernels.add_error(labels[0], error)
+    for kernel in builds_report.kernels:
+        errors = [kernel.errors.get(label) for label in labels]
+        kernels.add(kernel.variant, kernel.reports, errors, kernel.comparison, kernel.notes)
+    return finished(kernels.report(builds_report.tool), options, text)
+
+
+class _Kernels:
+    """The kernels of a run, compared: pairs, and those that only one side could compile.
+
+    Args:
+        labels: of the left side and the right.
+        options: how to compare.
+    """
+
+    def __init__(self, labels: tuple[str, str], options: Options) -> None:
+        self._labels = labels
+        self._options = options
+        self._pairs: list[KernelDiff] = []
+        self._only_left: list[Alone] = []
+        self._only_right: list[Alone] = []
+        self._errors: list[tuple[str, ErrorRecord]] = []
+
+    def add_error(self, label: str, error: ErrorRecord) -> None:
+        """Adds what failed before there was a kernel, under the stage or side that it was in."""
+        self._errors.append((label, error))
+
+    def add(
+        self,
+        variant: Variant,
+        reports: Sequence[KernelReport | None],
+        errors: Sequence[ErrorRecord | None],
+        comparison: Comparison | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        """Adds a kernel: a pair, or one side alone with why the other one failed.
+
+        Args:
+            variant: the captured specialisation.
+            reports: of the left side and the right; None where it failed.
+            errors: why it failed; None where it did not.
+            comparison: of the stages, where it was made already.
+            notes: on the pair.
+        """
+        for label, error in zip(self._labels, errors, strict=True):
+            if error is not None:
+                self._errors.append((label, error))
+        left, right = reports
+        if left is not None and right is not None:
+            pair = diff_kernels(
+                _with_case(left, variant),
+                _with_case(right, variant),
+                self._options.tolerances,
+                self._labels,
+                comparison=comparison,
+            )
+            self._pairs.append(replace(pair, notes=(*pair.notes, *notes)) if notes else pair)
+        elif left is not None:
+            self._only_left.append(_alone(variant, left, errors[1]))
+        elif right is not None:
+            self._only_right.append(_alone(variant, right, errors[0]))
+
+    def report(self, tool: Mapping[str, str]) -> DiffReport:
+        """The comparison of all kernels, in the order in which they were added.
+
+        Args:
+            tool: name -> version of what made it.
+        """
+        stated = self._options.tolerances.stated
+        return DiffReport(
+            tool=tool,
+            left=self._labels[0],
+            right=self._labels[1],
+            pairs=tuple(self._pairs),
+            only_left=tuple(self._only_left),
+            only_right=tuple(self._only_right),
+            errors=tuple(self._errors),
+            tolerances={name: str(tolerance) for name, tolerance in stated.items()},
+        )
+
+
+def _with_case(report: KernelReport, variant: Variant) -> KernelReport:
+    """A report whose specialisation has the case's name from the capture."""
+    own = report.variant if report.variant is not None else variant
+    return replace(report, variant=replace(own, case=variant.case))
+
+
+def _alone(variant: Variant, report: KernelReport, error: ErrorRecord | None) -> Alone:
+    """A kernel that the other side could not compile, and why."""
+    why = f"{error.stage}: {error.message}" if error is not None else ""
+    return Alone(label_of(variant), variant.arch, report, why)
 
 
 def _refuse_unknown(
@@ -144,9 +219,10 @@ def _refuse_unknown(
         raise refused_name(unknown[0], backend_options, (), ", ".join(str(t.path) for t in targets))
 
 
-def _compiled(
+def _compile_all(
     jobs: Sequence[Job], compiler: Compiler, threads: int, progress: Progress | None
 ) -> list[Outcome]:
+    """Compiles and reports on all jobs at a time, in the order of the jobs."""
     with ThreadPoolExecutor(threads, "kinspect") as pool:
         futures: list[Future[Outcome]] = [
             pool.submit(compile_and_report, job, compiler) for job in jobs
@@ -163,98 +239,6 @@ def _compiled(
                 future.cancel()
             raise
     return outcomes
-
-
-# --------------------------------------------------------------------------- builds
-
-
-def diff_builds(
-    request: Request,
-    tritons: Sequence[str],
-    options: Options,
-    text: Text,
-    progress: Progress | None = None,
-) -> DiffReport:
-    """Compiles each kernel with two Tritons and compares; see `tritons.compare_builds`.
-
-    Raises:
-        KinspectError: likewise, or more than two Tritons.
-    """
-    if len(tritons) != 2:
-        raise KinspectError(
-            f"diff compares two Tritons, not {len(tritons)}",
-            "name two with --triton, or use `kinspect analyze` with all of them",
-        )
-    builds_report = compare_builds(request, tritons, progress)
-    return finished(of_builds(builds_report, options), options, text)
-
-
-def of_builds(builds_report: BuildsReport, options: Options) -> DiffReport:
-    """The comparison of two builds, judged."""
-    labels = builds_report.builds[0].label, builds_report.builds[1].label
-    pairs: list[KernelDiff] = []
-    alone: tuple[list[Alone], list[Alone]] = ([], [])
-    failed = [(labels[0], error) for error in builds_report.errors]
-    for kernel in builds_report.kernels:
-        errors = [kernel.errors.get(label) for label in labels]
-        first_added = len(pairs)
-        _collect(
-            kernel.variant,
-            kernel.reports,
-            errors,
-            labels,
-            options,
-            pairs,
-            alone,
-            failed,
-            kernel,
-        )
-        for n in range(first_added, len(pairs)):
-            pairs[n] = replace(pairs[n], notes=(*pairs[n].notes, *kernel.notes))
-    return DiffReport(
-        tool=builds_report.tool,
-        left=labels[0],
-        right=labels[1],
-        pairs=tuple(pairs),
-        only_left=tuple(alone[0]),
-        only_right=tuple(alone[1]),
-        errors=tuple(failed),
-        tolerances={name: str(t) for name, t in options.tolerances.stated.items()},
-    )
-
-
-def _collect(
-    variant: Variant,
-    reports: Sequence[KernelReport | None],
-    errors: Sequence[ErrorRecord | None],
-    labels: tuple[str, str],
-    options: Options,
-    pairs: list[KernelDiff],
-    alone: tuple[list[Alone], list[Alone]],
-    failed: list[tuple[str, ErrorRecord]],
-    kernel_comparison: KernelComparison | None = None,
-) -> None:
-    """Files one kernel: a pair, or a side alone with why the other one failed."""
-    failed += [
-        (label, error) for label, error in zip(labels, errors, strict=True) if error is not None
-    ]
-    left, right = reports
-    if left is not None and right is not None:
-        comparison = kernel_comparison.comparison if kernel_comparison is not None else None
-        named = [replace(side, variant=_called(side, variant)) for side in (left, right)]
-        pairs.append(diff_kernels(named[0], named[1], options.tolerances, labels, "", comparison))
-        return
-    for n, report in enumerate((left, right)):
-        if report is not None:
-            error = errors[1 - n]
-            why = f"{error.stage}: {error.message}" if error is not None else ""
-            alone[n].append(Alone(label_of(variant), variant.arch, report, why))
-
-
-def _called(report: KernelReport, variant: Variant) -> Variant:
-    """The report's own specialisation under the name that the capture gave it."""
-    own = report.variant if report.variant is not None else variant
-    return replace(own, case=variant.case)
 
 
 def _tool() -> dict[str, str]:

@@ -1,14 +1,14 @@
-"""Vector comparisons and what reads lane masks: `v_cmp*`, `v_cndmask`, carries."""
+"""Vector instructions that write or read lane masks: `v_cmp*`, `v_cndmask`, adds with carry."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .. import crosslane
-from ..access import Assignment, NotCoveredError, Read, destination, flushing, source
+from ..access import Assignment, NotCoveredError, Read, flushing, result_destination, source
 from ..operands import EXEC, VCC, Decoded, Operand
 from ..registry import Builder, Context, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
@@ -20,6 +20,7 @@ def _ordered(a: Array, b: Array) -> Array:
     return ~(np.isnan(a) | np.isnan(b))
 
 
+# Comparison, as mnemonics name it -> test; `n` in front negates, and is true for unordered (NaN).
 COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "f": lambda a, b: np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), bool),
     "t": lambda a, b: np.ones(np.broadcast_shapes(np.shape(a), np.shape(b)), bool),
@@ -37,45 +38,33 @@ COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def in_class(value: Array, wanted: Array, kind: str) -> Array:
-    """Whether a float is in one of the classes whose bits are set.
+def in_class(value: Array, classes: Array, kind: str) -> Array:
+    """Whether a float is in one of some classes, given as a bit mask.
 
     From bit 0 on: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal, +normal,
     +inf (CDNA3 ISA, V_CMP_CLASS_F32).
+
+    Args:
+        value: floats; float32 for `f16` too.
+        classes: uint32 masks.
+        kind: `f16`, `f32` or `f64`.
     """
     # f16 comes as float32, of which its denormals are normal numbers.
-    small = {"f16": 2.0**-14, "f32": 2.0**-126, "f64": 2.0**-1022}[kind]
-    negative, size = np.signbit(value), np.abs(value)
-    nan = np.isnan(value)
+    smallest_normal = {"f16": 2.0**-14, "f32": 2.0**-126, "f64": 2.0**-1022}[kind]
     word = value.view(np.uint64 if kind == "f64" else np.uint32)
-    quiet = (word >> word.dtype.type(51 if kind == "f64" else 22)) & word.dtype.type(1)
-    index = np.where(
-        nan,
-        quiet.astype(np.int64),
-        np.where(
-            np.isinf(value),
+    quiet_bit = (word >> word.dtype.type(51 if kind == "f64" else 22)) & word.dtype.type(1)
+    negative, size = np.signbit(value), np.abs(value)
+    index = np.select(
+        [np.isnan(value), np.isinf(value), value == 0, size < smallest_normal],
+        [
+            quiet_bit.astype(np.int64),
             np.where(negative, 2, 9),
-            np.where(
-                value == 0,
-                np.where(negative, 5, 6),
-                np.where(size < small, np.where(negative, 4, 7), np.where(negative, 3, 8)),
-            ),
-        ),
+            np.where(negative, 5, 6),
+            np.where(negative, 4, 7),
+        ],
+        np.where(negative, 3, 8),
     )
-    return ((wanted >> index.astype(U32)) & U32(1)).astype(bool)
-
-
-def _before(
-    decoded: Decoded, context: Context, at: int, operand: Operand
-) -> crosslane.Change | None:
-    """What DPP or SDWA do to a source's bits."""
-    if decoded.encoding == "sdwa":
-        return crosslane.byte_select(decoded, operand, f"src{at}_sel")
-    return crosslane.first_operand(decoded, context.target) if at == 0 else None
-
-
-def _flushed(read: Read, flush: Callable[[Array], Array] | None) -> Read:
-    return read if flush is None else lambda waves: flush(read(waves))
+    return ((classes >> index.astype(U32)) & U32(1)).astype(bool)
 
 
 @builds_matching(r"v_cmpx?_\w+")
@@ -84,49 +73,49 @@ def compare(decoded: Decoded, context: Context) -> Step:
     match = _COMPARE.fullmatch(decoded.name)
     if match is None:
         raise NotCoveredError(decoded.text)
-    to_exec, name, kind = match.groups()
+    is_cmpx, name, kind = match.groups()
     if name != "class" and name not in COMPARE:
         raise NotCoveredError(decoded.text)
-    operands = decoded.operands
     row = EXEC
-    named: Operand | None = None
-    if len(operands) == 3:
-        named, *operands = operands  # type: ignore[assignment]
-        row = named.first
-    halves = decoded.numbers("op_sel", (0, 0, 0))
-    kinds = (kind, "u32" if name == "class" else kind)
-    # A class is that of the bits as they are.
-    flush = None if name == "class" else flushing(kind, context.target)
-    first, second = (
-        _flushed(
-            source(
-                operands[at],
-                kinds[at],
-                half=halves[at],
-                before=_before(decoded, context, at, operands[at]),
-            ),
-            flush,
-        )
-        for at in (0, 1)
-    )
+    sources = decoded.operands
+    if len(sources) == 3:
+        row, sources = sources[0].first, sources[1:]
+    first, second = _compared(decoded, context, sources, name, kind)
     test: Callable[[Array, Array], Array] = COMPARE.get(
-        name, lambda a, b: in_class(np.asarray(a), b, kind)
+        name, lambda value, classes: in_class(np.asarray(value), classes, kind)
     )
-    also_exec = bool(to_exec) and row != EXEC
-    written = crosslane.written(decoded, context.target)
+    also_exec = bool(is_cmpx) and row != EXEC
+    dpp_lanes = crosslane.written(decoded, context.target)
 
     def step(waves: Waves) -> None:
-        outcome = test(first(waves), second(waves))
-        outcome = np.broadcast_to(outcome, (waves.count, waves.lanes))
-        if written is not None:
-            outcome = outcome & written(waves).astype(bool)
+        mask = np.broadcast_to(test(first(waves), second(waves)), (waves.count, waves.lanes))
+        if dpp_lanes is not None:
+            mask = mask & dpp_lanes(waves).astype(bool)
         elif not waves.full:
-            outcome = outcome & waves.active
-        waves.set_mask(row, outcome)
+            mask = mask & waves.active
+        waves.set_mask(row, mask)
         if also_exec:
-            waves.set_mask(EXEC, outcome)
+            waves.set_mask(EXEC, mask)
 
     return step
+
+
+def _compared(
+    decoded: Decoded, context: Context, sources: Sequence[Operand], name: str, kind: str
+) -> tuple[Read, Read]:
+    """The two sources of a comparison, with denormals flushed as the mode has it."""
+    is_class = name == "class"
+    kinds = (kind, "u32" if is_class else kind)
+    halves = decoded.numbers("op_sel", (0, 0, 0))
+    # A class is that of the bits as they are.
+    flush = None if is_class else flushing(kind, context.target)
+
+    def read_of(index: int) -> Read:
+        before = crosslane.source_change(decoded, sources[index], index, context.target)
+        read = source(sources[index], kinds[index], half=halves[index], before=before)
+        return read if flush is None else lambda waves: flush(read(waves))
+
+    return read_of(0), read_of(1)
 
 
 def mask_operand(operand: Operand | None) -> Callable[[Waves], Array]:
@@ -143,29 +132,25 @@ def mask_operand(operand: Operand | None) -> Callable[[Waves], Array]:
 
 
 def _select(kind: str) -> Builder:
+    """`v_cndmask`: the second source where the mask is set, else the first."""
+
     def build(decoded: Decoded, context: Context) -> Step:
+        _, first, second, *masks = decoded.operands
         halves = decoded.numbers("op_sel", (0, 0, 0, 0))
-        before = crosslane.first_operand(decoded, context.target)
-        if decoded.encoding == "sdwa":
-            before = crosslane.byte_select(decoded, decoded.operands[1], "src0_sel")
-        low = source(decoded.operands[1], kind, half=halves[0], before=before)
-        high = source(
-            decoded.operands[2],
-            kind,
-            half=halves[1],
-            before=crosslane.byte_select(decoded, decoded.operands[2], "src1_sel")
-            if decoded.encoding == "sdwa"
-            else None,
-        )
-        mask = mask_operand(decoded.operands[3] if len(decoded.operands) > 3 else None)
-        if decoded.encoding == "sdwa":
-            write = crosslane.byte_destination(decoded, kind)
-        else:
-            lanes = crosslane.written(decoded, context.target)
-            write = destination(
-                decoded.operands[0], kind, context.target, half=halves[-1], lanes=lanes
+        where_clear, where_set = (
+            source(
+                operand,
+                kind,
+                half=halves[index],
+                before=crosslane.source_change(decoded, operand, index, context.target),
             )
-        return Assignment(lambda waves: np.where(mask(waves), high(waves), low(waves)), write)
+            for index, operand in enumerate((first, second))
+        )
+        mask = mask_operand(masks[0] if masks else None)
+        write = result_destination(decoded, kind, context.target, half=halves[-1])
+        return Assignment(
+            lambda waves: np.where(mask(waves), where_set(waves), where_clear(waves)), write
+        )
 
     return build
 
@@ -174,35 +159,37 @@ builds("v_cndmask_b32", "v_dual_cndmask_b32")(_select("f32"))
 builds("v_cndmask_b16")(_select("u16"))
 
 
-def _carry(form: str, *, reads_carry: bool) -> Builder:
-    """32-bit add or subtract with carry out into a lane mask, and in from one."""
+def _carry(operation: str, *, reads_carry: bool) -> Builder:
+    """32-bit `add`, `sub` or `subrev` with carry out into a lane mask, and in from one."""
 
     def build(decoded: Decoded, context: Context) -> Step:
-        target, carry_out, first, second, *carry_in = decoded.operands
-        a, b = (
-            source(operand, "u32", before=_before(decoded, context, at, operand))
-            for at, operand in enumerate((first, second))
+        _, carry_out, first, second, *carry_in = decoded.operands
+        read_first, read_second = (
+            source(
+                operand,
+                "u32",
+                before=crosslane.source_change(decoded, operand, index, context.target),
+            )
+            for index, operand in enumerate((first, second))
         )
-        taken = mask_operand(carry_in[0] if carry_in else None) if reads_carry else None
-        written = crosslane.written(decoded, context.target)
-        if decoded.encoding == "sdwa":
-            write = crosslane.byte_destination(decoded, "u32")
-        else:
-            write = destination(target, "u32", context.target, lanes=written)
-        row = carry_out.first
+        read_carry = mask_operand(carry_in[0] if carry_in else None) if reads_carry else None
+        write = result_destination(decoded, "u32", context.target)
+        dpp_lanes = crosslane.written(decoded, context.target)
+        carry_row = carry_out.first
         clamp = decoded.flag("clamp")
 
         def step(waves: Waves) -> None:
-            left = np.asarray(a(waves)).astype(np.int64)
-            right = np.asarray(b(waves)).astype(np.int64)
-            if form == "subrev":
+            left = np.asarray(read_first(waves)).astype(np.int64)
+            right = np.asarray(read_second(waves)).astype(np.int64)
+            if operation == "subrev":
                 left, right = right, left
-            carry = np.int64(0) if taken is None else taken(waves).astype(np.int64)
-            total = left + right + carry if form == "add" else left - right - carry
-            outcome = (total < 0) | (total > 0xFFFFFFFF)
-            outcome = np.broadcast_to(outcome, (waves.count, waves.lanes))
-            active = waves.active if written is None else written(waves).astype(bool)
-            waves.set_mask(row, outcome & active)
+            carry = np.int64(0) if read_carry is None else read_carry(waves).astype(np.int64)
+            total = left + right + carry if operation == "add" else left - right - carry
+            overflows = np.broadcast_to(
+                (total < 0) | (total > 0xFFFFFFFF), (waves.count, waves.lanes)
+            )
+            lanes = waves.active if dpp_lanes is None else dpp_lanes(waves).astype(bool)
+            waves.set_mask(carry_row, overflows & lanes)
             if clamp:
                 total = np.clip(total, 0, 0xFFFFFFFF)
             write(waves, np.asarray(total).astype(U32))

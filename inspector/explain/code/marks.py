@@ -25,7 +25,7 @@ class Marks:
         report: the kernel; None where there is none yet.
         function: its code; None where it is not known.
         machine: its target; None where that is unknown.
-        others: the file's other functions: their lines have classes and loops too.
+        other_functions: those of the file: their lines have classes and loops too.
         source: the file that is shown as source.
     """
 

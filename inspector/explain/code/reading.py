@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ... import machines
 from ...errors import KinspectError
-from ...isa.asm.units import beside
+from ...isa.asm.includes import includes_beside
 from ...isa.text import parse_text
 from ...model import Function, KernelReport, Machine, Program, SourceLoc
 from .links import Links, llir_positions
@@ -103,7 +103,7 @@ def _program(report: KernelReport | None, texts: Texts, parsed: _Parsed) -> _Cod
         if "amdgcn" in texts.lines:
             lines = texts.lines["amdgcn"]
             file = texts.files["amdgcn"]
-            return _Code(parse_text("\n".join(lines), file, beside(Path(file))))
+            return _Code(parse_text("\n".join(lines), file, includes_beside(Path(file))))
         path = _code_object(report)
         if path is not None:
             # The ELF reader and a disassembler are loaded only where they are needed.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from .. import world as worlds
 from ..records import Emit, error, note
-from ..world.assumptions import LOG, Question
+from ..world.assumptions import LOG
 from ..world.device import Device
 from ..world.refused import RefusedError
 from . import processes
@@ -22,122 +21,21 @@ from .layers import LaunchLimitError, Layers
 from .project import Project
 from .readback import Readback
 from .recorder import Recorder
+from .request import Request
 from .running import Script
 from .tuning import Tuning
 
-OTHER_TYPE = (
+_OTHER_TYPE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
     " want another one, e.g. T(..., dtype='fp32')"
 )
 
 
-@dataclass(frozen=True)
-class Emulation:
-    """How values that kernels wrote are had where the script reads them.
-
-    Args:
-        command: starts the emulator; None where kernels are not executed.
-        reason: why not, as `RefusedError` takes it.
-        detail: more of it.
-        seconds: for all launches of the run.
-    """
-
-    command: Sequence[str] | None = None
-    reason: str = "off"
-    detail: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the host asks for; a JSON object with these keys (`inspector/capture/script.py`).
-
-    Args:
-        path: the script's.
-        arch: gfx name of the target.
-        device: what the script is told of the GPU; see `Device.of`.
-        folder: scratch, for this run alone.
-        generated: folder where code is kept that torch.compile makes.
-        cwd: the folder that the script runs in.
-        scratch: whether that is an empty one, made for this run.
-        home: the folder where the user stands.
-        argv: arguments of the script.
-        calls: expressions to evaluate in the script's module, instead of running it.
-        wanted: patterns that select kernels; none: all.
-        stubs: modules that are stood in for.
-        first: launches after which the script is ended; None for no limit.
-        max_configs: configurations of each autotuner to look at; None for all.
-        most_sets: parameter sets of each test to run; None for all.
-        all_configs: whether a sweep covers every configuration of autotuned kernels.
-        axes: of a sweep: name of an argument -> values.
-        arguments: whether what each kernel is passed is written out.
-        deadline: when the parent ends this process, by `time.monotonic`.
-        time_limit: seconds that led to the deadline, for messages.
-        finished: keys of specialisations that earlier runs wrote out or died at.
-        reversed: questions whose answer nobody knows and that get the other one in this run; then
-            only what is new is written.
-        emulation: whether launches are executed for what the script reads back.
-    """
-
-    path: str
-    arch: str
-    device: Mapping[str, Any]
-    folder: str
-    generated: str
-    cwd: str
-    scratch: bool
-    home: str
-    argv: Sequence[str]
-    calls: Sequence[str]
-    wanted: Sequence[str]
-    stubs: Sequence[str]
-    first: int | None
-    max_configs: int | None
-    most_sets: int | None
-    all_configs: bool
-    axes: Mapping[str, Sequence[Any]]
-    arguments: bool
-    deadline: float
-    time_limit: float
-    finished: Sequence[str]
-    reversed: Sequence[Question]
-    emulation: Emulation
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Request:
-        """A request as it was read from JSON, with other modes' keys left out."""
-        return cls(
-            path=os.path.abspath(fields["path"]),
-            arch=fields["arch"],
-            device=fields["device"],
-            folder=fields["folder"],
-            generated=fields["generated"],
-            cwd=fields["cwd"],
-            scratch=bool(fields.get("scratch")),
-            home=fields.get("home") or os.getcwd(),
-            argv=fields.get("argv") or (),
-            calls=fields.get("calls") or (),
-            wanted=fields.get("wanted") or (),
-            stubs=list(fields.get("stubs") or ()),
-            first=fields.get("first"),
-            max_configs=fields.get("max_configs"),
-            most_sets=fields.get("most_sets"),
-            all_configs=bool(fields.get("all_configs")),
-            axes=fields.get("axes") or {},
-            arguments=bool(fields.get("arguments")),
-            deadline=float(fields["deadline"]),
-            time_limit=float(fields["time_limit"]),
-            finished=fields.get("finished") or (),
-            reversed=[tuple(question) for question in fields.get("reversed") or ()],
-            emulation=Emulation(**fields.get("emulate") or {}),
-        )
-
-
 def capture(request: dict[str, Any], write: Emit) -> None:
-    """Runs the script and emits its specialisations.
+    """Runs the script and records its specialisations.
 
     Args:
-        request: see `Request`.
+        request: as `Request.of` takes it.
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
     run = _Run(Request.of(request), write)
@@ -174,18 +72,21 @@ class _Run:
         self._filter = KernelFilter(request.wanted)
         self._recorder = self._follow_launches()
         self._graphs = Graphs(
-            request.generated, self._emit, self._filter.selects, self._recorder.expect
+            folder=request.generated,
+            emit=self._emit,
+            is_selected=self._filter.selects,
+            expect=self._recorder.expect,
         )
         world.generate(self._graphs.take, request.max_configs, self._graphs.keep)
         self._script = Script(
             project,
-            request.argv,
-            request.calls,
-            world,
-            self._emit,
-            self._filter,
-            request.most_sets,
-            request.home,
+            argv=request.argv,
+            calls=request.calls,
+            world=world,
+            emit=self._emit,
+            kernel_filter=self._filter,
+            most_sets=request.most_sets,
+            home=request.home,
         )
 
     def _follow_launches(self) -> Recorder:
@@ -194,29 +95,34 @@ class _Run:
         tuning = Tuning(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
-            tuning, self._emit, request.first, request.axes, request.all_configs, selects
+            tuning,
+            emit=self._emit,
+            most_launches=request.first,
+            axes=request.axes,
+            all_configs=request.all_configs,
+            is_selected=selects,
         )
         layers.install()
         emulation = request.emulation
         self._readback = Readback(
             self._world,
-            request.arch,
-            emulation.command,
-            RefusedError(emulation.reason, emulation.detail),
-            emulation.seconds,
-            request.folder,
-            request.deadline - MARGIN_SECONDS,
+            arch=request.arch,
+            command=emulation.command,
+            refusal=RefusedError(emulation.reason, emulation.detail),
+            seconds=emulation.seconds,
+            folder=request.folder,
+            deadline=request.deadline - MARGIN_SECONDS,
         )
         self._readback.is_trial = layers.is_trial
         recorder = Recorder(
-            request.arch,
-            self._emit,
-            self._world.suspended,
-            layers.origin,
-            selects,
-            request.finished,
-            self._readback.launched,
-            (request.generated,),
+            arch=request.arch,
+            emit=self._emit,
+            suspended=self._world.suspended,
+            origin=layers.origin,
+            is_selected=selects,
+            finished=request.finished,
+            launched=self._readback.launched,
+            generated=(request.generated,),
             only_new=bool(request.reversed),
             arguments=request.arguments,
         )
@@ -228,7 +134,7 @@ class _Run:
         self._write(record)
 
     def script_failure(self) -> BaseException | None:
-        """Runs the script; returns what ended it, unless that was us or its own end."""
+        """Runs the script; returns the exception that ended it, if it was not one of ours."""
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self.write_pending, self._emit, request.path)
@@ -257,7 +163,7 @@ class _Run:
         return None
 
     def write_pending(self) -> None:
-        """Emits what is written once the script has ended: launches, questions and notes."""
+        """Emits the records that are complete only now: launches, questions and notes."""
         self._recorder.finish()
         self._graphs.finish()
         self._emit({"asked": LOG.two_sided()})
@@ -265,12 +171,16 @@ class _Run:
             self._emit(note(text))
 
     def explain_ending(self, failure: BaseException | None) -> None:
-        """Emits why there is not more, or nothing; or asks for another run that comes further."""
+        """Emits why the script ended early or launched nothing, or asks for another run.
+
+        Args:
+            failure: the exception that ended it; None where there was none.
+        """
         request, recorder = self._request, self._recorder
         if recorder.failed and any("T(" in call and "dtype" not in call for call in request.calls):
-            self._emit(note(OTHER_TYPE))
+            self._emit(note(_OTHER_TYPE))
         if failure is not None:
-            retry = _worthwhile(retry_after(failure, self._project, self._stubs), request)
+            retry = _retry_record(retry_after(failure, self._project, self._stubs), request)
             if retry is not None:
                 self._emit({"retry": retry})
                 return
@@ -282,16 +192,18 @@ class _Run:
         if recorder.captured or self._error_count:
             return
         if recorder.refused:
-            count = recorder.refused
-            message = f"all {count} configurations are refused by the kernel's static_assert"
+            message = (
+                f"all {recorder.refused} configurations are refused by the kernel's static_assert"
+            )
             self._emit(error("capture", message, "see the notes", place=request.path))
         else:
-            kernels = self._filter
-            self._emit(self._script.nothing_launched(kernels.other_kernels, kernels.patterns))
+            self._emit(
+                self._script.nothing_launched(self._filter.other_kernels, self._filter.patterns)
+            )
 
 
 def _is_at_launch_limit(failure: BaseException) -> bool:
-    """Whether it came up while our own interrupt passed through the script."""
+    """Whether an exception was raised while our own interrupt passed through the script."""
     chain: list[BaseException] = []
     cause: BaseException | None = failure
     while cause is not None and cause not in chain:
@@ -308,7 +220,7 @@ def _keep_caches_apart(folder: str) -> None:
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
-    """Emits what is pending before `os._exit` in the script ends this process."""
+    """Calls `finish`, and emits a failing status, before `os._exit` in the script ends it."""
     really_exit, owner = os._exit, os.getpid()
 
     def finish_and_exit(status: int) -> None:
@@ -325,8 +237,8 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
     os._exit = finish_and_exit  # type: ignore[assignment]
 
 
-def _worthwhile(retry: Retry | None, request: Request) -> dict[str, Any] | None:
-    """What the parent should do before the next run; None where it would not help."""
+def _retry_record(retry: Retry | None, request: Request) -> dict[str, Any] | None:
+    """What the parent should do before another run; None where that would not help."""
     if retry is None:
         return None
     if retry.stubs:

@@ -26,7 +26,7 @@ class Graphs:
     Args:
         folder: where the texts are kept.
         emit: takes `{"generated": ...}`, what `inductor.capture` is to be asked afterwards.
-        wanted: whether a kernel of this name and function name was asked for.
+        is_selected: whether a kernel of this name and function name was asked for.
         expect: told how many kernels will be captured.
     """
 

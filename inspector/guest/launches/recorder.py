@@ -85,7 +85,7 @@ class Recorder:
         emit: takes the records.
         suspended: makes a context in which torch is as it really is, for Triton's front end.
         origin: asked at each new specialisation.
-        wanted: whether a kernel of this name and qualified name was asked for.
+        is_selected: whether a kernel of this name and qualified name was asked for.
         finished: keys that an earlier run of the same script wrote out, or died at.
         launched: told of each launch.
         generated: where code is kept that a compiler wrote.

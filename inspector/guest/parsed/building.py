@@ -1,7 +1,8 @@
-"""Makes JITFunctions of sources (`record/contents.py`): no `def`, default or decorator is run.
+"""Makes JITFunctions of recorded sources (`record/contents.py`) without running any of their code.
 
-A Python function is made of the code object alone: its globals are the values that the source
-holds, its annotations are text.
+No module, `def`, default or decorator is executed. The text of a function is compiled, and a Python
+function is made of the code object alone: its globals are the values that the source holds, its
+annotations are text.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ from .guard import Guard, check_names
 from .refusals import RefusedError, Unavailable
 
 Decode = Callable[[Any], Any]
-MOST_LINE = 1_000_000
-MOST_COLUMN = 400
-MISSING = object()
-MADE_OF_DATA = "<kernel of data "
-"""How the file names begin that functions have while JITFunctions are made of them."""
 PLACE = "_kinspect_place"
 """Attribute of a JITFunction: the file and line that its `def` was recorded at."""
+RECORDED_PREFIX = "<kernel of data "
+"""Prefix of a function's file name while its JITFunction is being made.
+
+The recorded file's own name would not do: `inspect` would read what stands in that file now.
+"""
+_MAX_LINE = 1_000_000
+_MAX_COLUMN = 400
+_PLACEHOLDER = object()
+"""Default of a parameter until `_set_defaults` puts the recorded one in its place."""
 _NUMBERS = itertools.count()
 
 
@@ -36,8 +41,8 @@ class Builder:
     """Makes the kernels of one capture.
 
     Args:
-        guard: is told of each.
-        decode: makes the value of what `record/values.py` wrote; its exceptions are passed on.
+        guard: every kernel is added to it.
+        decode: makes a value of what `record/values.py` wrote; its exceptions are passed on.
     """
 
     def __init__(self, guard: Guard, decode: Decode) -> None:
@@ -48,7 +53,7 @@ class Builder:
         """The JITFunctions of a source, in its order.
 
         Raises:
-            RefusedError: it is no kernel but something that would have to run.
+            RefusedError: something in it is no kernel and would have to be executed.
             SyntaxError: a function's text is not Python.
         """
         scopes: list[dict[str, Any]] = [{} for _ in functions]
@@ -56,7 +61,7 @@ class Builder:
         for function, scope in zip(functions, scopes):
             for name, value in function["names"].items():
                 scope[name] = self._value(value, kernels)
-        # Only now are those there that a default may name.
+        # A default may name any of the kernels: it can be decoded once they all exist.
         for function, kernel in zip(functions, kernels):
             self._set_defaults(kernel, function["defaults"], kernels)
         return kernels
@@ -65,47 +70,50 @@ class Builder:
         node = parsed_function(source["text"], source["qualname"])
         check_names(node)
         line, column = source["line"], source["column"]
-        if not (1 <= line <= MOST_LINE and 0 <= column <= MOST_COLUMN):
+        if not (1 <= line <= _MAX_LINE and 0 <= column <= _MAX_COLUMN):
             raise RefusedError(f"line {line}, column {column}, which no function has")
-        # Not under the file's own name: whoever asks for a line of that gets what stands there.
-        name = f"{MADE_OF_DATA}{next(_NUMBERS)}>"
-        _remember(name, source["text"], column, line)
-        code = _code(node, name, line)
+        file_name = f"{RECORDED_PREFIX}{next(_NUMBERS)}>"
+        _add_to_linecache(file_name, source["text"], column, line)
+        code = _compiled(node, file_name, line)
         function = types.FunctionType(code, scope, node.name)
         function.__qualname__ = source["qualname"]
         function.__module__ = source["module"]
         function.__annotations__ = _annotations(node)
-        _mark_defaults(function, node)
+        _set_placeholders(function, node)
         jit: Any = importlib.import_module("triton.runtime.jit")
         kernel = jit.JITFunction(function, noinline=source["noinline"] or None)
         function.__code__ = code.replace(co_filename=source["file"])
-        if hasattr(kernel, "file_name"):  # Triton 3.4 asks the code
+        if hasattr(kernel, "file_name"):  # Triton 3.4 has none and reads the code object's
             kernel.file_name = source["file"]
         setattr(kernel, PLACE, (source["file"], line))
         self._guard.add(kernel)
         return kernel
 
-    def _set_defaults(self, kernel: Any, stated: Mapping[str, Value], kernels: Any) -> None:
-        """The values of a kernel's defaults; where the source holds none, that one is missing."""
-        parameters = kernel.signature.parameters
-        values = {
-            name: self._value(stated[name], kernels)
-            if name in stated
-            else Unavailable(f"the default value of {name}")
-            for name, parameter in parameters.items()
-            if parameter.default is not parameter.empty
-        }
-        changed = [
-            p.replace(default=values[n]) if n in values else p for n, p in parameters.items()
-        ]
-        kernel.signature = kernel.signature.replace(parameters=changed)
+    def _set_defaults(self, kernel: Any, recorded: Mapping[str, Value], kernels: Any) -> None:
+        """Replaces the placeholders by the recorded defaults, in Triton's copies of them too.
+
+        A default that the source does not hold becomes `Unavailable`, which says so when used.
+        """
+        defaults: dict[str, Any] = {}
+        parameters = []
+        for name, parameter in kernel.signature.parameters.items():
+            if parameter.default is not parameter.empty:
+                if name in recorded:
+                    defaults[name] = self._value(recorded[name], kernels)
+                else:
+                    defaults[name] = Unavailable(f"the default value of {name}")
+                parameter = parameter.replace(default=defaults[name])
+            parameters.append(parameter)
+        kernel.signature = kernel.signature.replace(parameters=parameters)
         for parameter in kernel.params:
             parameter._param = kernel.signature.parameters[parameter.name]
-        by_keyword = kernel.fn.__kwdefaults__ or {}
-        kernel.fn.__defaults__ = tuple(v for n, v in values.items() if n not in by_keyword) or None
-        kernel.fn.__kwdefaults__ = {n: values[n] for n in by_keyword} or None
+        keyword_only = kernel.fn.__kwdefaults__ or {}
+        positional = [value for name, value in defaults.items() if name not in keyword_only]
+        kernel.fn.__defaults__ = tuple(positional) or None
+        kernel.fn.__kwdefaults__ = {name: defaults[name] for name in keyword_only} or None
 
     def _value(self, value: Value, kernels: Sequence[Any]) -> Any:
+        """The object that a value of a source stands for; `record/contents.py` lists the kinds."""
         (kind, content), *further = value.items()
         if kind == "value" and not further:
             return self._decode(content)
@@ -133,7 +141,7 @@ def parsed_function(text: str, qualname: str) -> ast.FunctionDef:
     """The syntax tree of a function's text.
 
     Raises:
-        RefusedError: there is more than one function in it, or something else.
+        RefusedError: it is anything but one function.
         SyntaxError: it is not Python.
     """
     try:
@@ -145,8 +153,8 @@ def parsed_function(text: str, qualname: str) -> ast.FunctionDef:
     return body[0]
 
 
-def _code(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
-    """The code of a function, compiled and not run, without what surrounds its body."""
+def _compiled(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
+    """The code object of a function without decorators, annotations and defaults."""
     bare = ast.FunctionDef(**{**vars(node), "decorator_list": [], "returns": None})
     ast.increment_lineno(node, line - node.lineno)
     bare.lineno, bare.end_lineno = node.lineno, node.end_lineno
@@ -174,10 +182,14 @@ def _code(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
 def _annotations(node: ast.FunctionDef) -> dict[str, Any]:
     """Annotations as text: JITFunction looks for the word `constexpr` in them."""
     arguments = node.args
-    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    named += [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
+    variadic = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
     texts = {}
-    for argument in named:
+    for argument in (
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        *variadic,
+    ):
         annotation = argument.annotation
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             texts[argument.arg] = annotation.value
@@ -186,19 +198,19 @@ def _annotations(node: ast.FunctionDef) -> dict[str, Any]:
     return texts
 
 
-def _mark_defaults(function: Any, node: ast.FunctionDef) -> None:
-    """Marks which parameters have a default; their values come later."""
+def _set_placeholders(function: Any, node: ast.FunctionDef) -> None:
+    """Gives a placeholder to the parameters that have a default."""
     arguments = node.args
-    function.__defaults__ = tuple(MISSING for _ in arguments.defaults) or None
+    function.__defaults__ = tuple(_PLACEHOLDER for _ in arguments.defaults) or None
     function.__kwdefaults__ = {
-        a.arg: MISSING
-        for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults)
+        argument.arg: _PLACEHOLDER
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults)
         if default is not None
     } or None
 
 
-def _remember(name: str, text: str, column: int, line: int) -> None:
-    """Lets `inspect` find a function's lines, as JITFunction does, though no file is read."""
+def _add_to_linecache(name: str, text: str, column: int, line: int) -> None:
+    """Lets `inspect`, which JITFunction asks for the lines, find them without a file."""
     indent = " " * column if not text.startswith((" ", "\t")) else ""
     lines = [f"{indent}{source_line}\n" for source_line in text.rstrip("\n").split("\n")]
     lines = ["\n"] * (line - 1) + lines

@@ -64,10 +64,9 @@ def member(module: str, qualname: str) -> Any:
 
 
 class Language:
-    """Tells values that belong to the language from all others.
+    """Tells values that belong to Triton's language from all others.
 
-    Args:
-        own: values of the kernels' own that are harmless: jitted functions, modules made of data.
+    Functions that stand in for Python's, and modules made of data, are added to them.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from ..launches.kernel import StandInKernel
 from ..loading import LoadError, load
 from ..missing import install_hint
-from ..parsed.building import MADE_OF_DATA
+from ..parsed.building import RECORDED_PREFIX
 from .sources import source_hash
 
 INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
@@ -69,7 +69,7 @@ class Definitions:
 
         def watched(kernel: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
             original_init(kernel, fn, *args, **kwargs)
-            if fn.__code__.co_filename.startswith(MADE_OF_DATA):
+            if fn.__code__.co_filename.startswith(RECORDED_PREFIX):
                 return
             self._kernels.setdefault(fn.__qualname__, []).append(kernel)
 

@@ -1,4 +1,4 @@
-"""Which configurations of a kernel to try: those of its file, made fit for the backend at hand."""
+"""Which configurations of a kernel file to time, and which ones its `launch` chose."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from .kernel_file import Backend, fitting, options_of, parameters_of
 
 SEED = 1
-MOST_POINTS = 20_000
-"""Points of a space that are looked at; of a larger one a random choice."""
-KERNELS = (
+MAX_POINTS = 20_000
+"""Points of a larger space are sampled: so many are considered."""
+JITTED_CLASSES = (
     ("triton.runtime.jit", "JITFunction"),
     ("triton.runtime.interpreter", "InterpretedFunction"),
 )
-"""What jitted functions are, on a GPU and in the interpreter."""
+"""(module, class) of jitted functions, on a GPU and in the interpreter."""
 
 
 def candidates(
@@ -26,27 +26,27 @@ def candidates(
 ) -> list[dict[str, Any]]:
     """Configurations to time beside the default one, each once.
 
-    The file's CONFIGS for the backend come first, then the points of the product of TUNING, those
-    nearest to the default first: a large tile takes minutes to compile and seldom fits far from it.
-    The order is the same every time.
+    The file's CONFIGS for the backend come first, then the points of the space that TUNING spans,
+    those nearest to the default first: far from it tiles are large, take minutes to compile and
+    seldom fit. The order is the same every time.
 
     Args:
         module: the kernel file.
-        backend: options that only other backends know are left out.
+        backend: where they will run; options that only other backends know are left out.
         most: how many at most.
         start: the default configuration, as far as it is known.
     """
     configs: dict[str, dict[str, Any]] = {}
 
     def add(config: Mapping[str, Any]) -> None:
-        fit = fitting(module, {"config": config}, backend)["config"]
-        configs.setdefault(repr(sorted(fit.items())), fit)
+        accepted = fitting(module, {"config": config}, backend)["config"]
+        configs.setdefault(repr(sorted(accepted.items())), accepted)
 
     stated = default_config(module, backend)
     if stated:
         add(stated)
     space = {name: list(values) for name, values in (getattr(module, "TUNING", None) or {}).items()}
-    for point in sorted(_points(space, start), key=lambda p: _steps(space, p, start)):
+    for point in sorted(_points(space, start), key=lambda point: _distance(space, point, start)):
         if len(configs) >= most:
             break
         add(point)
@@ -54,20 +54,34 @@ def candidates(
 
 
 def _points(space: Mapping[str, list[Any]], start: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The points of a product in random order; of a large one some, and those beside `start`."""
+    """The points of a space in random order.
+
+    Of a space that is too large a sample, and all that differ from `start` in one value.
+    """
     size = math.prod(len(values) for values in space.values()) if space else 0
-    draw = random.Random(SEED)
-    points = [_point(space, number) for number in draw.sample(range(size), min(size, MOST_POINTS))]
-    if size > MOST_POINTS and all(start.get(name) in values for name, values in space.items()):
-        middle = {name: start[name] for name in space}
-        points += [{**middle, name: value} for name, values in space.items() for value in values]
+    sample = random.Random(SEED).sample(range(size), min(size, MAX_POINTS))
+    points = [_point(space, number) for number in sample]
+    if size > MAX_POINTS and all(start.get(name) in values for name, values in space.items()):
+        start_point = {name: start[name] for name in space}
+        points += [
+            {**start_point, name: value} for name, values in space.items() for value in values
+        ]
     return points
 
 
-def _steps(
+def _point(space: Mapping[str, list[Any]], number: int) -> dict[str, Any]:
+    """The number-th point of a space, the last name's values changing fastest."""
+    point = {}
+    for name in reversed(list(space)):
+        number, index = divmod(number, len(space[name]))
+        point[name] = space[name][index]
+    return dict(reversed(list(point.items())))
+
+
+def _distance(
     space: Mapping[str, list[Any]], point: Mapping[str, Any], start: Mapping[str, Any]
 ) -> int:
-    """How far a point is from another one, in steps along the lists of values."""
+    """How far a point is from `start`, in steps along the lists of values, summed over names."""
     return sum(
         abs(values.index(point[name]) - values.index(start[name]))
         for name, values in space.items()
@@ -76,10 +90,10 @@ def _steps(
 
 
 def default_config(module: Any, backend: Backend) -> dict[str, Any]:
-    """The default that the file states for the backend, where it is one for all shapes."""
+    """The file's default for the backend; empty where it states none, or one per shape."""
     stated = getattr(module, "CONFIGS", None)
     if isinstance(stated, Mapping):
-        config = stated.get(backend.kind if not backend.interpreted else "cuda")
+        config = stated.get("cuda" if backend.interpreted else backend.kind)
         if isinstance(config, Mapping) and not any(
             isinstance(value, Mapping) for value in config.values()
         ):
@@ -88,7 +102,7 @@ def default_config(module: Any, backend: Backend) -> dict[str, Any]:
 
 
 def known_names(module: Any) -> list[str]:
-    """The names that a configuration of this file may have."""
+    """The names that a configuration of this file may hold: parameters, options, its own."""
     names = set(parameters_of(module)) | options_of("amd") | options_of("nvidia")
     names.update(getattr(module, "TUNING", None) or ())
     return sorted(names | known_defaults(module))
@@ -103,38 +117,32 @@ def known_defaults(module: Any) -> set[str]:
 
 @contextmanager
 def configurations_seen(module: Any) -> Iterator[list[dict[str, Any]]]:
-    """Notes the configuration of every kernel launched meanwhile: what `launch` chose itself."""
+    """Collects the configuration of every kernel that is launched inside the context.
+
+    These are the ones that the file's `launch` chooses by itself.
+    """
     names = set(options_of("amd") | options_of("nvidia"))
     names.update(getattr(module, "TUNING", None) or ())
     names.update(known_defaults(module))
     configs: list[dict[str, Any]] = []
     patched = []
-    for place, name in KERNELS:
+    for module_name, class_name in JITTED_CLASSES:
         try:
-            kind = getattr(importlib.import_module(place), name)
+            jitted_class = getattr(importlib.import_module(module_name), class_name)
         except ImportError:  # the interpreter needs NumPy, which need not be there
             continue
-        patched.append((kind, kind.run))
-        kind.run = _noting(kind.run, names, configs)
+        patched.append((jitted_class, jitted_class.run))
+        jitted_class.run = _recording(jitted_class.run, names, configs)
     try:
         yield configs
     finally:
-        for kind, original in patched:
-            kind.run = original
+        for jitted_class, original in patched:
+            jitted_class.run = original
 
 
-def _noting(original: Any, names: set[str], configs: list[dict[str, Any]]) -> Any:
+def _recording(original: Any, names: set[str], configs: list[dict[str, Any]]) -> Any:
     def run(function: Any, *args: Any, **kwargs: Any) -> Any:
         configs.append({name: value for name, value in kwargs.items() if name in names})
         return original(function, *args, **kwargs)
 
     return run
-
-
-def _point(space: Mapping[str, list[Any]], number: int) -> dict[str, Any]:
-    """The number-th point of a product, the last name's values changing fastest."""
-    point = {}
-    for name in reversed(list(space)):
-        number, index = divmod(number, len(space[name]))
-        point[name] = space[name][index]
-    return dict(reversed(list(point.items())))

@@ -1,10 +1,14 @@
-"""Environment variables: what the guides say of them (`knobs.yaml`) and what they are."""
+"""Environment variables that matter to tuning: what the guides recommend, and how they are set.
+
+`knobs.yaml` lists the variables; its head explains the kinds (want, choice, off, code).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 from msgspec import Struct
@@ -15,11 +19,20 @@ from .facts import Fact, Verdict
 GROUP = "environment variables"
 _FILE = Path(__file__).parent / "knobs.yaml"
 _KINDS = ("want", "choice", "off", "code")
-_OFF = ("", "0", "off", "false", "no")
+_OFF_VALUES = ("", "0", "off", "false", "no")
 
 
 class Knob(Struct, frozen=True):
-    """One variable, as the file states it."""
+    """One variable, as the file describes it.
+
+    Args:
+        name: of the variable.
+        kind: `want`, `choice`, `off` or `code`.
+        value: what the guides set it to; None for `off` and `code`.
+        gpu: whether it matters only on a machine with an AMD GPU.
+        why: what it does, in one line.
+        source: the guide, with its address.
+    """
 
     name: str
     kind: str
@@ -31,85 +44,105 @@ class Knob(Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def knobs() -> tuple[Knob, ...]:
-    """All variables that are looked at.
+    """All variables of the file.
 
     Raises:
         KinspectError: the file is faulty; the message names the entry.
     """
-    document = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    sources = document["sources"]
-    variables = []
-    for entry in document["variables"]:
-        name, kind = entry.get("name"), entry.get("kind")
-        if not name or kind not in _KINDS or entry.get("from") not in sources:
-            raise KinspectError(
-                f"{_FILE.name}: {name or entry}: needs a name, a kind of {', '.join(_KINDS)} and a"
-                " source that is listed",
-                "mend the entry",
-            )
-        if (kind in ("want", "choice")) != ("value" in entry):
-            raise KinspectError(f"{_FILE.name}: {name}: `value` goes with want and choice alone")
-        variables.append(
-            Knob(
-                name,
-                kind,
-                entry.get("value"),
-                bool(entry.get("gpu")),
-                entry["why"],
-                sources[entry["from"]],
-            )
-        )
-    return tuple(variables)
+    document = _document()
+    return tuple(_knob(entry, document["sources"]) for entry in document["variables"])
 
 
 def source(name: str) -> str:
-    """A source by its name in the file."""
-    document = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return str(document["sources"][name])
+    """The guide that the file lists under a name, with its address."""
+    return str(_document()["sources"][name])
 
 
 def judge(environ: Mapping[str, str], has_gpu: bool) -> Iterator[Fact]:
-    """A fact for each variable."""
+    """One fact per variable: how it is set in an environment, and what to do about it."""
     for knob in knobs():
         yield _JUDGES[knob.kind](knob, environ.get(knob.name), has_gpu)
 
 
 def is_on(value: str | None) -> bool:
     """Whether a switch is set to anything but off."""
-    return value is not None and value.strip().lower() not in _OFF
+    return value is not None and value.strip().lower() not in _OFF_VALUES
+
+
+@lru_cache(maxsize=1)
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return document
+
+
+def _knob(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Knob:
+    name, kind = entry.get("name"), entry.get("kind")
+    if not name or kind not in _KINDS or entry.get("from") not in sources:
+        raise KinspectError(
+            f"{_FILE.name}: {name or entry}: needs a name, a kind of {', '.join(_KINDS)} and a"
+            " source that is listed",
+            "mend the entry",
+        )
+    if (kind in ("want", "choice")) != ("value" in entry):
+        raise KinspectError(f"{_FILE.name}: {name}: `value` goes with want and choice alone")
+    return Knob(
+        name=name,
+        kind=kind,
+        value=entry.get("value"),
+        gpu=bool(entry.get("gpu")),
+        why=entry["why"],
+        source=sources[entry["from"]],
+    )
 
 
 def _fact(
-    knob: Knob, value: str | None, verdict: Verdict, expected: str, advice: str, settable: bool
+    knob: Knob,
+    value: str | None,
+    verdict: Verdict,
+    *,
+    expected: str,
+    advice: str,
+    settable: bool = True,
 ) -> Fact:
     return Fact(GROUP, knob.name, value, verdict, expected, advice, knob.source, settable)
 
 
-def _want(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
-    if value == knob.value:
-        return _fact(knob, value, Verdict.GOOD, str(knob.value), knob.why, True)
-    verdict = Verdict.CHANGE if has_gpu or not knob.gpu else Verdict.ABSENT
-    advice = f"export {knob.name}={knob.value}: {knob.why}"
-    return _fact(knob, value, verdict, str(knob.value), advice, True)
-
-
-def _choice(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
-    verdict = Verdict.CHOICE if has_gpu or not knob.gpu or value is not None else Verdict.ABSENT
+def _judge_wanted(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+    expected, advice = str(knob.value), knob.why
     if value == knob.value:
         verdict = Verdict.GOOD
-    return _fact(knob, value, verdict, f"{knob.value}, if it fits", knob.why, True)
+    else:
+        verdict = Verdict.CHANGE if has_gpu or not knob.gpu else Verdict.ABSENT
+        advice = f"export {knob.name}={knob.value}: {knob.why}"
+    return _fact(knob, value, verdict, expected=expected, advice=advice)
 
 
-def _off(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
-    if is_on(value):
-        advice = f"unset {knob.name} to measure: {knob.why}"
-        return _fact(knob, value, Verdict.CHANGE, "unset", advice, True)
-    return _fact(knob, value, Verdict.GOOD, "unset", "", True)
+def _judge_choice(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+    if value == knob.value:
+        verdict = Verdict.GOOD
+    elif has_gpu or not knob.gpu or value is not None:
+        verdict = Verdict.CHOICE
+    else:
+        verdict = Verdict.ABSENT
+    return _fact(knob, value, verdict, expected=f"{knob.value}, if it fits", advice=knob.why)
 
 
-def _code(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
-    verdict = Verdict.GOOD if value is None else Verdict.CHOICE
-    return _fact(knob, value, verdict, "", knob.why if value is not None else "", False)
+def _judge_off(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+    if not is_on(value):
+        return _fact(knob, value, Verdict.GOOD, expected="unset", advice="")
+    advice = f"unset {knob.name} to measure: {knob.why}"
+    return _fact(knob, value, Verdict.CHANGE, expected="unset", advice=advice)
 
 
-_JUDGES = {"want": _want, "choice": _choice, "off": _off, "code": _code}
+def _judge_code(knob: Knob, value: str | None, has_gpu: bool) -> Fact:
+    if value is None:
+        return _fact(knob, value, Verdict.GOOD, expected="", advice="", settable=False)
+    return _fact(knob, value, Verdict.CHOICE, expected="", advice=knob.why, settable=False)
+
+
+_JUDGES = {
+    "want": _judge_wanted,
+    "choice": _judge_choice,
+    "off": _judge_off,
+    "code": _judge_code,
+}

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct
 
 from ...errors import KinspectError
 from .facts import Verdict
+from .gpus import CLOCK_MHZ, CLOCK_TABLE, PERFORMANCE_LEVEL, clock_limit, clock_name, gpus
 from .host import Host
 from .knobs import is_on, knobs
-from .system import CLOCK, CLOCK_MHZ, LEVEL, NUMA, gpus, level_name, sclk_limit, system_facts
+from .machine import NUMA_BALANCING
+from .system import system_facts
 
 _CARD = "/sys/class/drm/(?:card|renderD)[0-9]+/device"
-_LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (LEVEL, CLOCK))
+_LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (PERFORMANCE_LEVEL, CLOCK_TABLE))
 _VALUE = re.compile("[a-z0-9_]{1,40}")
 
 
 class Codec(Struct, frozen=True):
-    """How a kind of setting is read and written.
+    """How a kind of file is read and written.
 
     Args:
-        read: the file's text -> the value; None where it is not in it.
+        read: the file's text -> the value; None where the text does not hold it.
         writes: a value -> the texts to write, one after the other.
     """
 
@@ -36,7 +38,7 @@ class Codec(Struct, frozen=True):
 
 
 def _read_clock(text: str) -> str | None:
-    limit = sclk_limit(text)
+    limit = clock_limit(text)
     return None if limit is None else str(limit)
 
 
@@ -44,17 +46,18 @@ CODECS = {
     "plain": Codec(lambda text: text.strip(), lambda value: (value,)),
     "sclk": Codec(_read_clock, lambda value: (f"s 1 {value}", "c")),
 }
+"""Kind of a file -> how it is read and written: `plain` holds the value alone, `sclk` a table."""
 
 
 class Change(Struct, frozen=True):
-    """One setting to be changed.
+    """A new value for a file of the kernel or a variable of the shell.
 
     Args:
-        name: what the user calls it.
-        kind: a codec's name for files, `variable` for variables of the shell.
-        target: path or variable.
-        before: None for a variable that is not set.
-        after: likewise.
+        name: of the setting, as the user types it; some settings change several files.
+        kind: a key of `CODECS` for files, `variable` for variables.
+        target: the file's path, or the variable.
+        before: the present value; None for a variable that is not set.
+        after: the new value; None to unset a variable.
     """
 
     name: str
@@ -69,20 +72,21 @@ class Change(Struct, frozen=True):
 
 
 def is_known(change: Change) -> bool:
-    """Whether a change is one that this program makes: to nothing else is anything written.
+    """Whether a change is one that kinspect makes: it writes to nothing else.
 
-    A path is one of those of `_offers`, for any GPU; a value is one that such a file can hold.
+    Its path has to be one that `_possible_changes` names, for any GPU, and its values such as those
+    files can hold.
     """
     if change.is_variable:
         return change.name == change.target and any(k.name == change.target for k in knobs())
-    patterns = {"plain": (NUMA, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
-    at_known = any(re.fullmatch(pattern, change.target) for pattern in patterns)
+    patterns = {"plain": (NUMA_BALANCING, _LEVELS), "sclk": (_CLOCKS,)}[change.kind]
+    is_known_file = any(re.fullmatch(pattern, change.target) for pattern in patterns)
     values = (change.before, change.after)
-    return at_known and all(v is not None and _VALUE.fullmatch(v) for v in values)
+    return is_known_file and all(v is not None and _VALUE.fullmatch(v) for v in values)
 
 
 def current(host: Host, change: Change) -> str | None:
-    """What a setting is now; None where a variable is not set or a file is not there."""
+    """The present value; None where a variable is not set or a file is not there."""
     if change.is_variable:
         return host.environ.get(change.target)
     text = host.text(change.target)
@@ -90,17 +94,17 @@ def current(host: Host, change: Change) -> str | None:
 
 
 def put(host: Host, kind: str, target: str, value: str) -> None:
-    """Writes a file's setting.
+    """Writes a value to a file, whose kind is a key of `CODECS`.
 
     Raises:
-        OSError: the user may not, or the kernel refuses it.
+        OSError: the user may not, or the kernel refuses the value.
     """
     for text in CODECS[kind].writes(value):
         host.write(target, text)
 
 
 def command(change: Change, value: str | None) -> str:
-    """What a user would type for it: a line for the shell, as root for files."""
+    """The line of a shell that sets a change's target to a value; with sudo for files."""
     if change.is_variable:
         if value is None:
             return f"unset {change.target}"
@@ -111,51 +115,53 @@ def command(change: Change, value: str | None) -> str:
 
 
 def plan(host: Host, names: Sequence[str] = ()) -> list[Change]:
-    """What is to be changed on a machine.
+    """The changes to make on a machine, those that change nothing left out.
 
     Args:
         host: the machine.
-        names: settings; none for all that are worth changing.
+        names: of settings; none for all that are worth changing.
 
     Raises:
-        KinspectError: a name is unknown, or not to be set here.
+        KinspectError: a name is unknown, or cannot be set here.
     """
-    offered = {change.name: [] for change in _offers(host)}  # type: dict[str, list[Change]]
-    for change in _offers(host):
-        offered[change.name].append(change)
-    if names:
-        for name in names:
-            if name not in offered:
-                raise _unknown(name, offered)
-        planned = [c for name in dict.fromkeys(names) for c in offered[name]]
-    else:
-        planned = [c for name in _worth_changing(host) for c in offered.get(name, ())]
-    return [change for change in planned if change.before != change.after]
+    possible: dict[str, list[Change]] = {}
+    for change in _possible_changes(host):
+        possible.setdefault(change.name, []).append(change)
+    for name in names:
+        if name not in possible:
+            raise _unknown(name, possible)
+    chosen = dict.fromkeys(names or _worth_changing(host))
+    changes = [change for name in chosen for change in possible.get(name, ())]
+    return [change for change in changes if change.before != change.after]
 
 
 def _worth_changing(host: Host) -> Iterator[str]:
+    """The names of the settings that the guides would change here."""
     amd_gpus = gpus(host)
     for fact in system_facts(host, amd_gpus):
         if fact.settable and fact.verdict is Verdict.CHANGE:
             yield fact.name
     for knob in knobs():
         value = host.environ.get(knob.name)
-        is_to_be_set = knob.kind == "want" and value != knob.value and bool(amd_gpus)
-        if is_to_be_set or (knob.kind == "off" and is_on(value)):
+        should_be_set = knob.kind == "want" and value != knob.value and bool(amd_gpus)
+        should_be_off = knob.kind == "off" and is_on(value)
+        if should_be_set or should_be_off:
             yield knob.name
 
 
-def _offers(host: Host) -> Iterator[Change]:
-    """Every change that can be asked for by name here."""
-    if (value := host.text(NUMA)) is not None:
-        yield Change("numa_balancing", "plain", NUMA, value, "0")
+def _possible_changes(host: Host) -> Iterator[Change]:
+    """Every change that can be made on this machine, whether it is worth it or not."""
+    if (value := host.text(NUMA_BALANCING)) is not None:
+        yield Change("numa_balancing", "plain", NUMA_BALANCING, value, "0")
     for gpu in gpus(host):
-        level = host.text(f"{gpu.card}/{LEVEL}") if gpu.card else None
-        limit = _read_clock(host.text(f"{gpu.card}/{CLOCK}") or "") if gpu.card else None
+        level = host.text(f"{gpu.card}/{PERFORMANCE_LEVEL}") if gpu.card else None
+        limit = _read_clock(host.text(f"{gpu.card}/{CLOCK_TABLE}") or "") if gpu.card else None
         if level is not None and limit is not None:
-            name = level_name(gpu)
-            yield Change(name, "plain", f"{gpu.card}/{LEVEL}", level, "perf_determinism")
-            yield Change(name, "sclk", f"{gpu.card}/{CLOCK}", limit, str(CLOCK_MHZ))
+            name = clock_name(gpu)
+            yield Change(
+                name, "plain", f"{gpu.card}/{PERFORMANCE_LEVEL}", level, "perf_determinism"
+            )
+            yield Change(name, "sclk", f"{gpu.card}/{CLOCK_TABLE}", limit, str(CLOCK_MHZ))
     for knob in knobs():
         previous = host.environ.get(knob.name)
         if knob.kind in ("want", "choice"):
@@ -164,7 +170,7 @@ def _offers(host: Host) -> Iterator[Change]:
             yield Change(knob.name, "variable", knob.name, previous, None)
 
 
-def _unknown(name: str, offered: dict[str, list[Change]]) -> KinspectError:
+def _unknown(name: str, possible: Collection[str]) -> KinspectError:
     import difflib
 
     if name == "numa_balancing" or name.startswith("clock"):
@@ -172,6 +178,6 @@ def _unknown(name: str, offered: dict[str, list[Change]]) -> KinspectError:
             f"{name}: cannot be set here: the kernel does not show it",
             "see `kinspect env check`",
         )
-    near = difflib.get_close_matches(name, offered, 3, 0.5)
+    near = difflib.get_close_matches(name, possible, 3, 0.5)
     hint = f"did you mean {', '.join(near)}?" if near else "see `kinspect env check`"
     return KinspectError(f"{name}: no setting of that name", hint)

@@ -13,13 +13,14 @@ from ..mnemonics import FLOW_CLASSES, REFINED, classify, lookup
 from .contents import SECTION_DIRECTIVES, Sections, UnitContents, lines_of
 from .debugloc import LocationTable
 from .expr import parse_int
+from .includes import Includes, no_includes
 from .macros import Expander, strip_comment, uses_macros
 from .metadata import Metadata, read_metadata
 from .rawcode import FILLER, RawFunction
 from .resources import INFO_KEYS, Statements
 from .symbols import COMPUTED, substitute, with_commas
 from .target import Target
-from .units import Includes, Unit, blank_block_comments, nothing
+from .units import Unit, blank_block_comments
 from .words import DATA_DIRECTIVES, MAX_WORDS, add_words, is_preload_header, is_reachable, words_of
 
 # How every AMDGCN mnemonic begins; what an unknown word must look like to be taken for a new one.
@@ -49,7 +50,7 @@ _CAPTURES = {
 }
 
 
-def read_unit(unit: Unit, includes: Includes = nothing) -> UnitContents:
+def read_unit(unit: Unit, includes: Includes = no_includes) -> UnitContents:
     """Reads one unit of assembly text, with the files that it includes as far as they are given."""
     return _Reader(unit, includes).read()
 

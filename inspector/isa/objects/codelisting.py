@@ -1,8 +1,9 @@
-"""Writes decoded machine code as `llvm-objdump -d` does, and cuts such text to size."""
+"""Text in the form of `llvm-objdump -d`: written from decoded machine code, and trimmed."""
 
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ _WORD = 4
 _BRANCH = re.compile(r"s_(?:c?branch|call|subvector_loop)\w*(?: .*,)? (\d+)$")
 _ADDRESS = re.compile(r"// ([0-9A-F]{12,16}):")
 _LABEL = re.compile(r"([0-9a-f]{16}) <(.+)>:$")
-_GLUED = re.compile(r"(\S)// (?=[0-9A-F]{12,16}:)")
+_COMMENT_WITHOUT_BLANK = re.compile(r"(\S)// (?=[0-9A-F]{12,16}:)")
 _SECTION = re.compile(r"Disassembly of section (.*):$")
 _DATA = re.compile(r"\t\.(?:long|byte)\b")
 
@@ -33,12 +34,13 @@ class Decoded(Struct, frozen=True):
 
 
 class _Labels(Struct, frozen=True):
-    """The symbols of one section by address, one per address (functions before other labels)."""
+    """The symbols of one section, one per address, in the order of addresses."""
 
     addresses: tuple[int, ...]
     symbols: tuple[Symbol, ...]
 
-    def at(self, address: int) -> Symbol | None:
+    def last_up_to(self, address: int) -> Symbol | None:
+        """The symbol at an address, or the nearest before it."""
         index = bisect.bisect_right(self.addresses, address) - 1
         return self.symbols[index] if index >= 0 else None
 
@@ -49,7 +51,7 @@ def format_listing(
     contents: Sequence[bytes],
     decoded: Sequence[Sequence[Decoded]],
 ) -> str:
-    """Write a code object's decoded sections in the form of `llvm-objdump -d`.
+    """A code object's decoded sections in the form of `llvm-objdump -d`.
 
     Args:
         code: whose symbols become labels.
@@ -65,34 +67,37 @@ def format_listing(
 
 
 def _labels(code: CodeObject, section: Section) -> _Labels:
-    best: dict[int, Symbol] = {}
+    """The symbols of a section; of several at one address the one that llvm-objdump names."""
+    by_address: dict[int, Symbol] = {}
     for symbol in code.elf.symbols:
         if symbol.section != section.index or not symbol.name or symbol.type not in _LABELS:
             continue
-        held = best.get(symbol.value)
-        if held is None or _rank(symbol) > _rank(held):
-            best[symbol.value] = symbol
-    ordered = sorted(best.items())
-    return _Labels(tuple(a for a, _ in ordered), tuple(s for _, s in ordered))
+        other = by_address.get(symbol.value)
+        if other is None or _rank(symbol) > _rank(other):
+            by_address[symbol.value] = symbol
+    addresses = tuple(sorted(by_address))
+    return _Labels(addresses, tuple(by_address[address] for address in addresses))
 
 
 def _rank(symbol: Symbol) -> tuple[int, int]:
+    """Functions before data and other labels, global symbols before local ones."""
     return _LABELS.index(symbol.type), symbol.binding
 
 
 def _section(
     section: Section, raw: bytes, instructions: Sequence[Decoded], labels: _Labels
 ) -> Iterator[str]:
-    at = 0
-    waiting = 0  # the next label
+    """The lines of a section: labels, each after a blank line, and instructions."""
+    offset = 0
+    next_label = 0
     for instruction in instructions:
-        address = section.address + at
-        while waiting < len(labels.addresses) and labels.addresses[waiting] <= address:
+        address = section.address + offset
+        while next_label < len(labels.addresses) and labels.addresses[next_label] <= address:
             yield ""
-            yield f"{labels.addresses[waiting]:016x} <{labels.symbols[waiting].name}>:"
-            waiting += 1
-        code = raw[at : at + instruction.size]
-        at += instruction.size
+            yield f"{labels.addresses[next_label]:016x} <{labels.symbols[next_label].name}>:"
+            next_label += 1
+        code = raw[offset : offset + instruction.size]
+        offset += instruction.size
         if not instruction.text and not any(code) and len(code) > _WORD:
             yield "\t\t..."
         else:
@@ -100,15 +105,16 @@ def _section(
 
 
 def _line(instruction: Decoded, code: bytes, address: int, labels: _Labels) -> str:
+    """One instruction, with its branch's destination by name, as llvm-objdump writes it."""
     text, target = instruction.text or _data(code), ""
     match = _BRANCH.match(text)
     if match:
-        goal = address + _WORD + _WORD * _signed16(int(match[1]))
-        symbol = labels.at(goal)
-        if symbol and symbol.value == goal and symbol.type == _STT_NOTYPE:
+        destination = address + _WORD + _WORD * _signed16(int(match[1]))
+        symbol = labels.last_up_to(destination)
+        if symbol and symbol.value == destination and symbol.type == _STT_NOTYPE:
             text = text[: match.start(1)] + symbol.name
         elif symbol:
-            offset = goal - symbol.value
+            offset = destination - symbol.value
             target = f" <{symbol.name}+0x{offset:x}>" if offset else f" <{symbol.name}>"
     return f"\t{text:<{_TEXT_WIDTH}}// {address:012X}: {_words(code)}{target}"
 
@@ -118,12 +124,14 @@ def _signed16(value: int) -> int:
 
 
 def _data(code: bytes) -> str:
+    """Bytes that decode to nothing, as directives."""
     if len(code) == _WORD:
         return f".long 0x{int.from_bytes(code, 'little'):08x}"
     return ".byte " + ", ".join(f"0x{b:02x}" for b in code)
 
 
 def _words(code: bytes) -> str:
+    """The encoding in the comment: words in hexadecimal, then single bytes."""
     whole = len(code) // _WORD * _WORD
     words = [f"{w:08X}" for (w,) in struct.iter_unpack("<I", code[:whole])]
     return " ".join((*words, *(f"{b:02X}" for b in code[whole:])))
@@ -135,12 +143,12 @@ def count_data(text: str) -> int:
 
 
 def trim_listing(text: str, code: CodeObject) -> str:
-    """Cut what lies outside of all functions: the padding between and after them.
+    """The text without what lies outside of all functions: the padding between and after them.
 
-    Symbols say where functions end; a section that has a function of unknown size stays whole. A
-    blank is put before the comments of long instructions, which llvm-objdump leaves out
-    (`v83 /*v339*/// 000000001760:`). Where a label stands at a kernel's beginning, llvm-objdump may
-    name the code after that: it gets the kernel's name.
+    Symbols say where functions end; a section that has a function of unknown size stays whole. Two
+    quirks of llvm-objdump are mended: after long instructions it leaves out the blank before the
+    comment (`v83 /*v339*/// 000000001760:`), and where another label stands at the beginning of a
+    kernel it may name the code after that.
     """
     linked = len({s.address for s in code.elf.sections if s.executable}) == 1
     named = {f.address: f.name for f in code.functions if f.name in code.kernels and linked}
@@ -157,33 +165,37 @@ def trim_listing(text: str, code: CodeObject) -> str:
             line = f"{label[1]} <{named.get(int(label[1], 16), label[2])}>:"
         match = _ADDRESS.search(line) if line.startswith("\t") else None
         if match and extents is not None:
-            inside = extents.hold(int(match[1], 16))
+            inside = extents.contain(int(match[1], 16))
         # A run of zeros has no address: it belongs where the instruction before it does.
         if inside or not line.startswith("\t"):
-            trimmed.append(_GLUED.sub(r"\1 // ", line) if match else line)
+            trimmed.append(_COMMENT_WITHOUT_BLANK.sub(r"\1 // ", line) if match else line)
     return "\n".join(trimmed) + "\n"
 
 
 class _Extents(Struct, frozen=True):
-    """Where the functions of a section start, and up to where those before have reached."""
+    """Where the functions of a section lie; they may overlap.
+
+    Args:
+        starts: their addresses, in order.
+        furthest_ends: for each, the furthest end of it and of all before it.
+    """
 
     starts: tuple[int, ...]
-    reach: tuple[int, ...]
+    furthest_ends: tuple[int, ...]
 
-    def hold(self, address: int) -> bool:
+    def contain(self, address: int) -> bool:
+        """Whether an address is in any of the functions."""
         index = bisect.bisect_right(self.starts, address) - 1
-        return index >= 0 and address < self.reach[index]
+        return index >= 0 and address < self.furthest_ends[index]
 
 
 def _extents(code: CodeObject, name: str) -> _Extents | None:
+    """The functions of a section of this name; None where their sizes are not all known."""
     sections = {s.index for s in code.elf.sections if s.name == name}
     if len(sections) != 1:
         return None  # objects that are not linked yet have several, all at address 0
     functions = [f for f in code.functions if f.section in sections]
     if not functions or any(not f.size for f in functions):
         return None
-    reach: list[int] = []
-    for function in functions:
-        end = function.address + function.size
-        reach.append(max(end, reach[-1]) if reach else end)
-    return _Extents(tuple(f.address for f in functions), tuple(reach))
+    ends = itertools.accumulate((f.address + f.size for f in functions), max)
+    return _Extents(tuple(f.address for f in functions), tuple(ends))

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from ...model import Instruction
 from ..mnemonics import returns_value
-from .registers import named, split
+from .registers import named, split_destination
 
 _SYMBOLIC = re.compile(r"(\w+cnt)(?:_sat)?\s*\(\s*(0[xX][0-9a-fA-F]+|\d{1,18})\s*\)")
 
@@ -209,7 +209,7 @@ def events_of(inst: Instruction, counters: Counters) -> tuple[Event, ...]:
 
 
 def _destination(inst: Instruction) -> tuple[int, ...]:
-    return named(split(inst.operands)[0])
+    return named(split_destination(inst.operands)[0])
 
 
 def _flat(c: Counters, counter: str, writes: tuple[int, ...]) -> tuple[Event, ...]:

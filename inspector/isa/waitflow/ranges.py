@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...model import Instruction
 from ..mnemonics import Flow, flow_of
-from .registers import named, split
+from .registers import named, split_destination
 
 Values = tuple[tuple[int, int], ...]
 """Ranges of values, first and last included, rising and apart."""
@@ -134,12 +134,12 @@ def live(
 
 def written_registers(inst: Instruction) -> set[int]:
     """Registers that an instruction may write: of a vector one the first two operands'."""
-    first, other_operands = split(inst.operands)
+    first, other_operands = split_destination(inst.operands)
     registers = set(named(first))
     return (
         registers
         if inst.op.name.startswith("s_")
-        else registers | set(named(split(other_operands)[0]))
+        else registers | set(named(split_destination(other_operands)[0]))
     )
 
 

@@ -1,7 +1,16 @@
 """Registers that operands name, as numbers: what a wait protects.
 
-VGPRs, AGPRs and SGPRs lie in ranges of their own; VCC can be loaded by scalar loads and has two
-numbers. M0, EXEC and the like are never written by memory operations and have none.
+    number          register
+    0 …             VGPRs
+    4096 …          AGPRs (`a`, or `acc` as older assemblers write them)
+    8192 …          SGPRs
+    12288 …         trap temporaries (`ttmp`)
+    16384, 16385    VCC, which scalar loads can write
+    32768 + VGPR    its bits 0 to 15 (`v1.l`)
+    65536 + VGPR    its bits 16 to 31 (`v1.h`)
+
+No target has 4096 registers of a kind. M0, EXEC and the like are never written by memory operations
+and have no number.
 """
 
 from __future__ import annotations
@@ -9,13 +18,12 @@ from __future__ import annotations
 import functools
 import re
 
-# First number of each kind; no target has 4096 registers of one.
-_BASE = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
+_FIRST_NUMBER = {"v": 0, "a": 4096, "acc": 4096, "s": 8192, "ttmp": 12288}
 VCC = (16384, 16385)
-_LOW, _HIGH = 32768, 65536  # added to a VGPR's number for one half of it
+_LOW_HALVES, _HIGH_HALVES = 32768, 65536
 _HALF = re.compile(r"(?<![\w.])v\d+\.([lh])\b")
-_WIDEST = 64
-"""Registers that one operand names at most (32 are known); damaged text may say any number."""
+_MAX_WIDTH = 64
+"""Most registers that one operand names (32 are known); damaged text may state any number."""
 _VCC_HALVES = {"vcc": VCC, "vcc_lo": VCC[:1], "vcc_hi": VCC[1:]}
 _REGISTER = re.compile(
     r"(?<![\w.])(?:(vcc(?:_lo|_hi)?)\b"
@@ -37,31 +45,31 @@ def named(text: str) -> tuple[int, ...]:
         if vcc:
             numbers.extend(_VCC_HALVES[vcc])
         elif single:
-            numbers.append(_BASE[kind] + int(single))
+            numbers.append(_FIRST_NUMBER[kind] + int(single))
         else:
-            low = int(first)
-            high = min(int(last or low), low + _WIDEST - 1)
-            numbers.extend(range(_BASE[kind] + low, _BASE[kind] + high + 1))
+            start = int(first)
+            stop = min(int(last or first), start + _MAX_WIDTH - 1) + 1
+            numbers.extend(_FIRST_NUMBER[kind] + index for index in range(start, stop))
     return tuple(numbers)
 
 
-def low(register: int) -> int:
+def low_half(register: int) -> int:
     """The number of a VGPR's bits 0 to 15: `v1.l`."""
-    return register + _LOW
+    return register + _LOW_HALVES
 
 
-def high(register: int) -> int:
+def high_half(register: int) -> int:
     """The number of a VGPR's bits 16 to 31: `v1.h`."""
-    return register + _HIGH
+    return register + _HIGH_HALVES
 
 
 def overlapping(register: int) -> tuple[int, ...]:
-    """The numbers of what shares bits with a register or half of one, itself among them."""
-    if register >= _HIGH:
-        return register, register - _HIGH
-    if register >= _LOW:
-        return register, register - _LOW
-    return register, register + _LOW, register + _HIGH
+    """A register or half of one, and the registers and halves that share bits with it."""
+    if register >= _HIGH_HALVES:
+        return register, register - _HIGH_HALVES
+    if register >= _LOW_HALVES:
+        return register, register - _LOW_HALVES
+    return register, low_half(register), high_half(register)
 
 
 def named_halves(text: str) -> tuple[int, ...]:
@@ -71,7 +79,8 @@ def named_halves(text: str) -> tuple[int, ...]:
         half = _HALF.search(word)
         registers = named(word)
         if half is not None and len(registers) == 1:
-            registers = ((low if half[1] == "l" else high)(registers[0]),)
+            part = low_half if half[1] == "l" else high_half
+            registers = (part(registers[0]),)
         numbers.extend(registers)
     return tuple(numbers)
 
@@ -86,7 +95,7 @@ def unnamed_of(name: str, wave: int | None = None) -> tuple[int, ...]:
     return VCC[:1] if wave == 32 else VCC
 
 
-def split(operands: str) -> tuple[str, str]:
-    """The first operand and the rest: what a load writes, and what it reads."""
+def split_destination(operands: str) -> tuple[str, str]:
+    """The first operand and the others: what a load writes, and what it reads."""
     first, _, other_operands = operands.partition(",")
     return first, other_operands

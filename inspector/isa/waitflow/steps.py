@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ...model import Function, Instruction
 from ..mnemonics import FLOW_CLASSES, Flow, flow_of
 from .counters import RAISING, Counters, Effect, Event, events_of
-from .registers import high, low, named_halves, overlapping, split, unnamed_of
+from .registers import high_half, low_half, named_halves, overlapping, split_destination, unnamed_of
 
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})
 FENCE: frozenset[Effect] = frozenset({"load", "store", "lds", "dma", "other"})
@@ -109,7 +109,7 @@ def steps_of(
         if not inst_events:
             continue
         if halves and "_d16" in inst.op.name:
-            half = high if "_d16_hi" in inst.op.name else low
+            half = high_half if "_d16_hi" in inst.op.name else low_half
             inst_events = tuple(
                 replace(event, writes=tuple(map(half, event.writes))) for event in inst_events
             )
@@ -265,7 +265,7 @@ class _Maker:
         # A 16-bit load into half a register keeps the other half. Before gfx10 that counts as a
         # read of it, as LLVM has it; gfx11's halves are registers of their own.
         merges = "_d16" in inst.op.name and not self._halves
-        text = inst.operands if merges else split(inst.operands)[1]
+        text = inst.operands if merges else split_destination(inst.operands)[1]
         return touched | self._named(text)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import KinspectError
-from ...isa.asm.units import beside
+from ...isa.asm.includes import includes_beside
 from ...isa.text import parse_text
 from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
 from ...recording import Place, Samples, Traced
@@ -153,7 +153,7 @@ def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
         data = path.read_bytes()
         if data.startswith(b"\x7fELF"):
             return disassembled(path, report.arch), []
-        return parse_text(data.decode("utf-8", "replace"), str(path), beside(path)), []
+        return parse_text(data.decode("utf-8", "replace"), str(path), includes_beside(path)), []
     except OSError as error:
         why = f"{path}: {error.strerror or error}"
     except KinspectError as error:

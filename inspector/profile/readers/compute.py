@@ -18,7 +18,7 @@ from .agents import Agents
 from .csv_counters import Counters, LongReader
 from .csv_dispatches import Sink
 from .csv_legacy import read_wide
-from .csv_v3 import names_of
+from .csv_processes import names_of
 from .rows import Table, folded
 
 FORMAT = "rocprof-compute workload"

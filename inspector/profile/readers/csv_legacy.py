@@ -12,7 +12,8 @@ from ..reading import Group
 from .agents import Agents
 from .csv_counters import Counters, WideReader
 from .csv_dispatches import Sink
-from .csv_v3 import STATISTICS, names_of, read_stats
+from .csv_processes import names_of
+from .csv_summaries import STATISTICS, read_stats
 from .rows import Table, folded, header, integer
 
 FORMAT = "rocprof CSV"

@@ -1,30 +1,30 @@
 """CSV of rocprofv3 (ROCm 6.2 and later), and of `rocpd convert`, which writes the same.
 
-Files are known by their columns: they may have any name. Those of one process stand in one folder
-with one prefix (`1234_kernel_trace.csv`, `1234_counter_collection.csv`).
+What a file holds is told by its columns: it may have any name. The files of one process are read
+together (`csv_processes.py`).
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from ...recording import NONE, Part, TopKernel
+from ...recording import NONE, Part
 from ..builder import Builder
 from ..reading import Group
 from .agents import Agents
 from .csv_counters import Counters, LongReader
 from .csv_dispatches import RowIndex, Sink
-from .rows import Block, Table, folded, instant, integer, nothing_in
+from .csv_processes import kind_named, names_of, prefix_of, process_of, results_file_read
+from .csv_summaries import STATISTICS, read_copies, read_stats
+from .rows import Block, Table, folded, nothing_in
 
 FORMAT = "rocprofv3 CSV"
-STATISTICS = "kernel statistics"
 
-_KINDS: tuple[tuple[str, frozenset[str]], ...] = (
+_REQUIRED_COLUMNS: tuple[tuple[str, frozenset[str]], ...] = (
     ("agents", frozenset({"nodeid", "agenttype", "cucount"})),
     ("counters", frozenset({"dispatchid", "agentid", "kernelname", "countername", "countervalue"})),
     ("trace", frozenset({"agentid", "kernelname", "starttimestamp", "endtimestamp"})),
@@ -34,46 +34,13 @@ _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("copies", frozenset({"kind", "direction", "starttimestamp", "endtimestamp"})),
     ("api", frozenset({"kind", "operation", "starttimestamp"})),
 )
-"""Which columns tell a kind of file; the first that fits."""
+"""(kind, columns that it has at least): a file is of the first kind that fits."""
 
-_SUFFIX = re.compile(
-    r"(?:^|_)(?P<kind>agent_info|counter_collection(?:_stats)?|domain_stats"
-    r"|(?:kernel|hip|hsa|hip_api|hsa_api|hip_runtime|hip_compile(?:r)?|hip_runtime_api|hsa_core_api"
-    r"|hip_compiler_api|marker|marker_api|memory_copy|memory_allocation|scratch_memory|rccl|rccl_api"
-    r"|rocdecode_api|rocjpeg_api)_(?:trace|stats)"
-    r"|pc_sampling_(?:host_trap|stochastic)(?:_stats)?)\.csv$"
-)
+_READ_KINDS = frozenset({"kernel_trace", "counter_collection", "agent_info"})
+"""Kinds in names of files whose emptiness is worth a note."""
 _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
-_OURS = {"kernel_trace": "trace", "counter_collection": "counters", "agent_info": "agents"}
-_KERNELS = "KERNEL_DISPATCH"
-_PID = re.compile(r"(?:^|_)(\d{1,9})$")
-_RESULTS = re.compile(r"_?results\.(json|db)$|\.(json|db)$")
-
-
-def prefix_of(path: Path) -> str:
-    """What stands before a file's kind in its name: the process id, or the name asked for."""
-    match = _SUFFIX.search(path.name)
-    return path.name[: match.start()] if match else path.stem
-
-
-def process_of(prefix: str) -> int | None:
-    """The process id in a prefix."""
-    match = _PID.search(prefix)
-    return int(match[1]) if match else None
-
-
-def names_of(places: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
-    """What to call the processes at folders with prefixes: as short as tells them apart."""
-    places = list(dict.fromkeys(places))
-    if not places:
-        return {}
-    common = Path(os.path.commonpath([str(folder) for folder, _ in places]))
-    names = {}
-    for folder, prefix in places:
-        inner = folder.relative_to(common).as_posix()
-        parts = [part for part in (inner, prefix) if part not in ("", ".")]
-        names[folder, prefix] = "/".join(parts) or folder.name or "."
-    return names
+"""Names of statistics that may be of kernels: no other domain's."""
+_MAX_LISTED_COLUMNS = 4
 
 
 def find(files: Sequence[Path]) -> list[Group]:
@@ -87,138 +54,75 @@ def find(files: Sequence[Path]) -> list[Group]:
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads the files of one process."""
-    kinds: dict[str, list[Path]] = {}
+    """Reads the files of one process: its dispatches, or its statistics where it has none."""
+    files: dict[str, list[Path]] = {}
     for file in group.files:
-        kinds.setdefault(_kind(file), []).append(file)
-    for file in kinds.get("api", ()):
-        match = _SUFFIX.search(file.name)
-        builder.note(f"{match['kind'] if match else file.stem}: API trace, not read")
-    for file in kinds.get("empty", ()):
-        builder.note(f"{file.name}: {nothing_in(file)}")
-    for file in kinds.get("copies", ()):
-        read_copies(Table.open(file), builder)
-    agents = Agents()
-    for file in kinds.get("agents", ()):
-        agents.read(Table.open(file), builder)
-    traces, counted = kinds.get("trace", []), kinds.get("counters", [])
-    stats = [file for file in kinds.get("stats", ()) if _KERNEL_STATS.search(file.name)]
-    if not traces and not counted and not stats:
+        files.setdefault(_kind(file), []).append(file)
+    agents = _read_further_files(files, builder)
+    traces, counter_files = files.get("trace", []), files.get("counters", [])
+    stats = [file for file in files.get("stats", ()) if _KERNEL_STATS.search(file.name)]
+    if not traces and not counter_files and not stats:
         return
     builder.tool.setdefault("name", "rocprofv3")
     first = group.files[0]
-    twin = already_read(first.parent, prefix_of(first), builder)
+    twin = results_file_read(first.parent, prefix_of(first), builder)
     if twin is not None:
         builder.note(f"{group.name}: the same process was read from {twin}; its CSV is not added")
         return
     former_count = len(builder.dispatches)
-    if traces or counted:
-        _Process(group, builder, agents).read(traces, counted)
-    for file in stats if len(builder.dispatches) == former_count else ():
+    if traces or counter_files:
+        _DispatchReader(group, builder, agents).read(traces, counter_files)
+    if len(builder.dispatches) > former_count:
+        return
+    for file in stats:
         builder.begin(Part(group.name, str(file), STATISTICS))
         read_stats(Table.open(file), builder)
 
 
-def read_copies(table: Table, builder: Builder) -> None:
-    """Adds a table of one row per copy to the recording's transfers."""
-    columns = [table.columns[name] for name in ("direction", "start", "end")]
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            direction, *times = (cells[at] for at in columns)
-            try:
-                start, end = map(instant, times)
-            except (ValueError, OverflowError):
-                start = end = None
-            if start is None or end is None or end < start:
-                table.damage(line, "begin or end is no time")
-                continue
-            builder.transfer(direction.strip(), end - start)
-    table.report(builder)
-
-
-def read_stats(table: Table, builder: Builder) -> None:
-    """Adds a table of kernels with calls and durations to the summary."""
-    where = table.columns
-    indices = [where[name] for name in ("label", "calls", "total_ns")]
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-
-            def whole(name: str, cells: list[str] = cells) -> int | None:
-                return integer(cells[where[name]]) if name in where else None
-
-            if "domain" in where and cells[where["domain"]].strip() != _KERNELS:
-                continue  # a summary of all that was traced
-            try:
-                calls, total = (integer(cells[at]) for at in indices[1:])
-                mean = cells[where["mean_ns"]].strip() if "mean_ns" in where else ""
-                if calls is None or total is None:
-                    raise ValueError
-                line_of = TopKernel(
-                    name=cells[indices[0]],
-                    calls=calls,
-                    total_ns=total,
-                    mean_ns=float(mean) if mean else None,
-                    min_ns=whole("min_ns"),
-                    max_ns=whole("max_ns"),
-                )
-            except (ValueError, OverflowError):
-                table.damage(line, "calls or durations are not numbers")
-                continue
-            builder.summary.append(line_of)
-    table.report(builder)
-
-
 def _kind(file: Path) -> str:
-    """Which of `_KINDS` a file is, "empty" for an empty one with a known name, or ""."""
-    names = folded(file)
-    if not names:
-        match = _SUFFIX.search(file.name)
-        return "empty" if match is not None and match["kind"] in _OURS else ""
-    return next((kind for kind, required in _KINDS if required <= names), "")
+    """The kind of a file, "empty" for an empty one with a name that matters, or ""."""
+    columns = folded(file)
+    if not columns:
+        return "empty" if kind_named(file) in _READ_KINDS else ""
+    return next((kind for kind, required in _REQUIRED_COLUMNS if required <= columns), "")
 
 
-def parts_of(folder: Path, prefix: str, builder: Builder) -> list[int]:
-    """Parts that were read of the process whose files stand in a folder with a prefix."""
-    return [
-        number
-        for number, part in enumerate(builder.parts)
-        if (path := Path(part.path)).parent == folder
-        and prefix in (prefix_of(path), _RESULTS.sub("", path.name))
-    ]
+def _read_further_files(files: Mapping[str, Sequence[Path]], builder: Builder) -> Agents:
+    """Reads the agents and the copies of a process; notes what is not read."""
+    for file in files.get("api", ()):
+        builder.note(f"{kind_named(file) or file.stem}: API trace, not read")
+    for file in files.get("empty", ()):
+        builder.note(f"{file.name}: {nothing_in(file)}")
+    for file in files.get("copies", ()):
+        read_copies(Table.open(file), builder)
+    agents = Agents()
+    for file in files.get("agents", ()):
+        agents.read(Table.open(file), builder)
+    return agents
 
 
-def already_read(folder: Path, prefix: str, builder: Builder) -> str | None:
-    """The file that holds all of a process, in JSON or as a database, if it was read before."""
-    for number in parts_of(folder, prefix, builder):
-        name = Path(builder.parts[number].path).name
-        if _RESULTS.search(name):
-            return name
-    return None
-
-
-class _Process(Struct):
+class _DispatchReader(Struct):
     """Reads the dispatches of one process: its kernel trace, and counters beside it."""
 
     group: Group
     builder: Builder
     agents: Agents
 
-    def read(self, traces: Sequence[Path], counted: Sequence[Path]) -> None:
+    def read(self, traces: Sequence[Path], counter_files: Sequence[Path]) -> None:
         """Adds them as one part; counters of another process that only share a name, as another."""
         builder, group = self.builder, self.group
-        first = (*traces, *counted)[0]
+        first = (*traces, *counter_files)[0]
         builder.begin(Part(group.name, str(first), FORMAT))
-        prefix = prefix_of(first)
-        process = process_of(prefix)
-        if process is None and counted:
-            process = _shared_process(traces[0] if traces else None, counted[0])
+        process = process_of(prefix_of(first))
+        if process is None and counter_files:
+            process = _shared_process(traces[0] if traces else None, counter_files[0])
         sinks: list[Sink] = []
         index: RowIndex | None = None
         for file in traces:
             sink = self._sink(Table.open(file), process, sinks)
-            rows = self._trace(sink, bool(counted))
+            rows = self._read_trace(sink, bool(counter_files))
             index = rows if index is None else index
-        for file in counted:
+        for file in counter_files:
             sink = self._sink(Table.open(file), process, sinks)
             reader = LongReader(sink, Counters(builder), index)
             reader.read()
@@ -229,17 +133,18 @@ class _Process(Struct):
                     "kept apart"
                 )
             sink.table.report(builder)
-        self._say(sinks)
+        self._note_losses(sinks)
 
     def _sink(self, table: Table, process: int | None, sinks: list[Sink]) -> Sink:
+        """Appends a sink for a table; all of a process share the shapes of their kernels."""
         part = len(self.builder.parts) - 1
         shapes = sinks[0].shapes if sinks else {}
         sink = Sink(self.builder, table, self.agents.key, process, part, shapes=shapes)
         sinks.append(sink)
         return sink
 
-    def _trace(self, sink: Sink, indexed: bool) -> RowIndex | None:
-        """Reads a kernel trace; where counters will ask for its dispatches, keeps their rows."""
+    def _read_trace(self, sink: Sink, indexed: bool) -> RowIndex | None:
+        """Reads a kernel trace; returns its rows by dispatch id where counters will need them."""
         index = RowIndex() if indexed and "number" in sink.table.columns else None
         numbers = self.builder.dispatches.number
         sink.want()
@@ -252,41 +157,44 @@ class _Process(Struct):
         sink.table.report(self.builder)
         return index
 
-    def _say(self, sinks: Sequence[Sink]) -> None:
+    def _note_losses(self, sinks: Sequence[Sink]) -> None:
+        """Notes what the files had that the recording does not, and what was assumed."""
         note = self.builder.note
         for sink in sinks:
-            unknown = sink.table.others()
+            name, unknown = sink.table.path.name, sink.table.others()
             if unknown:
-                listing = ", ".join(unknown[:4]) + (", …" if len(unknown) > 4 else "")
-                note(f"{sink.table.path.name}: unknown columns are left out: {listing}")
+                listing = ", ".join(unknown[:_MAX_LISTED_COLUMNS])
+                more = ", …" if len(unknown) > _MAX_LISTED_COLUMNS else ""
+                note(f"{name}: unknown columns are left out: {listing}{more}")
             if sink.rounded:
-                note(f"{sink.table.path.name}: timestamps are rounded, durations are unknown")
+                note(f"{name}: timestamps are rounded, durations are unknown")
         for text in sorted(self.agents.ambiguous):
             note(f"{text} is taken as a relative index, rocprofv3's default")
 
 
-def _shared_process(trace: Path | None, counted: Path) -> int | None:
+def _shared_process(trace: Path | None, counter_file: Path) -> int | None:
     """The process id that a counters' file states, for a kernel trace beside it that states none.
 
     None if the first rows show that the two are not of one process.
     """
-    table = Table.open(counted)
-    at = table.columns.get("process")
+    table = Table.open(counter_file)
+    process = table.columns.get("process")
     block = next(table.blocks(), None)
-    if at is None or block is None or not block.row(0)[at].isdecimal():
+    if process is None or block is None or not block.row(0)[process].isdecimal():
         return None
     if trace is not None:
         trace_table = Table.open(trace)
-        traced = _kernels(trace_table, next(trace_table.blocks(), None))
-        for number, kernel in _kernels(table, block).items():
-            if traced.get(number, kernel) != kernel:
+        traced = _kernels_by_dispatch(trace_table, next(trace_table.blocks(), None))
+        for dispatch, kernel in _kernels_by_dispatch(table, block).items():
+            if traced.get(dispatch, kernel) != kernel:
                 return None
-    return int(block.row(0)[at])
+    return int(block.row(0)[process])
 
 
-def _kernels(table: Table, block: Block | None) -> dict[str, tuple[str, ...]]:
-    where = table.columns
-    if block is None or not {"number", "kernel_id"} <= where.keys():
+def _kernels_by_dispatch(table: Table, block: Block | None) -> dict[str, tuple[str, str]]:
+    """Dispatch id -> (kernel id, kernel name), as a block's cells have them."""
+    columns = table.columns
+    if block is None or not {"number", "kernel_id"} <= columns.keys():
         return {}
-    cells = [where["kernel_id"], where["name"]]
-    return {row[where["number"]]: tuple(row[at] for at in cells) for row in block.all_rows()}
+    dispatch, kernel_id, name = (columns[key] for key in ("number", "kernel_id", "name"))
+    return {row[dispatch]: (row[kernel_id], row[name]) for row in block.all_rows()}

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from ...recording import Part, Place, Samples
 from ..builder import Builder
 from ..reading import Group
-from .csv_v3 import already_read, names_of, parts_of, prefix_of, process_of
+from .csv_processes import names_of, parts_of, prefix_of, process_of, results_file_read
 from .json_samples import reason
 from .rows import Block, Table, folded, integer
 
@@ -47,7 +47,7 @@ def find(files: Sequence[Path]) -> list[Group]:
 def read(group: Group, builder: Builder) -> None:
     """Adds the samples of a file."""
     for file in group.files:
-        twin = already_read(file.parent, prefix_of(file), builder)
+        twin = results_file_read(file.parent, prefix_of(file), builder)
         if twin is not None and builder.samples:
             builder.note(f"{file.name}: the same samples were read from {twin}; not added")
             continue

@@ -1,4 +1,4 @@
-"""Integer operations on known numbers."""
+"""Constant folding: the results of integer operations whose operands are known."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .facts import Facts
 _Fold = Callable[[int, int], "int | None"]
 
 
-def _truncated(a: int, b: int) -> int | None:
-    """Division as machines do it: towards zero."""
+def _divide(a: int, b: int) -> int | None:
+    """The quotient rounded towards zero, as machines and MLIR round it; None for division by 0."""
     if b == 0:
         return None
     quotient = abs(a) // abs(b)
@@ -19,15 +19,15 @@ def _truncated(a: int, b: int) -> int | None:
 
 
 def _remainder(a: int, b: int) -> int | None:
-    quotient = _truncated(a, b)
+    quotient = _divide(a, b)
     return None if quotient is None else a - b * quotient
 
 
-def _left(a: int, b: int) -> int | None:
+def _shift_left(a: int, b: int) -> int | None:
     return a << b if 0 <= b < 64 else None
 
 
-def _right(a: int, b: int) -> int | None:
+def _shift_right(a: int, b: int) -> int | None:
     return a >> b if 0 <= b < 64 else None
 
 
@@ -35,34 +35,39 @@ _FOLDS: Mapping[str, _Fold] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _truncated,
+    "arith.divsi": _divide,
     "arith.remsi": _remainder,
     "arith.andi": lambda a, b: a & b,
     "arith.ori": lambda a, b: a | b,
     "arith.xori": lambda a, b: a ^ b,
-    "arith.shli": _left,
-    "arith.shrsi": _right,
+    "arith.shli": _shift_left,
+    "arith.shrsi": _shift_right,
     "arith.minsi": min,
     "arith.maxsi": max,
 }
 _INTEGER_CASTS = frozenset(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"))
-_LARGEST = 1 << 31  # beyond it a sum may wrap, in what width the file alone knows
+_LIMIT = 1 << 31
+"""Larger results are not folded: whether they wrap depends on the width of the type."""
 
 
-def folded(op: TtgirOp, operands: Sequence[Facts]) -> int | None:
-    """The number that an operation yields; None where it is not known to be one.
+def fold(op: TtgirOp, operands: Sequence[Facts]) -> int | None:
+    """The integer that an operation always yields; None where no single one is known.
 
-    Unsigned division of numbers that may be negative, and results that do not fit 32 bits, are not
-    folded.
+    Unsigned division, which would need the width of negative operands, is not folded; nor are
+    results that do not fit 32 bits.
+
+    Args:
+        op: the operation.
+        operands: what is known of its operands.
     """
     if op.name == "arith.constant":
         value = op.attributes.get("value")
         return int(value) if isinstance(value, int) else None
     if op.name in _INTEGER_CASTS:
         value = operands[0].constant
-        return value if value is not None and 0 <= value < _LARGEST else None
-    fold = _FOLDS.get(op.name)
-    if fold is None or operands[0].constant is None or operands[1].constant is None:
+        return value if value is not None and 0 <= value < _LIMIT else None
+    compute = _FOLDS.get(op.name)
+    if compute is None or operands[0].constant is None or operands[1].constant is None:
         return None
-    result = fold(operands[0].constant, operands[1].constant)
-    return result if result is not None and -_LARGEST <= result < _LARGEST else None
+    result = compute(operands[0].constant, operands[1].constant)
+    return result if result is not None and -_LIMIT <= result < _LIMIT else None

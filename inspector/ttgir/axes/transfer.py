@@ -11,7 +11,7 @@ from math import gcd, prod
 
 from ...model import TtgirOp, TtgirType
 from ..lowered import element_bits
-from .constants import folded
+from .constants import fold
 from .facts import (
     UNBOUNDED,
     Facts,
@@ -40,7 +40,7 @@ def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     shape = op.result_types[0].shape
     rule = RULES.get(op.name)
     facts = None
-    constant = folded(op, operands)
+    constant = fold(op, operands)
     if constant is not None:
         facts = of_constant(constant, shape)
     elif rule is not None:

@@ -105,7 +105,7 @@ class RunScreen(ModalScreen[None]):
 
     Args:
         title: which run.
-        shown: its kernels or cases.
+        run_table: its kernels or cases.
     """
 
     DEFAULT_CSS = _CSS.format(name="RunScreen", width=180)

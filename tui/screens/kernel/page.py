@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,19 +29,20 @@ _LOOP = {
 
 
 class KernelPage(Page):
-    """The page of one kernel: keys that lead from line to line.
+    """The page of one kernel: what each key does.
 
-    Its parts: `panes` stand on it, `texts` fill them and link them, `marks` jump and mark in them.
+    The work is done by its parts: `panes` holds the panes on the screen, `texts` fills and links
+    them, and `marks` moves the cursor and marks lines in them.
 
     Args:
         key: the kernel's key in the session.
-        line: where to put the cursor, counted from 1; None: at the main loop.
-        text: in which text: source, ttgir, llir or amdgcn.
-        path: of a file that may not be analysed yet, in place of a key.
+        line: where to put the cursor, counted from 1; None for the main loop.
+        text: the text that `line` is of: source, ttgir, llir or amdgcn.
+        path: a file that may not be analysed yet, in place of a key.
     """
 
     NAME = "kernel"
-    AUTO_FOCUS: ClassVar[str | None] = ""  # not what happens to stand first
+    AUTO_FOCUS: ClassVar[str | None] = ""  # the panes choose it, not Textual
     HELP = (
         "The kernel's Python source, TTGIR and assembly. Moving in one moves the others to what "
         "stems from the same source line, and marks it. L shows the LLVM IR in place of a text.\n"
@@ -119,11 +121,11 @@ class KernelPage(Page):
 
     @classmethod
     def of_file(cls, path: Path) -> KernelPage:
-        """A page on a file that may not be analysed yet; it becomes that of its first kernel."""
+        """A page for a file that may not be analysed yet; it will show the file's first kernel."""
         return cls("", path=path)
 
     def compose(self) -> ComposeResult:
-        """Panes, card, a line for messages."""
+        """The panes, the score card, a line for messages."""
         yield from self.panes.compose()
 
     def crumb(self) -> str:
@@ -132,45 +134,45 @@ class KernelPage(Page):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more is awaited: the kernel is read and analysed."""
+        """Whether the kernel is read and analysed."""
         return self.texts.settled
 
     # ------------------------------------------------------------------ events
 
     def on_mount(self) -> None:
-        """The parts may show what they have."""
+        """Shows the texts as far as they are known."""
         self.texts.open()
 
     def session_changed(self) -> None:
-        """The kernel's report may be there, or another."""
+        """Shows the kernel's report if it has come or changed."""
         self.texts.session_changed()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """The pane with the focus is the one that keys act on."""
+        """Makes the pane with the focus the one that keys act on."""
         self.panes.take_focus(event.widget)
 
     def on_resize(self, event: Resize) -> None:
-        """More or fewer panes."""
+        """Shows as many panes as there is room for."""
         if self.texts.opened:
             self.panes.lay_out()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """The first match is shown while the words are typed."""
+        """Shows the first match while the words are typed."""
         self.marks.search_for(event.input)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The prompt is answered."""
+        """Takes what was typed at the prompt."""
         self.marks.submit(event.input)
 
     # ------------------------------------------------------------------ panes
 
     def action_pane(self, by: int) -> None:
-        """To the next pane."""
-        at = self.panes.slots.index(self.panes.current) + by
-        self.panes.focus_on(self.panes.slots[at % len(self.panes.slots)])
+        """Moves the focus to the next pane."""
+        slots = self.panes.slots
+        self.panes.focus_on(slots[(slots.index(self.panes.current) + by) % len(slots)])
 
     def action_llir(self) -> None:
-        """The LLVM IR in place of this text, or this text again."""
+        """Shows the LLVM IR in place of this pane's text, or that text again."""
         pane = self.panes.current
         kind = pane.own if pane.kind == "llir" else "llir"
         for slot in self.panes.slots:
@@ -179,9 +181,10 @@ class KernelPage(Page):
         self.texts.show_in(pane, kind)
         self.marks.unmark()
         self.panes.focus_on(pane)
-        lead = next((p for p in self.panes.slots if p is not pane and not p.is_missing), None)
-        if lead is not None and not pane.is_missing:
-            self.texts.follow(lead)  # brings the new text to where the others are
+        others = (slot for slot in self.panes.slots if slot is not pane and not slot.is_missing)
+        other = next(others, None)
+        if other is not None and not pane.is_missing:
+            self.texts.follow(other)  # moves the new text to the line that the others show
         self.texts.follow(pane)
         self.panes.lay_out()
 
@@ -193,7 +196,7 @@ class KernelPage(Page):
     # ------------------------------------------------------------------ jumps
 
     def action_finding(self, by: int) -> None:
-        """To the next line that a finding points at."""
+        """Jumps to the next line that a finding points at."""
         pane, reading = self.panes.current, self.texts.reading
         if reading is None:
             self.panes.say(ANALYSING)
@@ -206,7 +209,7 @@ class KernelPage(Page):
         self.marks.jump(pane, to, f"line with findings {place(lines, to)}")
 
     def action_loop(self, by: int) -> None:
-        """To the next loop's beginning."""
+        """Jumps to the beginning of the next loop."""
         pane, reading = self.panes.current, self.texts.reading
         if pane.kind == "amdgcn":
             if reading is None:
@@ -215,8 +218,10 @@ class KernelPage(Page):
             lines = reading.marks.loop_starts
         else:
             pattern = _LOOP.get(pane.kind)
-            text = pane.code.shown.lines if pattern is not None else ()
-            lines = tuple(n for n, line in enumerate(text) if pattern and pattern.match(line))
+            texts = pane.code.shown.lines if pattern is not None else ()
+            lines = tuple(
+                number for number, text in enumerate(texts) if pattern and pattern.match(text)
+            )
         to = step(lines, pane.code.cursor, by)
         if to is None:
             self.panes.say(f"no loop is to be seen in the {pane.title.title}")
@@ -224,7 +229,7 @@ class KernelPage(Page):
         self.marks.jump(pane, to, f"loop {place(lines, to)}")
 
     def action_stall(self, by: int) -> None:
-        """To the line that stalls most by measurement, from there to the next."""
+        """Jumps to the line with most measured stalls, from there to the one with next most."""
         pane, costs = self.panes.current, self.texts.costs
         if costs is None:
             self.panes.say(ANALYSING if self.texts.reading is None else NOT_MEASURED)
@@ -234,21 +239,20 @@ class KernelPage(Page):
             self.panes.say(f"nothing was measured of lines of the {pane.title.title}")
             return
         cursor = pane.code.cursor
-        at = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
-        share = costs.share(pane.kind, lines[at])
-        self.marks.jump(
-            pane, lines[at], f"{at + 1} of {len(lines)}: {share:.1f} % of the {costs.what}"
-        )
+        rank = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
+        share = costs.share(pane.kind, lines[rank])
+        message = f"{rank + 1} of {len(lines)}: {share:.1f} % of the {costs.what}"
+        self.marks.jump(pane, lines[rank], message)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Stalls are offered where some were measured, or executions counted."""
+        """Offers the key for stalls where some were measured, or executions were counted."""
         report = self.texts.report
         return action != "stall" or (
             report is not None and bool(report.measured_lines or report.emulated)
         )
 
     def action_wait(self) -> None:
-        """From a wait to what it waits for, one after the other, and back."""
+        """Jumps from a wait to the operations it waits for, one after the other, and back."""
         pane, reading = self.panes.pane_of("amdgcn"), self.texts.reading
         if pane is None or reading is None:
             self.panes.say(ANALYSING if self.texts.report is not None else "there is no assembly")
@@ -266,7 +270,7 @@ class KernelPage(Page):
     # ------------------------------------------------------------------ marks
 
     def _own_lines(self, pane: Pane) -> tuple[int, ...]:
-        """Lines of the moved pane itself that belong to the cursor's: a wait and its loads."""
+        """Lines of the same pane that belong to the cursor's: the loads of a wait, or its wait."""
         if pane.kind != "amdgcn" or self.texts.reading is None:
             return ()
         marks, line = self.texts.reading.marks, pane.code.cursor
@@ -275,15 +279,15 @@ class KernelPage(Page):
         return (*marks.producers(line), *marks.waiters(line))
 
     def action_jump_back(self) -> None:
-        """To where the last jump began."""
+        """Goes back to where the last jump began."""
         self.marks.jump_back()
 
     def action_uses(self) -> None:
-        """Marks the uses of a register of the line; again: of the next one."""
+        """Marks the uses of a register of the line; when pressed again, of the next register."""
         self.marks.mark_uses()
 
     def action_found(self, by: int) -> None:
-        """To the next match, or use of the register."""
+        """Goes to the next match of the search, or the next use of the register."""
         self.marks.step(by)
 
     def action_search(self) -> None:
@@ -295,44 +299,48 @@ class KernelPage(Page):
         self.marks.ask_line()
 
     def action_leave(self) -> None:
-        """Gives up the prompt, else the selection, else the marks, else the page."""
+        """Closes the prompt, else clears the selection, else the marks, else leaves the page."""
         if not self.marks.leave():
             self.kinspect.action_back()
 
     # ------------------------------------------------------------------ the line
 
     def action_explain(self) -> None:
-        """What the findings and the instruction of the line mean."""
-        # Rules and instruction tables are read when they are first asked for.
-        from ....inspector.explain.code.explain import explain_finding, explain_instruction
-        from ..findings.detail import rules, unit_of
-
-        pane, reading = self.panes.current, self.texts.reading
+        """Opens a window on what the line costs, and what its findings and instruction mean."""
+        pane = self.panes.current
         if pane.is_missing:
             return
         line = pane.code.cursor
-        parts: list[str] = []
-        if reading is not None:
-            rule_texts = {name: rule.text for name, rule in rules().items()}
-            findings = reading.marks.findings(line, pane.kind)
-            parts += [explain_finding(finding, rule_texts, unit_of) for finding in findings]
-        if self.texts.costs is not None:
-            from .measured import explained
-
-            parts.insert(0, explained(self.texts.costs, pane.kind, line))
-        if pane.kind == "amdgcn":
-            inst = reading.marks.instruction(line) if reading is not None else None
-            text = pane.code.shown.lines[line]
-            parts.append(explain_instruction(inst if inst is not None else text, self.texts.report))
-        parts = [part for part in parts if part]
-        if not parts:
+        explanations = [text for text in self._explanations(pane, line) if text]
+        if not explanations:
             self.panes.say("no finding and no instruction on this line to explain")
             return
         title = f"{pane.title.title} {line + 1}"
-        self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(parts)))
+        self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(explanations)))
+
+    def _explanations(self, pane: Pane, line: int) -> Iterator[str]:
+        """Texts on a line's costs, findings and instruction; some may be empty."""
+        # Rules and instruction tables are read when they are first asked for.
+        from ....inspector.explain.code.explain import explain_finding, explain_instruction
+        from ..findings.detail import rules, unit_of
+        from .measured import explained
+
+        reading = self.texts.reading
+        if self.texts.costs is not None:
+            yield explained(self.texts.costs, pane.kind, line)
+        if reading is not None:
+            rule_texts = {name: rule.text for name, rule in rules().items()}
+            for finding in reading.marks.findings(line, pane.kind):
+                yield explain_finding(finding, rule_texts, unit_of)
+        if pane.kind == "amdgcn":
+            instruction = reading.marks.instruction(line) if reading is not None else None
+            text = pane.code.shown.lines[line]
+            yield explain_instruction(
+                text if instruction is None else instruction, self.texts.report
+            )
 
     def action_copy(self) -> None:
-        """Copies the line, or the lines selected."""
+        """Copies the line, or the selected lines."""
         pane, loaded = self.panes.current, self.texts.loaded
         if pane.is_missing or loaded is None:
             return
@@ -352,6 +360,6 @@ class KernelPage(Page):
             return
         if pane.kind != "source":
             reading = self.texts.reading
-            near = reading.links.nearest(pane.kind, line, "source") if reading else None
-            line = near if near is not None else 0
+            nearest = reading.links.nearest(pane.kind, line, "source") if reading else None
+            line = nearest if nearest is not None else 0
         open_editor(self.app, files["source"], line + 1)

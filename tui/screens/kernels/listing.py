@@ -1,15 +1,16 @@
-"""What the kernels' table lists: rows of the session, filtered, sorted and folded, and cells."""
+"""What the kernels' table lists: the rows of the session, filtered, sorted and folded."""
 
 from __future__ import annotations
 
-from ....inspector.explain.view import file_name
+from collections.abc import Iterator
+
 from ....inspector.model import KernelReport
-from ...session import Entry, Session
+from ...session import Session
 from ...state import State
-from ...widgets.bars import Piece
 from ...widgets.table import Head, Row
-from .columns import COLUMNS, Column, cell, chosen, span_cell
+from .columns import COLUMNS, Column, chosen
 from .filter import FilterError, Sets, Test, parse
+from .row_cells import row_of
 from .rows import (
     Leaf,
     Leaves,
@@ -22,39 +23,39 @@ from .rows import (
 )
 
 FIRST_SORT = "findings"
-_FEW = 40
+_MAX_UNFOLDED = 40
+"""Rows of a filter's result up to which it is shown without folds."""
 
 
 class Listing:
-    """The rows in sight and why.
+    """The visible rows of the table, and the filter, order, folds and marks that they follow.
 
     Args:
-        state: the columns and the order that are kept.
+        state: what is remembered from session to session: columns and order.
 
     Attributes:
-        rows: those in sight, from the top.
-        tops: the outermost of them, folded or not.
+        rows: the visible rows, from the top.
+        tops: the outermost rows of the filtered tree, folded or not.
         leaves: all kernels and failures, whatever the filter.
-        tuned: the configurations of autotuned kernels, as `fronts` takes them.
-        shown: how many of those meet the filter.
-        kernels: how many rows at the top are kernels, not failures alone.
-        columns: of the table.
+        tuned: configurations of autotuned kernels, by key.
+        shown: how many leaves meet the filter.
+        kernels: how many outermost rows are kernels, not failures alone.
+        columns: the table's, after the first.
         marked: keys of marked kernels, in the order in which they were marked.
         stars: keys of configurations on a Pareto front.
         text: the filter as it was typed.
-        fault: why the filter means nothing; empty: it does.
+        fault: why the filter cannot be understood; empty if it can.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._known = Leaves()
-        self._folds: dict[str, bool] = {}  # key -> whether open, where the user said so
-        self._kernels = 0  # at the top, without the filter
-        self._one = False  # whether there is one kernel alone
-        self._found = False  # whether the filter leaves few rows
-        self._revision = -1
-        self._whole: list[Node] = []  # the tree without the filter
-        self._order: tuple[str, bool] | None = None  # how that is sorted
+        self._leaves = Leaves()
+        self._revision = -1  # of the session that the rows show
+        self._all_tops: list[Node] = []  # the tree without the filter
+        self._sorted_by: tuple[str, bool] | None = None  # how that tree is sorted
+        self._kernel_count = 0  # outermost rows of that tree that are kernels
+        self._open_by_user: dict[str, bool] = {}  # key -> whether the user unfolded or folded it
+        self._opens_result = False  # whether the filter leaves few enough rows to unfold them
         self.rows: list[Node] = []
         self.tops: list[Node] = []
         self.leaves: list[Leaf] = []
@@ -70,36 +71,33 @@ class Listing:
     # ------------------------------------------------------------------ which rows
 
     def update(self, session: Session, width: int, bars: int) -> None:
-        """Works out the rows as the session stands.
+        """Works out the rows from the session, the filter and the order.
 
         Args:
-            session: it.
+            session: what the runs have brought so far.
             width: of the table.
             bars: cells of a bar.
         """
         self.columns = chosen(self._state.columns, width, bars)
         if self._revision != session.revision:
             self._revision = session.revision
-            self.leaves = self._known.of(session)
-            self.tuned = self._tuned()
-            self._whole, self._order = tree(self.leaves), None
-            self._kernels = sum(node.has_kernel for node in self._whole)
-            # Failures beside it do not fold the one kernel that there is.
-            self._one = self._kernels == 1
-        by, reverse = order = self.sort, self._state.reverse
-        if self._order != order:
-            self._order = order
-            self._whole = ordered(self._whole, by, reverse)
-        test = self._test()
-        # What is left keeps its order, but a fold may have lost what it stood there for.
-        self.tops = _filtered(self._whole, test, by, reverse) if test else self._whole
+            self.leaves = self._leaves.of(session)
+            self.tuned = list(_tuned(self.leaves))
+            self._all_tops, self._sorted_by = tree(self.leaves), None
+            self._kernel_count = sum(node.has_kernel for node in self._all_tops)
+        by, reverse = self.sort, self._state.reverse
+        if self._sorted_by != (by, reverse):
+            self._sorted_by = by, reverse
+            self._all_tops = ordered(self._all_tops, by, reverse)
+        test = self._parsed_filter()
+        self.tops = _filtered(self._all_tops, test, by, reverse) if test else self._all_tops
         self.shown = sum(top.count for top in self.tops)
-        # What was looked for is not hidden in a fold, unless it is too much to see at once.
-        self._found = test is not None and self.shown <= _FEW
+        self.kernels = sum(top.has_kernel for top in self.tops) if test else self._kernel_count
+        self._opens_result = test is not None and self.shown <= _MAX_UNFOLDED
         self.rows = flat(self.tops, self.is_open)
-        self.kernels = sum(top.has_kernel for top in self.tops) if test else self._kernels
 
-    def _test(self) -> Test | None:
+    def _parsed_filter(self) -> Test | None:
+        """The filter as a test; None without one, or where `fault` says what is wrong with it."""
         self.fault = ""
         if not self.text:
             return None
@@ -110,35 +108,27 @@ class Listing:
             return None
 
     def find(self, key: str) -> int | None:
-        """Where a row stands."""
+        """The number of the visible row with a key; None where there is none."""
         return next((i for i, node in enumerate(self.rows) if node.key == key), None)
-
-    def _tuned(self) -> list[tuple[str, KernelReport]]:
-        tuned = []
-        for leaf in self.leaves:
-            variant = leaf.entry.report.variant if leaf.entry is not None else None
-            if leaf.entry is not None and variant is not None and variant.tuning:
-                tuned.append((leaf.key, leaf.entry.report))
-        return tuned
 
     # ------------------------------------------------------------------ order
 
     @property
     def sort(self) -> str:
-        """The column by which it is sorted, or "order" or "name"."""
+        """The column that the rows are sorted by, or "order" (of the run) or "name"."""
         name = self._state.sort
         return name if name in COLUMNS or name in ("order", "name") else FIRST_SORT
 
     @property
     def sort_title(self) -> str:
-        """The same in words."""
+        """What the rows are sorted by, in words."""
         if self.sort == "order":
             return "the run's order"
         return "name" if self.sort == "name" else COLUMNS[self.sort].title
 
     @property
     def sorted_by(self) -> tuple[str, bool]:
-        """The same as the table wants it: the column, and whether it falls."""
+        """The column that the rows are sorted by, and whether its figures fall."""
         return self.sort, downwards(self.sort, self._state.reverse)
 
     def sort_by(self, name: str) -> None:
@@ -148,126 +138,85 @@ class Listing:
     def sort_by_next(self) -> None:
         """Sorts by the next of: name, the columns shown, the run's order."""
         names = ["name", *(column.name for column in self.columns), "order"]
-        at = names.index(self.sort) + 1 if self.sort in names else 0
-        self.sort_by(names[at % len(names)])
+        following = names.index(self.sort) + 1 if self.sort in names else 0
+        self.sort_by(names[following % len(names)])
 
     # ------------------------------------------------------------------ folds
 
     def is_open(self, node: Node) -> bool:
-        """Whether what belongs to a row is in sight; a kernel that is alone is open at first."""
-        return self._folds.get(node.key, self._found or (self._one and node.depth == 0))
+        """Whether the rows under a row are visible.
 
-    def fold(self, at: int) -> str | None:
-        """Folds or unfolds a row, or the fold that it stands in.
+        What the user folded or unfolded stays so. Other rows are open in a short filter result,
+        which would be hidden else, and at the top if there is only one kernel (failures beside it
+        do not count).
+        """
+        open_at_first = self._opens_result or (self._kernel_count == 1 and node.depth == 0)
+        return self._open_by_user.get(node.key, open_at_first)
+
+    def fold(self, row: int) -> str | None:
+        """Folds or unfolds a row; for one that nothing is under, the row that it is under.
 
         Returns:
-            The key of what was folded; None where nothing can be.
+            The key of what was folded or unfolded; None where there is nothing to fold.
         """
+        group = self._group_of(row)
+        if group is None:
+            return None
+        self._open_by_user[group.key] = not self.is_open(group)
+        return group.key
+
+    def _group_of(self, row: int) -> Node | None:
+        """The row itself if others are under it, else the row that it is under."""
         if not self.rows:
             return None
-        depth = self.rows[at].depth
-        if not self.rows[at].children:
-            above = (i for i in range(at, -1, -1) if self.rows[i].depth < depth)
-            at = next(above, -1)
-        if at < 0:
-            return None
-        node = self.rows[at]
-        self._folds[node.key] = not self.is_open(node)
-        return node.key
+        node = self.rows[row]
+        if node.children:
+            return node
+        above = reversed(self.rows[: row + 1])
+        return next((other for other in above if other.depth < node.depth), None)
 
     def fold_all(self) -> None:
-        """Unfolds everything, or folds it if something is unfolded."""
-        groups = [node for node in _every(self.tops) if node.children]
+        """Unfolds everything, or folds everything if anything is unfolded."""
+        groups = [node for node in _descendants(self.tops) if node.children]
         unfold = not any(self.is_open(node) for node in groups)
-        self._folds.update((node.key, unfold) for node in groups)
+        self._open_by_user.update((node.key, unfold) for node in groups)
 
     # ------------------------------------------------------------------ drawing
 
     def heads(self, bars: int) -> tuple[Head, ...]:
-        """The titles.
-
-        Args:
-            bars: cells of a bar.
-        """
+        """The titles of the columns, with bars of so many cells."""
         return (Head("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
 
-    def row(self, at: int, bars: int) -> Row:
-        """A row's cells."""
-        node = self.rows[at]
-        first = self._first(node)
-        leaf = node.leaf
-        if leaf is None:
-            stale = all(leaf.stale for leaf in node.leaves())
-            return Row(first, self._span(node), faded=stale)
-        if leaf.error is not None:
-            error = leaf.error
-            message = " ".join(error.message.split())
-            if error.file and message.startswith(f"{error.file}:"):
-                message = file_name(error.file) + message.removeprefix(error.file)
-            return Row(first, rest=((f"{error.stage}: ", "error"), (message, "")))
-        assert leaf.entry is not None
-        return Row(first, self._cells(leaf.entry, leaf, bars), faded=leaf.stale)
-
-    def _cells(self, entry: Entry, leaf: Leaf, bars: int) -> tuple[tuple[Piece, ...], ...]:
-        comparable, former = leaf.before is not None, leaf.former
-        return tuple(
-            cell(
-                column,
-                entry,
-                leaf.values.get(column.name),
-                former.get(column.name),
-                bars=bars,
-                comparable=comparable,
-            )
-            for column in self.columns
+    def row(self, number: int, bars: int) -> Row:
+        """The cells of a visible row, with bars of so many cells."""
+        node = self.rows[number]
+        return row_of(
+            node,
+            self.columns,
+            bars,
+            is_open=self.is_open(node),
+            marked=self.marked,
+            stars=self.stars,
         )
 
-    def _span(self, node: Node) -> tuple[tuple[Piece, ...], ...]:
-        members = [(leaf.entry, leaf) for leaf in node.leaves() if leaf.entry is not None]
-        entries = [entry for entry, _ in members]
-        return tuple(
-            span_cell(column, entries, [leaf.values.get(column.name) for _, leaf in members])
-            for column in self.columns
-        )
 
-    def _first(self, node: Node) -> tuple[Piece, ...]:
-        leaf = node.leaf
-        closed = leaf is None and not self.is_open(node)
-        within = [member.key for member in node.leaves()] if closed else []
-        mark: Piece = (" ", "")
-        if node.key in self.marked:
-            mark = ("●", "mark")
-        elif any(key in self.marked for key in within):
-            mark = ("○", "mark")
-        style = "group" if leaf is None else "name" if node.depth == 0 else ""
-        if leaf is None:
-            sign: Piece = ("▾ " if self.is_open(node) else "▸ ", "group")
-        elif leaf.error is not None:
-            sign = ("✗ ", "error")
-        else:
-            sign = ("★ ", "star") if leaf.key in self.stars else ("  ", "")
-        if leaf is not None and leaf.entry is not None and leaf.entry.tried:
-            style = "mark"
-        pieces = [mark, ("  " * node.depth, ""), sign, (node.label, style)]
-        if leaf is None:
-            n, total = node.count, node.of
-            pieces.append((f" ({n})" if n == total else f" ({n} of {total})", "dim"))
-            stars = sum(key in self.stars for key in within)
-            if stars:
-                pieces.append((f" ★{stars}", "star"))
-            if any(member.changed for member in node.leaves()):
-                pieces.append((" ~", "other"))
-        if node.note:
-            pieces.append((f" {node.note}", "dim"))
-        return tuple(pieces)
+def _tuned(leaves: list[Leaf]) -> Iterator[tuple[str, KernelReport]]:
+    """Configurations of autotuned kernels, by key."""
+    for leaf in leaves:
+        variant = leaf.entry.report.variant if leaf.entry is not None else None
+        if leaf.entry is not None and variant is not None and variant.tuning:
+            yield leaf.key, leaf.entry.report
 
 
-def _filtered(nodes: list[Node], test: Test, by: str, reverse: bool) -> list[Node]:
+def _filtered(tops: list[Node], test: Test, by: str, reverse: bool) -> list[Node]:
     """The rows that meet a test, in order."""
-    filtered = filtered_nodes(nodes, test)
-    # Without folds all stand as they stood.
-    return ordered(filtered, by, reverse) if any(node.children for node in filtered) else filtered
+    filtered = filtered_nodes(tops, test)
+    # A group stands where its first child does, and the filter may have dropped that child.
+    has_groups = any(node.children for node in filtered)
+    return ordered(filtered, by, reverse) if has_groups else filtered
 
 
-def _every(nodes: list[Node]) -> list[Node]:
-    return [descendant for node in nodes for descendant in (node, *_every(node.children))]
+def _descendants(nodes: list[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from _descendants(node.children)

@@ -1,4 +1,8 @@
-"""Lets Dynamo take device tensors for tensors of the GPU that they claim."""
+"""Makes Dynamo trace device tensors as plain tensors of the GPU that they claim to be on.
+
+A device tensor is a subclass with a `__torch_dispatch__` of its own (`world/tensors.py`). Dynamo
+would trace into that code, and treat its instances as a user's subclass.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,18 @@ from typing import Any
 from ..dispatch import DeviceMode
 from ..tensors import DeviceTensor
 
-OURS = __name__.partition(".world.")[0]
-"""The package that Dynamo leaves alone."""
+OWN_PACKAGE = __name__.partition(".world.")[0]
 
 
 class Tracing:
-    """Dynamo, while it looks at a script.
+    """Patches Dynamo for the stand-in world.
 
     Args:
-        compiling: entered around each trace.
-        failed: told of functions that Dynamo itself broke down over, and why.
+        compiling: makes the context in which each trace runs.
+        failed: called with a function's name and the error, where Dynamo itself failed on it.
+
+    Attributes:
+        code: the code object that is being traced; None between traces.
     """
 
     def __init__(
@@ -33,58 +39,64 @@ class Tracing:
         self.code: CodeType | None = None
 
     def install(self) -> None:
-        """Changes Dynamo for good.
+        """Patches Dynamo for the rest of the process.
 
         Raises:
-            AttributeError, ImportError: it is made otherwise in this torch.
+            AttributeError, ImportError: this torch's Dynamo has no such parts.
         """
-        importlib.import_module("torch._dynamo.trace_rules").add(OURS)
-        self._operators()
-        self._inputs()
-        self._compiles()
+        importlib.import_module("torch._dynamo.trace_rules").add(OWN_PACKAGE)
+        self._skip_dispatch()
+        self._trace_as_plain_tensors()
+        self._follow_traces()
         config: Any = importlib.import_module("torch._dynamo.config")
-        # What only fails here, a script is not to notice.
+        # A script must not notice a failure of Dynamo that it would not have had on a GPU.
         config.suppress_errors = True
 
     @staticmethod
-    def _operators() -> None:
-        """Operators outside of a graph come to Python from C++, where Dynamo would set in again."""
+    def _skip_dispatch() -> None:
+        """Keeps Dynamo out of our dispatch of operators that run outside of a graph.
+
+        C++ calls it as a new frame of Python, and Dynamo would begin to trace there.
+        """
         disable = importlib.import_module("torch._dynamo").disable
         mode: Any = DeviceMode
         mode.__torch_dispatch__ = disable(mode.__torch_dispatch__)
-        plain = DeviceTensor.__dict__["__torch_dispatch__"].__func__
-        DeviceTensor.__torch_dispatch__ = classmethod(disable(plain))  # type: ignore[assignment]
+        dispatch = DeviceTensor.__dict__["__torch_dispatch__"].__func__
+        DeviceTensor.__torch_dispatch__ = classmethod(disable(dispatch))  # type: ignore[assignment]
 
-    def _inputs(self) -> None:
+    @staticmethod
+    def _trace_as_plain_tensors() -> None:
+        """Makes device tensors that enter a graph plain tensors there, not a subclass."""
         builder: Any = importlib.import_module("torch._dynamo.variables.builder")
-        wrap = builder.VariableBuilder._wrap
-        subclass_of = builder.infer_subclass_type
+        original_wrap = builder.VariableBuilder._wrap
+        original_infer = builder.infer_subclass_type
 
-        def wrapped(variables: Any, value: Any) -> Any:
+        def wrap(variables: Any, value: Any) -> Any:
             if isinstance(value, DeviceTensor):
                 return variables.wrap_tensor(value)
-            return wrap(variables, value)
+            return original_wrap(variables, value)
 
-        def subclass(value: Any) -> Any:
-            return None if isinstance(value, DeviceTensor) else subclass_of(value)
+        def infer_subclass_type(value: Any) -> Any:
+            return None if isinstance(value, DeviceTensor) else original_infer(value)
 
-        builder.VariableBuilder._wrap = wrapped
-        builder.infer_subclass_type = subclass
+        builder.VariableBuilder._wrap = wrap
+        builder.infer_subclass_type = infer_subclass_type
 
-    def _compiles(self) -> None:
-        module: Any = importlib.import_module("torch._dynamo.convert_frame")
-        internal = importlib.import_module("torch._dynamo.exc").InternalTorchDynamoError
-        plain = module._compile
+    def _follow_traces(self) -> None:
+        """Runs each trace inside `compiling`, and reports Dynamo's internal errors."""
+        convert_frame: Any = importlib.import_module("torch._dynamo.convert_frame")
+        internal_error = importlib.import_module("torch._dynamo.exc").InternalTorchDynamoError
+        original_compile = convert_frame._compile
 
-        def compiled(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
             outer_code, self.code = self.code, code
             try:
                 with self._compiling():
-                    return plain(code, *args, **kwargs)
-            except internal as failure:
+                    return original_compile(code, *args, **kwargs)
+            except internal_error as failure:
                 self._failed(code.co_name, failure)
                 raise
             finally:
                 self.code = outer_code
 
-        module._compile = compiled
+        convert_frame._compile = compile_frame

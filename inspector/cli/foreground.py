@@ -1,0 +1,71 @@
+"""Runs a program of the user's in the foreground: signals pass through, stderr is copied."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from .signals import signals_for
+
+_CHUNK_BYTES = 1 << 16
+_LAST_OUTPUT_SECONDS = 2
+"""How long stderr is read on once the program has ended: a child of it may keep it open."""
+
+
+def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Starts a command, for `wait` to follow.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    sys.stdout.flush()
+    return subprocess.Popen(command, env=dict(environment), stderr=subprocess.PIPE)
+
+
+def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
+    """Follows a started command to its end.
+
+    Args:
+        process: of `start`.
+        stderr_copy: file that gets everything that it writes to stderr.
+
+    Returns:
+        Its exit status as a shell has it: 128 + N if signal N ended it.
+    """
+    assert process.stderr is not None
+    with (
+        signals_for(process, (signal.SIGINT, signal.SIGQUIT)),
+        stderr_copy.open("wb") as copy,
+    ):
+        reader = threading.Thread(target=_copy_stderr, args=(process.stderr, copy), daemon=True)
+        reader.start()
+        status = process.wait()
+        reader.join(timeout=_LAST_OUTPUT_SECONDS)
+    return 128 - status if status < 0 else status
+
+
+def _copy_stderr(source: IO[bytes], copy: IO[bytes]) -> None:
+    """Passes the program's stderr on to ours and to a file, until the program closes it.
+
+    It is read even when our stderr is closed, or the program would block.
+    """
+    own_stderr: int | None = sys.stderr.fileno()
+    while chunk := os.read(source.fileno(), _CHUNK_BYTES):
+        if not copy.closed:
+            copy.write(chunk)
+        if own_stderr is not None:
+            try:
+                _write_all(own_stderr, chunk)
+            except OSError:
+                own_stderr = None
+
+
+def _write_all(descriptor: int, chunk: bytes) -> None:
+    while chunk:
+        chunk = chunk[os.write(descriptor, chunk) :]

@@ -1,0 +1,59 @@
+"""Names of files as a CI system wants them: relative to the root of the repository."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+WORKSPACE = "GITHUB_WORKSPACE"
+"""Variable with the folder that GitHub's runner checks the repository out into."""
+_REPOSITORY = ".git"
+
+
+def repository_root(
+    environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Path:
+    """The root of the repository that `folder` lies in.
+
+    Args:
+        environment: None for the process's own.
+        folder: None for the current one.
+
+    Returns:
+        `GITHUB_WORKSPACE` if it holds the folder, else the nearest folder above with a repository,
+        else the folder itself.
+    """
+    start = Path.cwd() if folder is None else folder
+    stated = (os.environ if environment is None else environment).get(WORKSPACE)
+    if stated and path_in_repository(str(start), Path(stated)) is not None:
+        return Path(stated)
+    for candidate in (start, *start.parents):
+        if (candidate / _REPOSITORY).exists():
+            return candidate
+    return start
+
+
+def path_in_repository(file: str, root: Path, folder: Path | None = None) -> str | None:
+    """A file's path from `root` with forward slashes; None if it does not lie below.
+
+    Args:
+        file: as the user or the compiler named it; a relative name counts from `folder`.
+        root: an absolute folder.
+        folder: None for the current one.
+    """
+    path = os.path.join(os.getcwd() if folder is None else folder, file)
+    try:
+        real = os.path.realpath(path)
+    except ValueError:  # no file can have such a name: it holds a NUL, or is no text
+        return None
+    # First without resolving links: a link in the repository is the file that the user knows.
+    for name, base in (
+        (os.path.normpath(path), os.path.normpath(root)),
+        (real, os.path.realpath(root)),
+    ):
+        if name == base:
+            return "."
+        if name.startswith(base.rstrip(os.sep) + os.sep):
+            return os.path.relpath(name, base).replace(os.sep, "/")
+    return None

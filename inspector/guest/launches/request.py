@@ -1,0 +1,114 @@
+"""What the host asks a run of a script for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..world.assumptions import Question
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """Whether kernels are executed, so that the script can read what they wrote.
+
+    Args:
+        command: starts the emulator; None where kernels are not executed.
+        reason: why they are not, as `RefusedError` takes it.
+        detail: of the reason.
+        seconds: that all launches of the run may take.
+    """
+
+    command: Sequence[str] | None = None
+    reason: str = "off"
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run of a script for one GPU; made of a JSON object (`inspector/capture/script.py`).
+
+    The keys of the object are the fields' names, but for `emulate`, which becomes `emulation`.
+
+    Args:
+        path: of the script.
+        arch: gfx name of the target.
+        device: properties of the GPU that the script sees; see `Device.of`.
+        folder: for scratch files of this run alone.
+        generated: folder that keeps the code which torch.compile generates.
+        cwd: the folder that the script runs in.
+        scratch: whether `cwd` is an empty folder made for this run.
+        home: the folder that the user called kinspect in.
+        argv: arguments of the script.
+        calls: expressions to evaluate in the script's module, instead of running it.
+        wanted: patterns that select kernels; empty for all.
+        stubs: modules to put stand-ins in place of.
+        first: launches after which the script is ended; None for no limit.
+        max_configs: configurations of each autotuner to capture; None for all.
+        most_sets: parameter sets of each test to run; None for all.
+        all_configs: whether a sweep covers every configuration of autotuned kernels.
+        axes: of a sweep: name of an argument -> values.
+        arguments: whether the arguments of each launch are recorded.
+        deadline: when the parent ends this process, by `time.monotonic`.
+        time_limit: seconds from which the deadline was made, for messages.
+        finished: keys of specialisations that earlier runs recorded or died at.
+        reversed: questions that have no known answer, to be answered the other way in this run. If
+            there are any, only specialisations that no earlier run had are recorded.
+        emulation: whether kernels are executed for what the script reads back.
+    """
+
+    path: str
+    arch: str
+    device: Mapping[str, Any]
+    folder: str
+    generated: str
+    cwd: str
+    scratch: bool
+    home: str
+    argv: Sequence[str]
+    calls: Sequence[str]
+    wanted: Sequence[str]
+    stubs: Sequence[str]
+    first: int | None
+    max_configs: int | None
+    most_sets: int | None
+    all_configs: bool
+    axes: Mapping[str, Sequence[Any]]
+    arguments: bool
+    deadline: float
+    time_limit: float
+    finished: Sequence[str]
+    reversed: Sequence[Question]
+    emulation: Emulation
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Request:
+        """A request from its JSON object; keys of other modes of capture are ignored."""
+        return cls(
+            path=os.path.abspath(fields["path"]),
+            arch=fields["arch"],
+            device=fields["device"],
+            folder=fields["folder"],
+            generated=fields["generated"],
+            cwd=fields["cwd"],
+            scratch=bool(fields.get("scratch")),
+            home=fields.get("home") or os.getcwd(),
+            argv=fields.get("argv") or (),
+            calls=fields.get("calls") or (),
+            wanted=fields.get("wanted") or (),
+            stubs=list(fields.get("stubs") or ()),
+            first=fields.get("first"),
+            max_configs=fields.get("max_configs"),
+            most_sets=fields.get("most_sets"),
+            all_configs=bool(fields.get("all_configs")),
+            axes=fields.get("axes") or {},
+            arguments=bool(fields.get("arguments")),
+            deadline=float(fields["deadline"]),
+            time_limit=float(fields["time_limit"]),
+            finished=fields.get("finished") or (),
+            reversed=[tuple(question) for question in fields.get("reversed") or ()],
+            emulation=Emulation(**fields.get("emulate") or {}),
+        )

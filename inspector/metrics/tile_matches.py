@@ -1,0 +1,90 @@
+"""Which machine accesses an operation of the TTGIR became: those of its class at its position.
+
+Several operations may share a position, as pipelining peels copies of a load off its loop. The copy
+in the deepest loop gets the machine accesses of the deepest loops, and copies that differ in width
+get those of their own width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..model import MemoryOp, SourceLoc
+from ..ttgir.axes.flow import Graph
+from ..ttgir.axes.tiles import Limits, Tile
+from ..ttgir.queries import LOOPS
+
+_Key = tuple[str, SourceLoc]
+"""The class and the position that an operation shares with the machine accesses that it became."""
+
+
+def machine_accesses(
+    graph: Graph,
+    tiles: Sequence[Tile],
+    limits: Sequence[Limits | None],
+    memory_ops: Iterable[MemoryOp],
+) -> list[list[MemoryOp]]:
+    """The machine accesses of each tile, as far as positions tell.
+
+    Args:
+        graph: the operations of one function.
+        tiles: those that move a tile.
+        limits: of each tile's width.
+        memory_ops: the kernel's machine accesses.
+    """
+    ops_at: dict[_Key, list[MemoryOp]] = {}
+    for op in memory_ops:
+        if op.source is not None:
+            ops_at.setdefault((op.cls, op.source), []).append(op)
+    copies_at: dict[_Key, list[int]] = {}  # indices of tiles
+    for index, tile in enumerate(tiles):
+        if tile.op.loc is not None:
+            copies_at.setdefault((tile.cls, tile.op.loc), []).append(index)
+    loop_depths = _loop_depths(graph)
+    matches: list[list[MemoryOp]] = [[] for _ in tiles]
+    for key, copies in copies_at.items():
+        depths = [loop_depths[tiles[index].op.index] for index in copies]
+        copy_limits = [limits[index] for index in copies]
+        for index, depth in zip(copies, depths, strict=True):
+            ops = _at_depth(ops_at.get(key, []), depth, depths)
+            matches[index] = _of_width(ops, limits[index], copy_limits)
+    return matches
+
+
+def _loop_depths(graph: Graph) -> dict[int, int]:
+    """How many loops stand around each operation, by its index."""
+    depths: dict[int, int] = {}
+    for op in graph.ops:
+        parent_depth = depths.get(op.parent, 0) if op.parent is not None else 0
+        depths[op.index] = parent_depth + (op.name in LOOPS)
+    return depths
+
+
+def _at_depth(ops: list[MemoryOp], depth: int, copy_depths: Sequence[int]) -> list[MemoryOp]:
+    """Those of the machine accesses that the copy in so many loops became.
+
+    The compiler unrolls short loops and peels others, so that depths differ between TTGIR and
+    assembly: levels are matched from the deepest up, and the outermost copy gets all that is left.
+    """
+    levels, op_levels = sorted(set(copy_depths)), sorted({op.depth for op in ops})
+    if len(levels) == 1:
+        return ops
+    levels_below = len(levels) - 1 - levels.index(depth)
+    if levels_below >= len(op_levels):
+        return []
+    op_level = op_levels[len(op_levels) - 1 - levels_below]
+    is_outermost = depth == levels[0]
+    return [op for op in ops if op.depth == op_level or (is_outermost and op.depth < op_level)]
+
+
+def _of_width(
+    ops: list[MemoryOp], limits: Limits | None, copy_limits: Sequence[Limits | None]
+) -> list[MemoryOp]:
+    """Those of the machine accesses that are as wide as the copy allows, if copies differ in that.
+
+    All of them where none is of exactly that width.
+    """
+    widths = {copy.width for copy in copy_limits if copy is not None}
+    if limits is None or len(widths) < 2:
+        return ops
+    return [op for op in ops if op.bits == limits.width] or ops

@@ -1,0 +1,289 @@
+"""Counts what a kernel's launches in the emulator executed, and makes its profile of the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..emulator.launch import Emulator, Outcome
+from ..emulator.machine import Trouble
+from ..emulator.program import Code, CodeBlock, Kind
+from ..isa.operations import operations
+from ..model import Function, Instruction
+from ..profile.figures.executed import counted
+from .emulation_profile import (
+    AccessProfile,
+    BranchProfile,
+    EmulationFinding,
+    EmulationProfile,
+    LineCount,
+    Traffic,
+    WorkgroupSpread,
+)
+
+CLASSES: Final[Mapping[str, str]] = {
+    "valu": "valu", "acc_move": "valu", "cross_lane": "cross_lane", "salu": "salu",
+    "mfma": "mfma", "wmma": "wmma",
+    "lds_read": "lds", "lds_write": "lds", "lds_atomic": "lds",
+    "global_load": "global", "global_store": "global", "atomic": "global",
+    "lds_direct": "lds_direct", "scratch_load": "scratch", "scratch_store": "scratch",
+    "smem_load": "smem", "wait": "wait", "barrier": "barrier", "branch": "branch",
+}  # fmt: skip
+"""Instruction class of `isa/` -> class in a profile; what is not listed counts as `other`."""
+
+
+class LaunchTally:
+    """What the launches of one kernel executed so far.
+
+    Args:
+        arch: gfx name of the GPU that is emulated.
+        emulator: executes the kernel; it counts executions by block, over all launches.
+        prepare_seconds: time that making it took.
+    """
+
+    def __init__(self, arch: str, emulator: Emulator, prepare_seconds: float = 0.0) -> None:
+        self._arch = arch
+        self._emulator = emulator
+        self._code = emulator.code
+        self._prepare_seconds = prepare_seconds
+        self._execute_seconds = 0.0
+        self.launches = 0
+        self._given_up = 0
+        self._workgroups = 0
+        self._grid_workgroups = 0
+        self._waves = 0
+        self._bytes_read = self._bytes_written = 0
+        self._troubles: dict[tuple[str, int], Trouble] = {}
+        self._per_workgroup: Counter[int] = Counter()  # instructions executed -> workgroups
+
+    def add(self, outcome: Outcome, grid_workgroups: int, seconds: float) -> None:
+        """Counts a launch that was executed.
+
+        Args:
+            outcome: what the emulator counted in it.
+            grid_workgroups: workgroups of its grid, executed or not.
+            seconds: that it took on this machine.
+        """
+        self.launches += 1
+        self._execute_seconds += seconds
+        self._workgroups += outcome.workgroups
+        self._grid_workgroups += grid_workgroups
+        self._waves += outcome.waves
+        if outcome.footprint is not None:
+            self._bytes_read += outcome.footprint.read
+            self._bytes_written += outcome.footprint.written
+        values, counts = np.unique(outcome.executed, return_counts=True)
+        self._per_workgroup.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        self._add_troubles(outcome.troubles)
+
+    def give_up(self, troubles: Sequence[Trouble], grid_workgroups: int, seconds: float) -> None:
+        """Counts a launch that hung or took too long, with the troubles noticed until then."""
+        self.launches += 1
+        self._given_up += 1
+        self._execute_seconds += seconds
+        self._grid_workgroups += grid_workgroups
+        self._add_troubles(troubles)
+
+    def _add_troubles(self, troubles: Sequence[Trouble]) -> None:
+        for trouble in troubles:
+            self._troubles.setdefault((trouble.kind, trouble.site), trouble)
+
+    def profile(self) -> EmulationProfile:
+        """The profile of all launches so far."""
+        function = self._code.function
+        executed, lines = self._executions()
+        traffic = self._traffic()
+        intensity = traffic.intensity if traffic is not None else None
+        return EmulationProfile(
+            name=function.name,
+            arch=self._arch,
+            launches=self.launches,
+            workgroups=self._workgroups,
+            grid_workgroups=self._grid_workgroups,
+            waves=self._waves,
+            executed=executed,
+            lines=lines,
+            findings=tuple(finding_of(trouble, function) for trouble in self._troubles.values()),
+            accesses=tuple(self._accesses()),
+            trips=trip_counts(self._code),
+            prepare_seconds=round(self._prepare_seconds, 4),
+            execute_seconds=round(self._execute_seconds, 4),
+            branches=tuple(self._branches()),
+            per_workgroup=_spread(self._per_workgroup),
+            traffic=traffic,
+            flops_per_byte=round(intensity, 3) if intensity is not None else None,
+            counters=self._counters(),
+            given_up=self._given_up,
+        )
+
+    def _instruction_runs(self) -> Iterator[tuple[Instruction, int]]:
+        """Every instruction with how many waves executed it."""
+        for block in self._code.blocks:
+            for instruction in self._code.function.instructions[block.first : block.stop]:
+                yield instruction, block.runs
+
+    def _executions(self) -> tuple[dict[str, int], tuple[LineCount, ...]]:
+        """Executions of the kernel by class, and of each source line, the most first."""
+        total: Counter[str] = Counter()
+        by_line: dict[tuple[str | None, int | None], Counter[str]] = {}
+        for instruction, runs in self._instruction_runs():
+            if not runs:
+                continue
+            name = CLASSES.get(instruction.cls, "other")
+            loc = instruction.loc.outermost if instruction.loc is not None else None
+            place = (loc.file, loc.line) if loc is not None else (None, None)
+            total[name] += runs
+            by_line.setdefault(place, Counter())[name] += runs
+        lines = [
+            LineCount(file, line, counts.total(), dict(counts.most_common()))
+            for (file, line), counts in by_line.items()
+        ]
+        executed = {"instructions": total.total(), **dict(total.most_common())}
+        return executed, tuple(sorted(lines, key=lambda count: -count.instructions))
+
+    def _branches(self) -> Iterator[BranchProfile]:
+        for block in self._code.blocks:
+            leave = block.leave
+            if leave.kind is not Kind.BRANCH or not block.runs:
+                continue
+            place = _place(self._code.function.instructions[leave.site])
+            yield BranchProfile(
+                line=place.line,
+                instruction=place.instruction,
+                file=place.file,
+                source_line=place.source_line,
+                waves=block.runs,
+                taken=block.taken,
+                divided=block.divided if leave.mask is not None else None,
+            )
+
+    def _traffic(self) -> Traffic | None:
+        if self._emulator.counts is None or not self.launches:
+            return None
+        flops = Counter[str]()
+        for instruction, runs in self._instruction_runs():
+            for part in operations(instruction, self._emulator.target.lanes) if runs else ():
+                if not part.element.startswith("i"):
+                    flops[part.pipe] += runs * part.count
+        return Traffic(
+            unique_read=round(self._bytes_read / self.launches),
+            unique_written=round(self._bytes_written / self.launches),
+            matrix_flops=round(flops["matrix"] / self.launches),
+            vector_flops=round(flops["vector"] / self.launches),
+        )
+
+    def _counters(self) -> dict[str, int]:
+        counts = self._emulator.counts
+        conflicts = None
+        if counts is not None:
+            conflicts = sum(count.conflicts for count in counts.accesses.values())
+        lanes = self._emulator.target.lanes
+        return counted(self._instruction_runs(), self._arch, lanes, self._waves, conflicts)
+
+    def _accesses(self) -> Iterator[AccessProfile]:
+        counts = self._emulator.counts
+        if counts is None:
+            return
+        lanes = self._emulator.target.lanes
+        for (site, space), count in sorted(counts.accesses.items()):
+            instruction = self._code.function.instructions[site]
+            place = _place(instruction)
+            in_global = space == "global"
+            yield AccessProfile(
+                space=space,
+                op=_operation(instruction, space),
+                line=place.line,
+                instruction=place.instruction,
+                file=place.file,
+                source_line=place.source_line,
+                bytes_per_lane=count.size,
+                waves=count.waves,
+                active_lanes=round(count.lanes / (count.waves * lanes), 4) if count.waves else 0.0,
+                bytes=count.bytes,
+                cache_lines=count.lines if in_global else None,
+                least_cache_lines=count.least_lines if in_global else None,
+                conflict_cycles=None if in_global else count.conflicts,
+            )
+
+
+class _Place(NamedTuple):
+    """Where an instruction stands: its line and text in the assembly, and its source."""
+
+    line: int
+    instruction: str
+    file: str | None
+    source_line: int | None
+
+
+def _place(instruction: Instruction) -> _Place:
+    text = f"{instruction.mnemonic} {instruction.operands}".strip()
+    loc = instruction.loc
+    if loc is None:
+        return _Place(instruction.line, text, None, None)
+    return _Place(instruction.line, text, loc.file, loc.line)
+
+
+def _spread(counts: Mapping[int, int]) -> WorkgroupSpread | None:
+    """The spread of values, each with how often it occurs."""
+    total = sum(counts.values())
+    if not total:
+        return None
+    values = sorted(counts)
+    cumulated = 0
+    for median in values:
+        cumulated += counts[median]
+        if 2 * cumulated >= total:
+            break
+    return WorkgroupSpread(least=values[0], median=median, most=values[-1])
+
+
+def _operation(instruction: Instruction, space: str) -> str:
+    """`atomic`, `store` or `load`; a load into LDS (lds_direct) is a store there."""
+    if "atomic" in instruction.cls:
+        return "atomic"
+    stores = {"global_store", "lds_write"} | ({"lds_direct"} if space == "lds" else set())
+    return "store" if instruction.cls in stores else "load"
+
+
+def trip_counts(code: Code) -> dict[str, float]:
+    """Iterations of each loop every time that a wave entered it, in the mean.
+
+    A loop is entered as often as its header ran without coming from one of its latches.
+    """
+    function = code.function
+    starts = {block.first: block for block in code.blocks}
+    trips = {}
+    for loop in function.loops:
+        header = function.blocks[loop.header].start
+        runs = starts[header].runs
+        latches = {function.blocks[latch].stop for latch in loop.latches}
+        back = sum(_jumps(block, code, header) for block in code.blocks if block.stop in latches)
+        if runs > back:
+            trips[loop.id] = round(runs / (runs - back), 3)
+    return trips
+
+
+def _jumps(block: CodeBlock, code: Code, start: int) -> int:
+    """How many waves went from a block to the one that starts there."""
+    leave = block.leave
+    if leave.target >= 0 and code.blocks[leave.target].first == start:
+        return block.taken if leave.kind is Kind.BRANCH else block.runs
+    if block.stop == start and leave.kind is not Kind.JUMP:
+        return block.runs - block.taken
+    return 0
+
+
+def finding_of(trouble: Trouble, function: Function) -> EmulationFinding:
+    """A trouble with its place in assembly and source."""
+    place = _place(function.instructions[trouble.site])
+    return EmulationFinding(
+        kind=trouble.kind,
+        detail=trouble.detail,
+        line=place.line,
+        instruction=place.instruction,
+        file=place.file,
+        source_line=place.source_line,
+    )

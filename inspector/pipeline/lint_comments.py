@@ -1,0 +1,192 @@
+"""The comments that suppress findings, in the source files of the kernels of a lint run.
+
+Each file is read once, when the first kernel names it. What its comments left out is noted, so that
+those that left nothing out can be reported at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ..lint.results import CheckedKernel, Suppressed, Suppression
+from ..model import ErrorRecord, Finding
+from . import analysis
+from .jobs import MOST_TEXT_BYTES, Request
+from .lint_judge import Judged, PlacedFinding
+from .lint_plan import Plan
+
+if TYPE_CHECKING:
+    from ..lint.suppress import Marks
+
+_MARK = "kinspect:"
+"""Stands in every comment that suppresses; `lint.suppress` is imported for files that have it."""
+
+
+class Comments:
+    """The suppressions of the files that a run's kernels came from.
+
+    Args:
+        plan: the rules of the run.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._local_names: dict[tuple[str, str], str | None] = {}  # of files with suppressions
+        self._marks: dict[str, Marks] = {}  # file -> its suppressions
+        self._without_marks: set[str] = set()  # files that were read and have none
+        self._used: dict[str, set[tuple[int, str]]] = {}  # file -> (line, rule) that left one out
+        self._covered_lines: dict[str, set[int]] = {}  # file -> lines that kernels came from
+
+    def apply(self, judged: Judged) -> CheckedKernel:
+        """A kernel with its findings, those that a comment or a setting suppresses apart."""
+        kernel = judged.kernel
+        headers = list(self._header_lines(kernel))
+        for file, lines in judged.source_lines.items():
+            name = self._local_name(file, kernel)
+            if name is not None:
+                self._covered_lines.setdefault(name, set()).update(lines)
+        for name, line in headers:
+            self._covered_lines.setdefault(name, set()).add(line)
+        findings, suppressed = [], []
+        for placed in judged.findings:
+            suppression = self._suppression_of(placed, kernel, headers) or placed.setting
+            if suppression is None:
+                findings.append(placed.finding)
+            else:
+                suppressed.append(Suppressed(placed.finding, suppression))
+        return replace(kernel, findings=tuple(findings), suppressed=tuple(suppressed))
+
+    def unused(self, request: Request, errors: Sequence[ErrorRecord]) -> Iterator[Suppression]:
+        """The suppressions that left nothing out, by file and line.
+
+        Args:
+            request: what the run was asked to look at.
+            errors: what it could not look at: suppressions there may have a use.
+        """
+        if not self._marks:
+            return
+        from ..lint.suppress import Coverage, unused
+
+        rule_names = {n for r in self._plan.rules.values() for n in (r.text.id, r.text.name)}
+        analysed = _analysed_paths(request, errors)
+        for name, marks in sorted(self._marks.items()):
+            yield from unused(
+                marks,
+                self._used.get(name, set()),
+                Coverage(_is_below(name, analysed), frozenset(self._covered_lines.get(name, ()))),
+                rule_names,
+                self._plan.words.unnamed,
+                narrowed=self._plan.narrowed,
+            )
+
+    def _suppression_of(
+        self, placed: PlacedFinding, kernel: CheckedKernel, headers: Sequence[tuple[str, int]]
+    ) -> Suppression | None:
+        """The comment that suppresses a finding; None where there is none."""
+        places = []
+        for file, line in placed.places:
+            name = self._local_name(file, kernel)
+            if name is not None:
+                places.append((name, line))
+        if placed.of_kernel:
+            places += headers
+        return self._match(placed.finding, places) if places else None
+
+    def _match(self, finding: Finding, places: Sequence[tuple[str, int]]) -> Suppression | None:
+        from ..lint.suppress import match
+
+        rule = self._plan.rules[finding.rule].text
+        return match((rule.id, rule.name), places, self._marks, self._used)
+
+    def _header_lines(self, kernel: CheckedKernel) -> Iterator[tuple[str, int]]:
+        """The lines at which a comment speaks of the kernel as a whole."""
+        places: list[tuple[str, int | None]] = []
+        if kernel.source is not None:
+            places.append((kernel.source.file, kernel.source.line))
+        if _is_users_assembly(kernel):
+            places.append((kernel.file, None))
+        for file, line in places:
+            name = self._local_name(file, kernel)
+            if name is not None:
+                yield from ((name, n) for n in self._marks[name].header(line, kernel.name))
+
+    def _local_name(self, file: str, kernel: CheckedKernel) -> str | None:
+        """The name of a file on this machine if it has suppressions; else None.
+
+        Assembly that the compiler made on the way is not read: users write no comments there.
+        """
+        key = (file, kernel.file)
+        if key not in self._local_names:
+            readable = file != kernel.artifact or _is_users_assembly(kernel)
+            name = _existing_name(file, kernel.file) if readable else None
+            self._local_names[key] = name if name is not None and self._has_marks(name) else None
+        return self._local_names[key]
+
+    def _has_marks(self, name: str) -> bool:
+        """Whether a file has suppressions; reads it the first time."""
+        if name not in self._marks and name not in self._without_marks:
+            marks = _read_marks(name)
+            if marks is None:
+                self._without_marks.add(name)
+            else:
+                self._marks[name] = marks
+        return name in self._marks
+
+
+def _is_users_assembly(kernel: CheckedKernel) -> bool:
+    """Whether the assembly is the user's file, not one that the compiler made on the way."""
+    return kernel.artifact is not None and kernel.artifact == kernel.file
+
+
+def _existing_name(file: str, target: str) -> str | None:
+    """The name of a source file on this machine; None where it is not there.
+
+    A report that was saved in another checkout names the files of that checkout. The same file is
+    looked for here under the name of the kernel's target.
+    """
+    for name in (file, target) if file.endswith(f"/{target}") else (file,):
+        try:
+            if Path(name).is_file():
+                return analysis.portable(name)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _read_marks(name: str) -> Marks | None:
+    """The suppressions in a file; None where there are none, or it cannot be read."""
+    try:
+        if Path(name).stat().st_size > MOST_TEXT_BYTES:
+            return None
+        text = Path(name).read_text("utf-8", "replace")
+    except OSError:
+        return None
+    if _MARK not in text:
+        return None
+    from ..lint.suppress import NO_MARKS, in_text
+
+    marks = in_text(text, name)
+    return None if marks == NO_MARKS else marks
+
+
+def _analysed_paths(request: Request, errors: Sequence[ErrorRecord]) -> list[Path]:
+    """The files and folders that a run has looked at without leaving anything out."""
+    if request.kernel is not None:
+        return []
+    failed = {Path(error.file).resolve() for error in errors if error.file}
+    paths = [Path(target).resolve() for target in request.targets if "::" not in target]
+    return [
+        path
+        for path in paths
+        if not any(path == failure or path in failure.parents for failure in failed)
+    ]
+
+
+def _is_below(file: str, paths: Sequence[Path]) -> bool:
+    """Whether a file is one of these paths or in one of these folders."""
+    own_path = Path(file).resolve()
+    return any(own_path == path or path in own_path.parents for path in paths)
