@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..isa.waitflow.registers import named, split, unnamed_of
+from ..isa.waitflow.registers import named, split_destination, unnamed_of
 from ..model import Function, Instruction, Loop, Metric, MetricSpec
 from .subject import Subject, source_line
 
@@ -110,7 +110,9 @@ def _of_loop(function: Function, loop: Loop, own: Sequence[Instruction]) -> Iter
 
 def _sources(end: Instruction) -> tuple[str, str, str]:
     """Quotient, divisor and dividend of a `v_div_fixup`."""
-    _, quotient, divisor, dividend = (part.strip() for part in end.operands.split(",")[:4])
+    _, quotient, divisor, dividend = (
+        part.strip() for part in end.operands.split_destination(",")[:4]
+    )
     return quotient, divisor, dividend
 
 
@@ -154,10 +156,10 @@ def _written(inst: Instruction) -> set[int]:
         return set()
     registers: set[int] = set()
     for name, operands in _halves(inst):
-        result, sources = split(operands)
+        result, sources = split_destination(operands)
         registers.update(named(result))
         if _TWO_RESULTS.match(name):
-            registers.update(named(split(sources)[0]))
+            registers.update(named(split_destination(sources)[0]))
     return registers
 
 
@@ -165,9 +167,9 @@ def _read(inst: Instruction) -> set[int]:
     """Registers that a vector or scalar operation reads."""
     registers: set[int] = set()
     for name, operands in _halves(inst):
-        result, sources = split(operands)
+        result, sources = split_destination(operands)
         if _TWO_RESULTS.match(name):
-            sources = split(sources)[1]
+            sources = split_destination(sources)[1]
         registers.update(named(sources))
         if _ADDS_TO_RESULT.match(name):
             registers.update(named(result))
