@@ -110,9 +110,7 @@ def _of_loop(function: Function, loop: Loop, own: Sequence[Instruction]) -> Iter
 
 def _sources(end: Instruction) -> tuple[str, str, str]:
     """Quotient, divisor and dividend of a `v_div_fixup`."""
-    _, quotient, divisor, dividend = (
-        part.strip() for part in end.operands.split_destination(",")[:4]
-    )
+    _, quotient, divisor, dividend = (part.strip() for part in end.operands.split(",")[:4])
     return quotient, divisor, dividend
 
 
