@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..model import Layout
 from .linear import solve
-from .matrix import order_of
+from .matrix import cluster_bases, order_of, share_of_workgroup
 
 _Offset = Callable[[Layout, tuple[int, ...], tuple[int, ...]], "int | None"]
 
@@ -27,7 +27,8 @@ def shared_offset(
         coordinates: the element's, one per dimension of the layout.
 
     Returns:
-        The offset in elements, padding included; None for other layouts, for coordinates outside
+        The offset in elements, padding included, in the LDS of the workgroup (of a cluster) that
+        holds the element; None for other layouts, for coordinates outside
         the shape, and where the parameters do not fit the shape.
     """
     if layout is None:
@@ -35,12 +36,13 @@ def shared_offset(
     place = _PLACES.get(layout.kind)
     where = tuple(coordinates)
     inner = tuple(shape[len(shape) - len(where) :])
-    if place is None or len(inner) != len(where) or not where or layout.params.get("CGALayout"):
+    if place is None or len(inner) != len(where) or not where:
         return None
     if any(not 0 <= at < size for at, size in zip(where, inner, strict=True)):
         return None
     try:
-        return place(layout, inner, where)
+        inner = share_of_workgroup(inner, cluster_bases(layout, len(inner)))
+        return place(layout, inner, tuple(at % size for at, size in zip(where, inner, strict=True)))
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None  # parameters that no Triton prints, e.g. of an edited file
 
@@ -81,10 +83,12 @@ def _phased(
 
 
 def _linear(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
-    bases = layout.params["offset"]
-    if layout.params.get("block") or any(len(basis) != len(where) for basis in bases):
+    offsets = layout.params["offset"]
+    bases = (*offsets, *layout.params.get("block", ()))
+    if any(len(basis) != len(where) for basis in bases):
         return None
-    return solve(where, bases)
+    index = solve(where, bases)
+    return None if index is None else index & ((1 << len(offsets)) - 1)
 
 
 def _padded(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
