@@ -61,4 +61,4 @@ def _picture(value: LaidOutValue, banks: int | None) -> RegisterPicture | LdsPic
     bits = element_bits(value.type.element)
     if bits is None or bits % 8:
         return None
-    return lds_picture(value.layout, value.type.shape, dims_of(value), bits, banks)
+    return lds_picture(value.layout, value.type.layout_shape, dims_of(value), bits, banks)

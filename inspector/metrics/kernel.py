@@ -13,7 +13,7 @@ from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
 from .options import option
-from .subject import MEMORY_CLASSES, Subject, innermost_loops
+from .subject import MEMORY_CLASSES, Subject, innermost_loops, source_line
 from .wait_verdicts import synchronisation
 
 _MEMORY = frozenset(MEMORY_CLASSES)
@@ -37,7 +37,8 @@ def kernel_report(
         demand=demand(subject),
         work=redundancy.source_work(subject.ttgir),
     )
-    subject = replace(subject, uses=lanes.uses_of(subject))
+    uses, places = lanes.uses_of(subject)
+    subject = replace(subject, uses=uses, places=places)
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -72,7 +73,7 @@ def kernel_report(
         memory_ops=memory,
         waits=waits,
         findings=(),
-        notes=notes + subject.function.notes + resources.disagreements,
+        notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
         spills=slots,
         lds_buffers=held,
         accesses=accesses,
@@ -86,8 +87,20 @@ def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, .
         return ()
     # Only kernels with a TTGIR need the algebra of layouts; importing it takes milliseconds.
     from .accesses import accesses
+    from .lane_layouts import checked
 
-    return accesses(subject, memory)
+    return checked(subject, accesses(subject, memory))
+
+
+def _lane_notes(accesses: tuple[Access, ...]) -> tuple[str, ...]:
+    """Where the two derivations of what lanes touch do not agree."""
+    return tuple(
+        f"{access.op} at {source_line(access.source) or f'line {access.line} of the TTGIR'}: the "
+        "code's addresses put its lanes elsewhere than its layouts do; figures of lanes are those "
+        "of the code"
+        for access in accesses
+        if access.lanes == "differ"
+    )
 
 
 def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, ...]]:

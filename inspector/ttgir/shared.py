@@ -31,6 +31,28 @@ def shared_offset(
         holds the element; None for other layouts, for coordinates outside
         the shape, and where the parameters do not fit the shape.
     """
+    offset = unpadded_offset(layout, shape, coordinates)
+    if layout is None or offset is None:
+        return None
+    try:
+        return offset + sum(offset // interval * padding for interval, padding in gaps_of(layout))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
+def gaps_of(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """What a padded layout inserts: (after each so many elements, so many); () for others."""
+    return tuple(layout.params["intervals"]) if layout.kind == "padded_shared" else ()
+
+
+def unpadded_offset(
+    layout: Layout | None, shape: Sequence[int], coordinates: Sequence[int]
+) -> int | None:
+    """The offset without what padding inserts; arguments and None as for `shared_offset`.
+
+    Where all sizes are powers of two it is linear: the exclusive or of those of the coordinates'
+    bits.
+    """
     if layout is None:
         return None
     place = _PLACES.get(layout.kind)
@@ -93,13 +115,8 @@ def _linear(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> i
 
 def _padded(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
     if "offset" in layout.params:
-        offset = _linear(layout, shape, where)
-    else:
-        offset = _strided(order_of(layout, len(shape)), shape, where)
-    if offset is None:
-        return None
-    gaps = sum(offset // interval * padding for interval, padding in layout.params["intervals"])
-    return int(offset + gaps)
+        return _linear(layout, shape, where)
+    return _strided(order_of(layout, len(shape)), shape, where)
 
 
 _PLACES: Mapping[str, _Offset] = {
