@@ -332,6 +332,29 @@ def test_what_cannot_be_drawn_is_one_line(
     assert message in err
 
 
+def test_of_a_part_its_allocation_is_drawn() -> None:
+    """The rows and columns of a slice lie as the layout lays out the whole."""
+    text = "#ttg.swizzled_shared<{vec = 4, perPhase = 1, maxPhase = 16, order = [1, 0]}>"
+    whole, _ = rendered(text, (64, 64), memory=True)
+    of = f"!ttg.memdesc<64x16xf16, {text}, #ttg.shared_memory, mutable, 64x64>"
+    (value,) = values_of(parse_ttgir(f"module {{\n%0 = test.op : {of}\n}}", of))
+    stream = io.StringIO()
+    layout_text.write([drawn([value], BANKS)], stream, color=False)
+    assert "part of 64×64" in stream.getvalue()
+    assert stream.getvalue().split("\n\n", 1)[1] == whole.split("\n\n", 1)[1]
+
+
+@pytest.mark.parametrize("shape", [(1 << 40, 4), (1 << 20, 1 << 20)])
+def test_a_shape_that_no_tensor_has_is_not_drawn(shape: tuple[int, int]) -> None:
+    blocked_text = (
+        "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [8, 8], warpsPerCTA = [1, 1], "
+        "order = [1, 0]}>"
+    )
+    shared = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
+    assert rendered(blocked_text, shape)[1].picture is None
+    assert rendered(shared, shape, memory=True)[1].picture is None
+
+
 def test_assembly_has_no_layouts(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = layout(capsys, DATA.parent / "small_gfx942.s")
     assert status == 2

@@ -43,11 +43,13 @@ def drawn(values: Sequence[LaidOutValue], banks: int | None) -> Drawn:
     """
     value, others = values[0], len(values) - 1
     origin = f"{value.op.name}  {value.place}".rstrip()
+    whole = value.type.layout_shape
+    part = "" if whole == value.type.shape else f"  part of {words.extent(whole)}, which is drawn"
     more = f", and {others} more like it" if others else ""
     return Drawn(
         value,
         others,
-        f"{value.name}  {value.shape_text}",
+        f"{value.name}  {value.shape_text}{part}",
         f"{origin}  (TTGIR line {value.op.line}{more})",
         words.alias_of(value.layout),
         tuple(words.described(value.layout)),

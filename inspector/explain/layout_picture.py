@@ -26,6 +26,8 @@ from ..ttgir.shared import shared_offset
 CELL_BYTES = 16
 """The widest access of LDS."""
 BANK_BYTES = 4
+MOST_ELEMENTS = 1 << 20
+"""Of what is drawn; Triton's tensors have no more."""
 
 
 class Cell(Struct, frozen=True):
@@ -119,7 +121,7 @@ class RegisterPicture(Struct, frozen=True):
 
 def register_picture(layout: Layout, shape: Sequence[int]) -> RegisterPicture | None:
     """The picture of a tensor; None for layouts that are not known."""
-    linear = to_linear(layout, shape)
+    linear = to_linear(layout, shape) if prod(shape) <= MOST_ELEMENTS else None
     holders = holders_of(linear) if linear is not None else None
     if linear is None or holders is None:
         return None
@@ -264,6 +266,8 @@ def lds_picture(
         None for layouts that are not known.
     """
     inner = tuple(shape[len(shape) - dims :])
+    if prod(inner) > MOST_ELEMENTS:
+        return None
     offsets: dict[tuple[int, ...], int] = {}
     for where in product(*map(range, inner)):
         offset = shared_offset(layout, inner, where)

@@ -78,8 +78,12 @@ def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) 
         if number:
             paper.print(Line())
         head = Line(item.title, "bold")
-        head.append(f"  {item.origin}" if item.origin else "")
-        paper.print(head)
+        if len(item.title) + 2 + len(item.origin) <= min(paper.width, WIDTH):
+            head.append(f"  {item.origin}")
+            paper.print(head)
+        else:
+            paper.print(head)
+            paper.print(Line(f"  {item.origin}"))
         _print_layout(paper, item.alias, item.described)
         paper.print(Line())
         if isinstance(item.picture, RegisterPicture):

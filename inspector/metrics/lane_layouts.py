@@ -20,7 +20,7 @@ from ..ttgir.axes.flow import Graph, functions
 from ..ttgir.axes.tiles import Tile, tile_of
 from ..ttgir.evaluated import Evaluated
 from ..ttgir.layouts import to_linear
-from ..ttgir.linear import LinearLayout
+from ..ttgir.linear import LinearLayout, is_power_of_two
 from ..ttgir.lowered import element_bits
 from ..ttgir.shared import gaps_of, unpadded_offset
 from .lanes import argument_offsets, known_arguments, size_of
@@ -165,7 +165,10 @@ class _Comparison:
             texts = tuple(layout.text if layout is not None else "" for layout in layouts)
             key = *texts, tile.of.shape, tile.buffer.layout_shape, start, tile.element
         if key not in self._tables:
-            self._tables[key] = self._worked_out(graph, tile, start)
+            try:
+                self._tables[key] = self._worked_out(graph, tile, start)
+            except (IndexError, TypeError, ValueError):
+                self._tables[key] = None  # types that no Triton prints, e.g. of an edited file
         return self._tables[key]
 
     def _worked_out(
@@ -174,6 +177,8 @@ class _Comparison:
         linear = to_linear(tile.of.layout, tile.of.shape)
         bits = element_bits(tile.element)
         if linear is None or linear.block or bits is None or (bits % 8 and bits != 1):
+            return None
+        if len(linear.register) + len(linear.lane) + len(linear.warp) > _MOST_BITS:
             return None
         size = max(1, bits // 8)
         if tile.buffer is None or start is None:
@@ -243,6 +248,8 @@ class _Comparison:
         return arguments
 
 
+_MOST_BITS: Final = 21
+"""Of registers, lanes and waves together; Triton's tensors have at most 2^20 elements."""
 _TRANSPOSES: Final = "transpose"
 
 
@@ -269,7 +276,7 @@ def _start_in_allocation(graph: Graph, name: str, buffer: TtgirType) -> tuple[in
     if maker is None or not maker.name.endswith(".memdesc_subslice"):
         return None
     offsets = maker.attributes.get("offsets")
-    (source,) = maker.operand_types[:1]
+    source = maker.operand_types[0] if maker.operand_types else buffer
     if not isinstance(offsets, tuple) or source.layout_shape != source.shape:
         return None
     return offsets[-dims:] if len(offsets) >= dims else None
@@ -300,9 +307,9 @@ def _in_buffer(linear: LinearLayout, buffer: TtgirType, start: Sequence[int]) ->
     """
     import numpy as np
 
-    if buffer.layout is None:
-        return None
     shape = buffer.layout_shape
+    if buffer.layout is None or not all(map(is_power_of_two, shape)):
+        return None
     first = unpadded_offset(buffer.layout, shape, start)
     if first is None:
         return None
