@@ -80,6 +80,15 @@ def test_a_kernel_s_own_layouts_agree(arch: str) -> None:
         ),
         ("gfx942", (r"(#mma = .*isTransposed = )true", r"\1false"), {"global_store"}),
         ("gfx942", (r"kWidth = \d+", "kWidth = 8"), {"lds_read"}),
+        # reads that transpose among them
+        ("gfx950", (r"\[(\d+):\+\d+", r"[\1:+64"), {"lds_read"}),
+        ("gfx950", (r"kWidth = \d+", "kWidth = 4"), {"lds_read"}),
+        # rows of the waves that load into LDS
+        (
+            "gfx950",
+            (r"\[32, 0\]\], warp = \[\[1, 0\], \[2, 0\]\]", "[1, 0]], warp = [[32, 0], [2, 0]]"),
+            {"lds_direct"},
+        ),
         ("gfx1100", (r"(#mma = .*isTranspose = )true", r"\1false"), {"global_store"}),
     ],
 )  # fmt: skip

@@ -22,6 +22,7 @@ from ..ttgir.evaluated import Evaluated
 from ..ttgir.layouts import to_linear
 from ..ttgir.linear import LinearLayout, is_power_of_two
 from ..ttgir.lowered import element_bits
+from ..ttgir.matrix import MFMA_WAVE
 from ..ttgir.shared import gaps_of, unpadded_offset
 from .lanes import argument_offsets, known_arguments, size_of
 from .subject import Subject
@@ -144,8 +145,7 @@ class _Comparison:
         key = id(elements), transposes, places.size, where.tobytes(), active
         if key not in self._verdicts:
             if transposes:
-                fits = places.active is None and _together(where, places.size, elements)
-                verdict: Verdict | None = "agree" if fits else None
+                verdict = _together(where, places.active, places.size, elements)
             else:
                 verdict = _compared(where, places.active, places.size, elements)
             self._verdicts[key] = verdict
@@ -350,19 +350,22 @@ def _compared(where: Array, active: Array | None, size: int, elements: _Elements
     return "differ" if elements.settled else None
 
 
-def _together(where: Array, size: int, elements: _Elements) -> bool:
+def _together(where: Array, active: Array | None, size: int, elements: _Elements) -> Verdict | None:
     """Whether groups of lanes read the elements that some registers of the group hold.
 
-    Lanes of instructions that transpose while they read (gfx950: ds_read_b64_tr_b16) bring elements
-    for one another, within 16 of them.
+    Lanes of instructions that transpose while they read (gfx950's ds_read_b64_tr_b16) bring
+    elements for one another, within 16 of them; of other widths nothing is said. Arguments as for
+    `_compared`.
     """
     import numpy as np
 
     draws, waves, lanes = where.shape
     each = size // elements.size
     registers = elements.offsets.shape[1]
-    if each < 1 or registers % each or lanes % _TRANSPOSED_LANES:
-        return False
+    if active is not None or size != _TRANSPOSED_BYTES or each < 1 or registers % each:
+        return None
+    if lanes != MFMA_WAVE:
+        return None
     steps = np.arange(each) * elements.size
     read = np.sort(
         (where[..., None] + steps).reshape(draws, 1, waves, -1, _TRANSPOSED_LANES * each)
@@ -372,9 +375,11 @@ def _together(where: Array, size: int, elements: _Elements) -> bool:
         len(held), registers // each, waves, -1, _TRANSPOSED_LANES * each
     )
     apart = np.sort(held) - read
-    return bool((apart == apart[:, :, :1, :1, :1]).all((2, 3, 4)).all(0).any())
+    fits = (apart == apart[:, :, :1, :1, :1]).all((2, 3, 4)).all(0).any()
+    return "agree" if fits else "differ"
 
 
+_TRANSPOSED_BYTES: Final = 8
 _TRANSPOSED_LANES: Final = 16
 
 
