@@ -430,13 +430,22 @@ class Layout(Struct, frozen=True):
 
 
 class TtgirType(Struct, frozen=True):
-    """A type. `kind` is tensor, memdesc, ptr, scalar, token, tensordesc, function or unknown."""
+    """A type. `kind` is tensor, memdesc, ptr, scalar, token, tensordesc, function or unknown.
+
+    `alloc_shape` is that of the allocation which a memdesc is a part of; () where it is all of it.
+    """
 
     text: str
     kind: str
     element: str
     shape: tuple[int, ...] = ()
     layout: Layout | None = None
+    alloc_shape: tuple[int, ...] = ()
+
+    @property
+    def layout_shape(self) -> tuple[int, ...]:
+        """The shape that the layout lays out: of a part that of its allocation."""
+        return self.alloc_shape[-len(self.shape) :] if self.alloc_shape else self.shape
 
 
 class TtgirOp(Struct, frozen=True):
@@ -588,6 +597,9 @@ class Access(Struct, frozen=True):
             it cannot be told.
         reason: the same in a sentence for people, with the argument or expression at fault.
         fix: what to change.
+        lanes: `agree` where its layouts put the lanes of every instruction that it became where the
+            instructions' own addresses put them, `differ` where they put those of one elsewhere;
+            None where that cannot be told of all of them.
     """
 
     op: str
@@ -608,6 +620,7 @@ class Access(Struct, frozen=True):
     limited_by: str | None = None
     reason: str = ""
     fix: str = ""
+    lanes: Literal["agree", "differ"] | None = None
 
 
 class LdsBuffer(Struct, frozen=True):

@@ -44,6 +44,7 @@ def interruptible() -> None:
         ["report", "slow.py", "-o", "page.html"],
         ["diff", "slow.py", "other.py"],
         ["passes", "slow.py"],
+        ["layout", "slow.py"],
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
     ],
     ids=lambda arguments: arguments[0],

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -218,3 +219,17 @@ def mca(arch: str, lines: list[str]) -> tuple[int, int]:
         r"^\s*\d+\s+\d+\s+([\d.]+)\s.*\bv_(?:mfma|smfmac|wmma|swmmac)", done.stdout, re.M
     )
     return len(rows), round(sum(float(throughput) for throughput in rows))
+
+
+def test_layouts_put_lanes_where_the_code_s_addresses_do(suite: Report) -> None:
+    """Two derivations: of the TTGIR's layouts and pointers, and of the machine code alone."""
+    counts: Counter[tuple[str, str | None]] = Counter()
+    for kernel in suite.kernels:
+        for access in kernel.accesses:
+            assert access.lanes != "differ", (label(kernel), access)
+            if access.lines:
+                counts[access.cls, access.lanes] += 1
+    agreed = sum(count for (_, lanes), count in counts.items() if lanes == "agree")
+    assert agreed >= 0.8 * counts.total(), counts
+    for cls in ("lds_read", "lds_write", "global_load", "global_store", "lds_direct"):
+        assert counts[cls, "agree"] > 20, counts

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Layout
-from kinspect.inspector.ttgir.copies import copies
+from kinspect.inspector.ttgir.copies import copies, dot_work
 from kinspect.inspector.ttgir.layouts import (
     contig_per_thread,
     elements_per_thread,
@@ -33,7 +33,7 @@ from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.shared import shared_offset
 
 DATA = Path(__file__).parent / "data" / "ttgir"
-CASES = 60
+CASES = 80
 
 Case = tuple[str, list[int], int, int]
 """A layout's text, the tensor's shape, waves per workgroup, lanes per wave."""
@@ -62,9 +62,10 @@ def mlir_context() -> Any:
     return context
 
 
-def module_of(body: str, argument: str, warps: int, lanes: int) -> str:
+def module_of(body: str, argument: str, warps: int, lanes: int, workgroups: int = 1) -> str:
     return (
-        f'module attributes {{"ttg.num-warps" = {warps} : i32, "ttg.num-ctas" = 1 : i32, '
+        f'module attributes {{"ttg.num-ctas" = {workgroups} : i32, '
+        f'"ttg.num-warps" = {warps} : i32, '
         f'"ttg.threads-per-warp" = {lanes} : i32}} {{\ntt.func @f(%x: {argument}) {{\n'
         f"{body}\ntt.return\n}}\n}}\n"
     )
@@ -78,7 +79,10 @@ def triton_linear(case: Case, folder: Path) -> tuple[Any, ...] | None:
     of = f"tensor<{'x'.join(map(str, shape))}xf16, {text}>"
     path = folder / "m.mlir"
     path.write_text(
-        module_of(f'%v = "ub.poison"() <{{value = #ub.poison}}> : () -> {of}', "i32", warps, lanes)
+        module_of(
+            f'%v = "ub.poison"() <{{value = #ub.poison}}> : () -> {of}',
+            *("i32", warps, lanes, workgroups_of(text)),
+        )
     )
     try:
         module = ir.parse_mlir_module(str(path), mlir_context())
@@ -91,6 +95,12 @@ def triton_linear(case: Case, folder: Path) -> tuple[Any, ...] | None:
     linear = builder.to_linear_layout(attribute, shape)
     bases = (linear.reg_bases, linear.lane_bases, linear.warp_bases, linear.block_bases)
     return tuple(tuple(map(tuple, part)) for part in bases)
+
+
+def workgroups_of(text: str) -> int:
+    """Of the cluster that a layout's text speaks of."""
+    cluster = re.search(r"CGALayout = (\[\[[^a-z]*\]\])", text)
+    return 1 << len(json.loads(cluster[1])) if cluster else 1
 
 
 def inferred_transpose(of: str, wrong: str, op: str, folder: Path, capfd: Any) -> str | None:
@@ -132,12 +142,22 @@ class Draw:
     def shape(self, dims: int) -> list[int]:
         return [self.power(0, 8 if dims < 3 else 5) for _ in range(dims)]
 
+    def cluster(self, dims: int) -> str:
+        """How 2 or 4 workgroups share a tensor, or the same part of it; mostly there is one."""
+        bases, reached = [], [0] * dims
+        for _ in range(self.pick(0, 0, 0, 1, 2)):
+            dim = self.random.randrange(dims + 1)
+            bases.append([1 << reached[dim] if d == dim else 0 for d in range(dims)])
+            if dim < dims:
+                reached[dim] += 1
+        return f", CGALayout = {bases}" if bases else ""
+
     def blocked(self, dims: int, warps: int, lanes: int) -> str:
         order = self.random.sample(range(dims), dims)
         return (
             f"#ttg.blocked<{{sizePerThread = {self.split(self.power(0, 4), dims)}, "
             f"threadsPerWarp = {self.split(lanes, dims)}, "
-            f"warpsPerCTA = {self.split(warps, dims)}, order = {order}}}>"
+            f"warpsPerCTA = {self.split(warps, dims)}, order = {order}{self.cluster(dims)}}}>"
         )
 
     def mfma(self, dims: int, warps: int) -> str:
@@ -179,7 +199,7 @@ class Draw:
         return (
             f"#ttg.amd_wmma<{{version = {version}, isTranspose = {self.pick('true', 'false')}, "
             f"ctaLayout = {{{register}warp = {bases[registers:]}}}, "
-            f"instrShape = {list(self.pick(*shapes))}{rank}}}>"
+            f"instrShape = {list(self.pick(*shapes))}{rank}{self.cluster(dims)}}}>"
         ), version
 
 
@@ -207,12 +227,12 @@ def linear(draw: Draw) -> Case:
     shape = draw.shape(dims)
     own = to_linear(layout_of(draw.blocked(dims, warps, 64)), shape)
     assert own is not None
-    bases = {
-        name: [list(basis) for basis in getattr(own, name)] for name in ("register", "lane", "warp")
-    }
-    text = ", ".join(f"{name} = {part}" for name, part in bases.items())
+    text = ", ".join(
+        f"{name} = {[list(basis) for basis in getattr(own, name)]}"
+        for name in ("register", "lane", "warp", "block")
+    )
     other = draw.pick(shape, draw.shape(dims))
-    return f"#ttg.linear<{{{text}, block = []}}>", other, warps, 64
+    return f"#ttg.linear<{{{text}}}>", other, warps, 64
 
 
 def mfma(draw: Draw) -> Case:
@@ -305,58 +325,130 @@ def test_matrix_layouts_of_triton_3_4(row: dict[str, Any]) -> None:
 # ------------------------------------------------------------------ shared memory
 
 
-@pytest.mark.parametrize("kind", ["swizzled_shared", "amd_rotating_shared"])
-def test_swizzled_offsets_equal_tritons(kind: str, tmp_path: Path, capfd: Any) -> None:
+def swizzled(draw: Draw) -> tuple[str, list[int]]:
+    dims = draw.pick(1, 2, 2, 3)
+    text, shape = phased(draw, "swizzled_shared", dims)
+    return text.replace("}>", f"{draw.cluster(dims)}}}>"), shape
+
+
+def phased(draw: Draw, kind: str, dims: int) -> tuple[str, list[int]]:
+    order = draw.random.sample(range(dims), dims)
+    shape = [draw.power(2, 6 if dims < 3 else 4) for _ in range(dims)]
+    vec, per_phase, max_phase = draw.power(0, 3), draw.power(0, 2), draw.power(0, 4)
+    return (
+        f"#ttg.{kind}<{{vec = {vec}, perPhase = {per_phase}, maxPhase = {max_phase}, "
+        f"order = {order}}}>"
+    ), shape
+
+
+def offset_bases(draw: Draw, *, swizzles: bool) -> tuple[list[list[int]], list[int]]:
+    """Offsets whose bits step along the dimensions in a random order, some with two at once."""
+    dims = draw.pick(1, 2, 2, 3)
+    shape = [draw.power(2, 6 if dims < 3 else 4) for _ in range(dims)]
+    steps = [
+        [1 << bit if d == dim else 0 for d in range(dims)]
+        for dim in range(dims)
+        for bit in range(shape[dim].bit_length() - 1)
+    ]
+    draw.random.shuffle(steps)
+    for i, step in enumerate(steps[1:], 1):
+        if (
+            swizzles and draw.random.random() < 0.3
+        ):  # a swizzle: steps along what lower bits step along, too
+            steps[i] = [a ^ b for a, b in zip(step, draw.pick(*steps[:i]), strict=True)]
+    return steps, shape
+
+
+def shared_linear(draw: Draw) -> tuple[str, list[int]]:
+    bases, shape = offset_bases(draw, swizzles=True)
+    if draw.pick(True, False):
+        return f"#ttg.shared_linear<{{offset = {bases}}}, alignment = 16>", shape
+    last = f"{{offset = {bases[:-1]}, block = {bases[-1:]}}}"
+    return f"#ttg.shared_linear<{last}, alignment = 16>", shape
+
+
+def padded(draw: Draw) -> tuple[str, list[int]]:
+    gaps = f"[{draw.power(3, 4)}:+{draw.power(0, 3)}, {draw.power(5, 7)}:+{draw.power(0, 4)}]"
+    if draw.pick(True, False):
+        bases, shape = offset_bases(draw, swizzles=False)
+        return f"#ttg.padded_shared<{gaps} {{offset = {bases}, block = []}}>", shape
+    dims = draw.pick(1, 2, 3)
+    shape, order = [draw.power(2, 5) for _ in range(dims)], draw.random.sample(range(dims), dims)
+    return f"#ttg.padded_shared<{gaps} {{order = {order}, shape = {shape}}}>", shape
+
+
+@pytest.mark.parametrize("make", [swizzled, shared_linear, padded], ids=lambda make: make.__name__)
+def test_shared_offsets_equal_tritons(
+    make: Callable[[Draw], tuple[str, list[int]]], tmp_path: Path
+) -> None:
+    """Element by element; of padded layouts Triton gives the offsets without padding."""
     mlir_context()
     draw = Draw(4)
     compared = 0
-    for _ in range(12):
-        order, shape = draw.pick([0, 1], [1, 0]), [draw.power(4, 7), draw.power(4, 7)]
-        vec, per_phase, max_phase = draw.power(0, 3), draw.power(0, 2), draw.power(0, 4)
-        while vec * max_phase > shape[order[0]]:
-            max_phase //= 2
-        if max_phase == 0:
-            continue
-        text = (
-            f"#ttg.{kind}<{{vec = {vec}, perPhase = {per_phase}, maxPhase = {max_phase}, "
-            f"order = {order}}}>"
+    for _ in range(CASES // 2):
+        text, shape = make(draw)
+        dims = "x".join(map(str, shape))
+        expected = triton_shared(
+            f"!ttg.memdesc<{dims}xf16, {text}, #ttg.shared_memory, mutable>", shape, tmp_path
         )
-        rows, cols = shape
-        of = f"!ttg.memdesc<{rows}x{cols}xf16, {text}, #ttg.shared_memory, mutable>"
-        wrong = f"!ttg.memdesc<{cols}x{rows}xf16, {text}, #ttg.shared_memory, mutable>"
-        if kind == "swizzled_shared":
-            bases = triton_shared(of, shape, tmp_path)
-        else:  # Triton's Python side cannot name a rotating layout
-            inferred = inferred_transpose(of, wrong, "ttg.memdesc_trans", tmp_path, capfd)
-            assert inferred is not None, text
-            found = parse_ttgir(f"module {{\n%0 = test.op : {inferred}\n}}", "inferred")
-            layout = found.ops[0].result_types[0].layout
-            assert layout is not None
-            assert layout.kind == "shared_linear"
-            bases = [list(reversed(basis)) for basis in layout.params["offset"]]
+        if expected is None:
+            continue
+        offsets, blocks = (spanned(bases, len(shape)) for bases in expected)
         ours = layout_of(text)
-        for offset in range(rows * cols):
-            row = column = 0
-            for bit, basis in enumerate(bases):
-                if offset >> bit & 1:
-                    row, column = row ^ basis[0], column ^ basis[1]
-            assert shared_offset(ours, shape, (row, column)) == offset, (text, shape)
+        for offset, inner in enumerate(offsets):
+            gaps = sum(
+                offset // interval * gap for interval, gap in ours.params.get("intervals", ())
+            )
+            for block in blocks:
+                where = tuple(int(at) for at in inner ^ block)
+                assert shared_offset(ours, shape, where) == offset + gaps, (text, shape, where)
         compared += 1
-    assert compared >= 8
+    assert compared > CASES // 2 * 0.7
 
 
-def triton_shared(of: str, shape: list[int], folder: Path) -> list[list[int]]:
+def test_rotating_offsets_equal_tritons(tmp_path: Path, capfd: Any) -> None:
+    """Triton's Python side cannot name a rotating layout; its verifier of transposes does."""
+    mlir_context()
+    draw = Draw(4)
+    for _ in range(CASES // 4):
+        text, shape = phased(draw, "amd_rotating_shared", 2)
+        rows, columns = shape
+        of, wrong = (
+            f"!ttg.memdesc<{dims}xf16, {text}, #ttg.shared_memory, mutable>"
+            for dims in (f"{rows}x{columns}", f"{columns}x{rows}")
+        )
+        inferred = inferred_transpose(of, wrong, "ttg.memdesc_trans", tmp_path, capfd)
+        assert inferred is not None, text
+        (op,) = parse_ttgir(f"module {{\n%0 = test.op : {inferred}\n}}", "inferred").ops
+        layout = op.result_types[0].layout
+        assert layout is not None
+        assert layout.kind == "shared_linear"
+        ours = layout_of(text)
+        for offset, (column, row) in enumerate(spanned(layout.params["offset"], 2)):
+            assert shared_offset(ours, shape, (int(row), int(column))) == offset, (text, shape)
+
+
+def triton_shared(of: str, shape: list[int], folder: Path) -> tuple[Any, Any] | None:
+    """Offset and block bases by Triton; None where it rejects the layout."""
     from triton._C.libtriton import gluon_ir, ir
 
     path = folder / "s.mlir"
-    path.write_text(module_of(f'%v = "ttg.local_alloc"() : () -> {of}', "i32", 4, 64))
-    module = ir.parse_mlir_module(str(path), mlir_context())
+    workgroups = workgroups_of(of)
+    if re.search(r"block = \[\[", of):
+        workgroups = 2
+    path.write_text(module_of(f'%v = "ttg.local_alloc"() : () -> {of}', "i32", 4, 64, workgroups))
+    try:
+        module = ir.parse_mlir_module(str(path), mlir_context())
+    except RuntimeError:
+        return None
     values: list[Any] = []
     module.walk(lambda op: values.append(op.get_result(0)) if op.get_num_results() else None)
     builder = gluon_ir.GluonOpBuilder(mlir_context())
-    attribute = builder.get_gluon_layout_from_memdesc(values[0])._to_ir(builder)
-    offsets: list[list[int]] = builder.to_linear_layout(attribute, shape).offset_bases
-    return offsets
+    layout = builder.get_gluon_layout_from_memdesc(values[0])
+    if hasattr(layout, "interval_padding_pairs"):
+        return layout.offset_bases, layout.cga_layout
+    linear = builder.to_linear_layout(layout._to_ir(builder), shape)
+    return linear.offset_bases, linear.block_bases
 
 
 def test_padding_is_inserted_per_interval() -> None:
@@ -401,7 +493,7 @@ def test_a_layout_covers_its_tensor_evenly(seed: int) -> None:
     size = 1
     for extent in shape:
         size *= extent
-    assert 1 << rank((*layout.register, *layout.lane, *layout.warp)) == size
+    assert 1 << rank((*layout.register, *layout.lane, *layout.warp, *layout.block)) == size
     run = contig_per_thread(layout_of(text), shape)
     assert run is not None
     assert layout.distinct_elements_per_thread % run == 0
@@ -458,6 +550,11 @@ def test_figures_of_known_layouts() -> None:
             "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [4], "
             "order = [0], CTAsPerCGA = [2], CTASplitNum = [2], CTAOrder = [0]}>",
             (64,),
+        ),
+        (  # no target has both MFMA and clusters
+            "#ttg.amd_mfma<{version = 4, warpsPerCTA = [1, 4], instrShape = [16, 16, 32], "
+            "isTransposed = true, CGALayout = [[0, 1]]}>",
+            (64, 64),
         ),
         ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 4], instrShape = [8, 8, 8]}>", (64, 64)),
         ("#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>", (64, 64)),
@@ -516,3 +613,37 @@ def spanned(bases: Sequence[Sequence[int]], dims: int) -> np.ndarray[Any, Any]:
     for basis in bases:
         points = np.concatenate([points, points ^ np.array(basis)])
     return points
+
+
+@pytest.mark.parametrize("make", [mfma, wmma], ids=lambda make: make.__name__)
+def test_repeated_products_are_the_holders_of_the_result(
+    make: Callable[[Draw], Case], tmp_path: Path
+) -> None:
+    """Where K fills an instruction: a dot's multiply-accumulates over those that it needs."""
+    mlir_context()
+    draw = Draw(11)
+    compared = set()
+    while len(compared) < CASES // 2:
+        case = make(draw)
+        expected = triton_linear(case, tmp_path)
+        if expected is None or len(case[1]) != 2:
+            continue
+        text, (m, n), _, _ = case
+        a, b, c = (
+            f"tensor<{shape}, {layout}>"
+            for shape, layout in (
+                (f"{m}x512xf16", f"#ttg.dot_op<{{opIdx = 0, parent = {text}, kWidth = 8}}>"),
+                (f"512x{n}xf16", f"#ttg.dot_op<{{opIdx = 1, parent = {text}, kWidth = 8}}>"),
+                (f"{m}x{n}xf32", text),
+            )
+        )
+        body = f"%0 = tt.dot %x, %y, %z : {a} * {b} -> {c}"
+        module = parse_ttgir(module_of(body, f"{a}, %y: {b}, %z: {c}", case[2], case[3]), text)
+        work = dot_work(module.ops[1], module)
+        assert work is not None, case
+        registers, lanes, waves, workgroups = (
+            1 << rank(bases) if i == 3 else 1 << len(bases) for i, bases in enumerate(expected)
+        )
+        assert work.redundancy == registers * lanes * waves * workgroups / (m * n), case
+        compared.add((text, m, n, work.redundancy))
+    assert len({redundancy for *_, redundancy in compared}) > 4

@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "fault": ("fault", "fault", "Run a program under the ROCm debug agent: which line failed."),
     "history": ("history", "history", "What bench, analyze and lint kept: list, show, plot."),
     "kernels": ("kernels", "kernels", "List the bundled kernels, or show one."),
+    "layout": ("layout", "layout", "Draw layouts: lanes and waves of tensors, banks of buffers."),
     "lint": ("lint", "lint", "Ask rules of kernels, with an exit status for CI."),
     "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
     "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),

@@ -39,7 +39,7 @@ MOST_WORK: Final = 16_000_000
 """Instructions times lanes of a workgroup; larger kernels are left."""
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
-_WORKGROUPS: Final = (0, 0, 1)
+WORKGROUPS: Final = (0, 0, 1)
 """Of each draw: the first one's masks let all lanes through, if any do."""
 _EXEC_BITS: Final = scalar_bits(EXEC, 2)
 
@@ -152,7 +152,7 @@ class _Sweep:
         assert start is not None
         state = initial_waves(
             start, self._target, registers, (waves * self._target.lanes, 1, 1), (9, 9, 9),
-            np.array(_WORKGROUPS), self._machine,
+            np.array(WORKGROUPS), self._machine,
         )  # fmt: skip
         if start.kernarg_ptr is not None:
             state.set_pair(

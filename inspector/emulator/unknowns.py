@@ -64,6 +64,13 @@ class DrawnMemory(GlobalMemory):
         self._words = words.astype(U32)
         self._random = random
 
+    def argument(self, offset: int, size: int) -> Array:
+        """An argument of 4 or 8 bytes as a signed number, int64 [draw]."""
+        low = self._words[:, offset // 4].astype(np.int64)
+        if size == 4:
+            return np.where(low >> 31 & 1, low - (1 << 32), low)
+        return low | self._words[:, offset // 4 + 1].astype(np.int64) << 32
+
     def read(
         self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
     ) -> Array:

@@ -14,7 +14,7 @@ from .demand import demand
 from .loops import main_loop, reports
 from .narrow_loops import with_narrow_reads
 from .options import option
-from .subject import MEMORY_CLASSES, Subject, innermost_loops
+from .subject import MEMORY_CLASSES, Subject, innermost_loops, source_line
 from .transposed_copies import transposed_copies
 from .wait_verdicts import synchronisation
 
@@ -39,7 +39,8 @@ def kernel_report(
         demand=demand(subject),
         work=redundancy.source_work(subject.ttgir),
     )
-    subject = replace(subject, uses=lanes.uses_of(subject))
+    uses, places = lanes.uses_of(subject)
+    subject = replace(subject, uses=uses, places=places)
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)
@@ -76,7 +77,7 @@ def kernel_report(
         memory_ops=memory,
         waits=waits,
         findings=(),
-        notes=notes + subject.function.notes + resources.disagreements,
+        notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
         spills=slots,
         lds_buffers=held,
         accesses=accesses,
@@ -90,8 +91,20 @@ def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, .
         return ()
     # Only kernels with a TTGIR need the algebra of layouts; importing it takes milliseconds.
     from .accesses import accesses
+    from .lane_layouts import checked
 
-    return accesses(subject, memory)
+    return checked(subject, accesses(subject, memory))
+
+
+def _lane_notes(accesses: tuple[Access, ...]) -> tuple[str, ...]:
+    """Where the two derivations of what lanes touch do not agree."""
+    return tuple(
+        f"{access.op} at {source_line(access.source) or f'line {access.line} of the TTGIR'}: the "
+        "code's addresses put its lanes elsewhere than its layouts do; figures of lanes are those "
+        "of the code"
+        for access in accesses
+        if access.lanes == "differ"
+    )
 
 
 def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, ...]]:

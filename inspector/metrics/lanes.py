@@ -95,14 +95,11 @@ def arguments_of(
     words: dict[int, int] = {}
     pointers: set[int] = set()
     loose: set[int] = set()
-    offset = 0
-    for name, kind in signature.items():
-        if kind == "constexpr":
-            continue
-        size = 8 if kind.startswith("*") else _SIZES.get(kind)
-        if size is None:  # what follows lies nobody knows where
+    for name, offset in argument_offsets(signature).items():
+        kind = signature[name]
+        if offset is None:  # it lies nobody knows where
             return Arguments(words, None, frozenset(loose))
-        offset = -(-offset // size) * size
+        size = size_of(kind) or 0
         if kind.startswith("*"):
             pointers.add(offset)
         elif size >= 4 and kind[0] in "iu":
@@ -112,8 +109,29 @@ def arguments_of(
                     words[offset + 4] = values[name] >> 32
             elif attributes.get(name, {}).get("tt.divisibility") != 16:
                 loose.add(offset)
-        offset += size
     return Arguments(words, frozenset(pointers), frozenset(loose))
+
+
+def argument_offsets(signature: Mapping[str, str]) -> dict[str, int | None]:
+    """By name where a Triton kernel's arguments lie in its segment; None: behind an odd one."""
+    offsets: dict[str, int | None] = {}
+    offset: int | None = 0
+    for name, kind in signature.items():
+        if kind == "constexpr":
+            continue
+        size = size_of(kind)
+        if size is None or offset is None:
+            offsets[name] = offset = None
+            continue
+        offset = -(-offset // size) * size
+        offsets[name] = offset
+        offset += size
+    return offsets
+
+
+def size_of(kind: str) -> int | None:
+    """Bytes of an argument of a Triton type; None for one that is not known."""
+    return 8 if kind.startswith("*") else _SIZES.get(kind)
 
 
 _SIZES: Final = {
@@ -136,13 +154,25 @@ def lane_uses(
     Returns:
         Nothing where the kernel does not say how its waves begin.
     """
+    return uses_at(places_by_site(function, machine, waves, arguments), machine)
+
+
+def places_by_site(
+    function: Function, machine: Machine, waves: int, arguments: Arguments | None = None
+) -> dict[int, list[Places]]:
+    """By index of the instruction where its accesses lie; arguments as for `lane_uses`."""
     from ..emulator.addresses import places_of
 
     parts: dict[int, list[Places]] = {}
     for places in places_of(function, machine, waves, arguments) or ():
         parts.setdefault(places.site, []).append(places)
+    return parts
+
+
+def uses_at(places: Mapping[int, Sequence[Places]], machine: Machine) -> dict[int, LaneUse]:
+    """What accesses touch, by index of the instruction."""
     known: dict[_Pattern, LaneUse] = {}
-    return {site: _use(accesses, machine, known) for site, accesses in parts.items()}
+    return {site: _use(accesses, machine, known) for site, accesses in places.items()}
 
 
 _Pattern = tuple[str, int, bool, bytes, bytes]
@@ -263,25 +293,26 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     )
 
 
-def uses_of(subject: Subject) -> dict[int, LaneUse]:
-    """Those of a kernel, where enough is known of how it is launched."""
+def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places]]]:
+    """Those of a kernel, where enough is known of how it is launched, and where the lanes lie."""
     machine, demand = subject.machine, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
     accesses = [i for i in subject.function.instructions if i.cls in _LDS | _GLOBAL]
     if not (subject.facts.lanes_wanted and accesses and machine is not None and waves):
-        return {}
+        return {}, {}
     if importlib.util.find_spec("numpy") is None:
-        return {}
+        return {}, {}
     try:
-        return lane_uses(subject.function, machine, waves, known_arguments(subject))
+        places = places_by_site(subject.function, machine, waves, known_arguments(subject))
+        return uses_at(places, machine), places
     except Exception as error:
         # A bug in the emulator's steps must not take the report with it.
         failed = LaneUse(unknown=unforeseen(error).message)
-        return dict.fromkeys((access.index for access in accesses), failed)
+        return dict.fromkeys((access.index for access in accesses), failed), {}
 
 
 def known_arguments(subject: Subject) -> Arguments | None:
-    """What is known of a kernel's arguments."""
+    """What is known of a kernel's arguments; None: nothing."""
     facts, pointers = subject.facts, subject.function.resources.pointers
     if facts.signature:
         return arguments_of(facts.signature, facts.values or {}, facts.attributes)

@@ -30,6 +30,7 @@ from ..model import (
 )
 
 if TYPE_CHECKING:
+    from ..emulator.addresses import Places
     from ..ttgir.copies import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]
@@ -114,10 +115,9 @@ class Subject(Struct, frozen=True):
     """One kernel with everything the metrics may look at.
 
     `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`,
-    `demand`, `work` and `uses` (by index of the instruction) are worked out from the rest once, by
-    `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
-    `lanes.lane_uses`. `ttir` holds the dots alone;
-    `ttir_text` is all of it, which few kernels need.
+    `demand`, `work`, `uses` and `places` (both by index of the instruction) are worked out from the
+    rest once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
+    `lanes.uses_of`. `ttir` holds the dots alone; `ttir_text` is all of it, which few kernels need.
     """
 
     function: Function
@@ -130,6 +130,7 @@ class Subject(Struct, frozen=True):
     demand: Demand | None = None
     work: SourceWork | None = None
     uses: Mapping[int, LaneUse] = field(default_factory=dict)
+    places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
 
 
 class Tally(Struct, frozen=True):

@@ -195,8 +195,8 @@ class Wait(_Wait, total=False):
     slack_cycles: Count | None
 
 
-Access = TypedDict(
-    "Access",
+_Access = TypedDict(
+    "_Access",
     {
         "op": str,
         "line": Line,
@@ -218,6 +218,12 @@ Access = TypedDict(
         "fix": str,
     },
 )
+
+
+class Access(_Access, total=False):
+    """An operation of the TTGIR that moves a tile."""
+
+    lanes: Literal["agree", "differ"] | None
 
 
 class LdsBuffer(TypedDict):

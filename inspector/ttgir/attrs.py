@@ -214,7 +214,8 @@ def _from_body(name: str, body: _Body, text: str) -> TtgirType:
     if inner is not None and body.shape is None and inner.shape:
         # A pointer to or descriptor of a tensor: the shape is that of what it points to.
         return TtgirType(text, kind, inner.element, inner.shape, inner.layout)
-    return TtgirType(text, kind, element, shape, layouts[0] if layouts else None)
+    layout = layouts[0] if layouts else None
+    return TtgirType(text, kind, element, shape, layout, body.params.get("allocShape", ()))
 
 
 def _body(cursor: Cursor, context: Context, depth: int) -> _Body:

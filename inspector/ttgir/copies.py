@@ -22,6 +22,7 @@ from .queries import (
     dot_tile_shapes,
     instruction_extents,
     mfma_per_dot,
+    shares,
     waves_along,
 )
 
@@ -78,8 +79,8 @@ class DotWork(Struct, frozen=True):
 
     @property
     def needed(self) -> int:
-        """Multiply-accumulates that the product needs."""
-        return self.tile.batch * self.tile.m * self.tile.n * self.tile.k
+        """Multiply-accumulates that the product needs of the workgroup."""
+        return prod(cover.needed for cover in self.covers)
 
     @property
     def issued(self) -> int:
@@ -110,7 +111,7 @@ def dot_work(op: TtgirOp, module: TtgirModule) -> DotWork | None:
     along, tiles = waves_along(layout, dims)
     rows, columns, depth = extents
     covers = []
-    sizes = (tile.batch, tile.m, tile.n)[3 - dims :]
+    sizes = shares(tile, layout, dims)
     spans = (1, rows, columns)[3 - dims :]
     names = ("batch", "M", "N")[3 - dims :]
     for name, size, span, waves, per_wave in zip(names, sizes, spans, along, tiles, strict=True):

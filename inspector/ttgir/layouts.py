@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..model import Layout, TtgirType
-from .linear import IN_DIMS, Builder, LinearLayout, is_power_of_two
+from .linear import IN_DIMS, Basis, Builder, LinearLayout, is_power_of_two
 from .matrix import (
+    cluster_bases,
     k_dim,
     mfma_operand_to_linear,
     mfma_to_linear,
     order_of,
+    share_of_workgroup,
     sizes_of,
     wmma_operand_to_linear,
     wmma_to_linear,
@@ -31,16 +33,20 @@ def to_linear(layout: Layout | None, shape: Sequence[int]) -> LinearLayout | Non
         shape: the tensor's shape, in elements.
 
     Returns:
-        None for shared, unknown and unsupported layouts (several workgroups per cluster,
-        NVIDIA's mma) and for shapes that are not powers of two.
+        None for shared, unknown and unsupported layouts (NVIDIA's mma, clusters as Triton before
+        3.6 spells them) and for shapes that are not powers of two.
     """
     if layout is None or not shape or not all(is_power_of_two(size) for size in shape):
         return None
     convert = _CONVERTERS.get(layout.kind)
-    if convert is None or _in_clusters(layout):
+    if convert is None:
         return None
     try:
-        return convert(layout, tuple(shape))
+        cluster = cluster_bases(layout, len(shape))
+        if not cluster:
+            return convert(layout, tuple(shape))
+        linear = convert(layout, share_of_workgroup(shape, cluster))
+        return None if linear is None else _over_cluster(linear, shape, cluster)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return None  # parameters that no Triton prints, e.g. of an edited file
 
@@ -87,14 +93,18 @@ def contig_per_thread(
     return max(linear.contiguous(d) for d in range(len(linear.shape)))
 
 
-def _in_clusters(layout: Layout) -> bool:
-    # Several workgroups sharing one tensor: NVIDIA's CGA and gfx1250's clusters.
-    params = layout.params
-    ctas = params.get("CTAsPerCGA")
-    spread = bool(params.get("CGALayout")) or (
-        isinstance(ctas, tuple) and any(count != 1 for count in ctas)
+def _over_cluster(
+    linear: LinearLayout, shape: Sequence[int], cluster: Sequence[Basis]
+) -> LinearLayout:
+    """The layout of a tensor whose equal parts lie in the workgroups of a cluster."""
+    block = tuple(
+        tuple(
+            step * part if step * part < size else 0
+            for step, part, size in zip(basis, linear.shape, shape, strict=True)
+        )
+        for basis in cluster
     )
-    return spread or (layout.parent is not None and _in_clusters(layout.parent))
+    return LinearLayout(tuple(shape), linear.register, linear.lane, linear.warp, block)
 
 
 def _blocked(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:

@@ -8,10 +8,11 @@ registers and waves is Triton's own; the tests compare with Triton 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..model import Layout
-from .linear import Builder, LinearLayout, is_power_of_two, log2
+from .linear import Basis, Builder, LinearLayout, is_power_of_two, log2
 
 MFMA_WAVE = 64
 """Lanes of a wave that executes MFMA: CDNA has wave64 only."""
@@ -43,6 +44,46 @@ def sizes_of(layout: Layout, name: str, dims: int) -> tuple[int, ...]:
 def k_dim(layout: Layout, dims: int) -> int:
     """The dimension of a dot operand that the product sums over."""
     return dims - 1 if layout.params["opIdx"] == 0 else dims - 2
+
+
+def cluster_bases(layout: Layout, dims: int) -> tuple[Basis, ...]:
+    """How the workgroups of a cluster (gfx1250) lie in a tensor, in parts of it; () without one.
+
+    One vector per bit of the workgroup's number in the cluster. The workgroups that share rows or
+    columns of a product hold all of K of its operands.
+
+    Raises:
+        ValueError: it is not spelled as by Triton 3.9, or the layout is MFMA's, whose targets have
+            no clusters.
+    """
+    if layout.kind == "slice":
+        return ()  # the layout that it is a slice of spreads it
+    source = layout.parent if layout.kind == "dot_op" else layout
+    params: Mapping[str, Any] = {} if source is None else source.params
+    workgroups = params.get("CTAsPerCGA", ())  # Triton before 3.6
+    if any(count != 1 for count in workgroups):
+        raise ValueError("CTAsPerCGA")
+    bases = tuple(tuple(basis) for basis in params.get("CGALayout", ()))
+    if any(len(basis) != dims for basis in bases):
+        raise ValueError("CGALayout")
+    if bases and source is not None and source.kind == "amd_mfma":
+        raise ValueError("CGALayout")
+    if layout.kind != "dot_op":
+        return bases
+    k = k_dim(layout, dims)
+    return tuple(
+        tuple(0 if dim == k else step for dim, step in enumerate(basis)) for basis in bases
+    )
+
+
+def share_of_workgroup(shape: Sequence[int], cluster: Sequence[Basis]) -> tuple[int, ...]:
+    """The part of a tensor's shape that one workgroup of a cluster holds."""
+    parts = [1] * len(shape)
+    for basis in cluster:
+        for dim, step in enumerate(basis):
+            if step:
+                parts[dim] *= 2
+    return tuple(max(1, size // count) for size, count in zip(shape, parts, strict=True))
 
 
 def instruction_shape(layout: Layout) -> tuple[int, int, int | None] | None:

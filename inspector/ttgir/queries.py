@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ..model import Layout, TtgirModule, TtgirOp
-from .matrix import MFMA_WAVE, instruction_shape, sizes_of
+from .matrix import (
+    MFMA_WAVE,
+    cluster_bases,
+    instruction_shape,
+    share_of_workgroup,
+    sizes_of,
+)
 
 DOTS = frozenset(("tt.dot", "tt.dot_scaled"))
 LOADS = frozenset(
@@ -173,10 +181,20 @@ def mfma_per_dot(op: TtgirOp, module: TtgirModule) -> int | None:
     m, n, k = extents
     dims = len(op.result_types[0].shape)
     try:
-        repeats = _repeats(layout, (tile.batch, tile.m, tile.n)[3 - dims :], (1, m, n)[3 - dims :])
+        repeats = _repeats(layout, shares(tile, layout, dims), (1, m, n)[3 - dims :])
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     return repeats * max(1, covered_k(op, layout, tile.k) // k)
+
+
+def shares(tile: DotTile, layout: Layout, dims: int) -> tuple[int, ...]:
+    """What one workgroup (of a cluster) computes of a dot along batch (if it has one), M and N.
+
+    Raises:
+        ValueError: the layout does not say.
+    """
+    shape = (tile.batch, tile.m, tile.n)[3 - dims :]
+    return share_of_workgroup(shape, cluster_bases(layout, dims))
 
 
 def instruction_extents(layout: Layout) -> tuple[int, int, int] | None:
@@ -223,22 +241,23 @@ def waves_along(layout: Layout, dims: int) -> tuple[tuple[int, ...], tuple[int, 
     Raises:
         KeyError, ValueError: the layout does not say.
     """
+    spread = layout.params.get("ctaLayout")
+    if spread is not None:
+        return _steps(spread.get("warp", ()), dims), _steps(spread.get("register", ()), dims)
     tiles = (1,) * dims
     if "tilesPerWarp" in layout.params:
         tiles = sizes_of(layout, "tilesPerWarp", dims)
-    return _waves(layout, dims), tiles
+    return sizes_of(layout, "warpsPerCTA", dims), tiles
 
 
-def _waves(layout: Layout, dims: int) -> tuple[int, ...]:
-    """Waves side by side along each dimension."""
-    if "ctaLayout" not in layout.params:
-        return sizes_of(layout, "warpsPerCTA", dims)
-    waves = [1] * dims
-    for basis in layout.params["ctaLayout"].get("warp", ()):
+def _steps(bases: Sequence[Sequence[int]], dims: int) -> tuple[int, ...]:
+    """How many tiles basis vectors step over along each dimension."""
+    tiles = [1] * dims
+    for basis in bases:
         for dim, step in enumerate(basis):
             if step:
-                waves[dim] *= 2
-    return tuple(waves)
+                tiles[dim] *= 2
+    return tuple(tiles)
 
 
 def loops_without_dots(module: TtgirModule) -> int:

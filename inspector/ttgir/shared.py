@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..model import Layout
 from .linear import solve
-from .matrix import order_of
+from .matrix import cluster_bases, order_of, share_of_workgroup
 
 _Offset = Callable[[Layout, tuple[int, ...], tuple[int, ...]], "int | None"]
 
@@ -27,20 +27,44 @@ def shared_offset(
         coordinates: the element's, one per dimension of the layout.
 
     Returns:
-        The offset in elements, padding included; None for other layouts, for coordinates outside
+        The offset in elements, padding included, in the LDS of the workgroup (of a cluster) that
+        holds the element; None for other layouts, for coordinates outside
         the shape, and where the parameters do not fit the shape.
+    """
+    offset = unpadded_offset(layout, shape, coordinates)
+    if layout is None or offset is None:
+        return None
+    try:
+        return offset + sum(offset // interval * padding for interval, padding in gaps_of(layout))
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
+def gaps_of(layout: Layout) -> tuple[tuple[int, int], ...]:
+    """What a padded layout inserts: (after each so many elements, so many); () for others."""
+    return tuple(layout.params["intervals"]) if layout.kind == "padded_shared" else ()
+
+
+def unpadded_offset(
+    layout: Layout | None, shape: Sequence[int], coordinates: Sequence[int]
+) -> int | None:
+    """The offset without what padding inserts; arguments and None as for `shared_offset`.
+
+    Where all sizes are powers of two it is linear: the exclusive or of those of the coordinates'
+    bits.
     """
     if layout is None:
         return None
     place = _PLACES.get(layout.kind)
     where = tuple(coordinates)
     inner = tuple(shape[len(shape) - len(where) :])
-    if place is None or len(inner) != len(where) or not where or layout.params.get("CGALayout"):
+    if place is None or len(inner) != len(where) or not where:
         return None
     if any(not 0 <= at < size for at, size in zip(where, inner, strict=True)):
         return None
     try:
-        return place(layout, inner, where)
+        inner = share_of_workgroup(inner, cluster_bases(layout, len(inner)))
+        return place(layout, inner, tuple(at % size for at, size in zip(where, inner, strict=True)))
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None  # parameters that no Triton prints, e.g. of an edited file
 
@@ -81,21 +105,18 @@ def _phased(
 
 
 def _linear(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
-    bases = layout.params["offset"]
-    if layout.params.get("block") or any(len(basis) != len(where) for basis in bases):
+    offsets = layout.params["offset"]
+    bases = (*offsets, *layout.params.get("block", ()))
+    if any(len(basis) != len(where) for basis in bases):
         return None
-    return solve(where, bases)
+    index = solve(where, bases)
+    return None if index is None else index & ((1 << len(offsets)) - 1)
 
 
 def _padded(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
     if "offset" in layout.params:
-        offset = _linear(layout, shape, where)
-    else:
-        offset = _strided(order_of(layout, len(shape)), shape, where)
-    if offset is None:
-        return None
-    gaps = sum(offset // interval * padding for interval, padding in layout.params["intervals"])
-    return int(offset + gaps)
+        return _linear(layout, shape, where)
+    return _strided(order_of(layout, len(shape)), shape, where)
 
 
 _PLACES: Mapping[str, _Offset] = {

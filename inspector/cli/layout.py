@@ -1,0 +1,117 @@
+"""`kinspect layout`: pictures of how tensors lie in registers and buffers in LDS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TextIO
+
+import click
+from msgspec.structs import replace
+
+from .. import machines
+from ..errors import KinspectError
+from ..explain import layout_values
+from ..explain.layout_drawn import Drawn, drawn
+from ..model import KernelReport, TtgirModule
+from .options import format_option, output_option, result_stream
+from .target_options import ScriptCommand, TargetOptions, target_options
+
+_MOST_NAMED = 8
+
+
+@click.command(cls=ScriptCommand)
+@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
+@click.argument("wanted", metavar="[%VALUE|#LAYOUT|LINE]", required=False)
+@format_option("text", "json", "svg", "html")
+@output_option
+@click.option("--color/--no-color", default=None, help="Colour or none.  [as the terminal has it]")
+@target_options
+def layout(
+    target: TargetOptions,
+    wanted: str | None,
+    form: str,
+    output: Path | None,
+    color: bool | None,
+) -> None:
+    """Draw layouts: which lane holds an element of a tensor, in which LDS bank an element lies.
+
+    TARGET is one that `kinspect analyze` takes and that has a TTGIR: a .py script, .ttir, .ttgir,
+    a .kinspect file. Without a second argument the values with a layout are listed (as HTML: all
+    are drawn). It names what to draw: a value of the TTGIR (%a_13), a layout (#blocked1), or the
+    values of a line of the source (14, gemm.py:14); of a .ttgir file a line is one of that file.
+    """
+    ttgir_lines = Path(target.targets[0]).suffix == ".ttgir"
+    kernel = _only(target)
+    values = layout_values.values_of(_module(kernel))
+    if not values:
+        raise KinspectError(f"{kernel.id}: no value of its TTGIR has a layout", "")
+    title = f"{kernel.name}  {kernel.arch or ''}".rstrip()
+    if wanted is None and form == "svg":
+        raise KinspectError(
+            "--format svg draws one value", "name one; without --format svg they are listed"
+        )
+    chosen = values
+    if wanted is not None:
+        chosen = layout_values.selected(values, wanted, ttgir_lines=ttgir_lines)
+    with result_stream(output, log=form == "text") as stream:
+        if wanted is None and form == "text":
+            from ..formats import layout_text
+
+            layout_text.write_list(values, title, stream, ttgir_lines=ttgir_lines, color=color)
+            return
+        banks = machines.load(kernel.arch).lds_banks if kernel.arch is not None else None
+        pictures = [drawn(group, banks) for group in layout_values.drawn_alike(chosen)]
+        _write(pictures, title, form, stream, color)
+
+
+def _write(
+    pictures: list[Drawn], title: str, form: str, stream: TextIO, color: bool | None
+) -> None:
+    # One renderer is enough for one run.
+    if form == "json":
+        from ..formats import layout_json
+
+        layout_json.write(pictures, title, stream)
+    elif form == "svg":
+        from ..formats import layout_svg
+
+        layout_svg.write(pictures, stream)
+    elif form == "html":
+        from ..formats import layout_html
+
+        layout_html.write(pictures, title, stream)
+    else:
+        from ..formats import layout_text
+
+        layout_text.write(pictures, stream, color=color)
+
+
+def _only(target: TargetOptions) -> KernelReport:
+    """The kernel that is meant, analysed."""
+    from ..pipeline.collecting import collect
+
+    name = target.targets[0]
+    report = collect(replace(target.request(), lanes=False))
+    kernels = [kernel for kernel in report.kernels if "ttgir" in kernel.artifacts]
+    if len(kernels) == 1:
+        return kernels[0]
+    if kernels:
+        names = ", ".join(kernel.id.rpartition("::")[2] for kernel in kernels[:_MOST_NAMED])
+        more = ", …" if len(kernels) > _MOST_NAMED else ""
+        raise KinspectError(
+            f"{name}: it has {len(kernels)} kernels",
+            f"choose one with --kernel and --arch: {names}{more}",
+        )
+    if report.errors:
+        raise KinspectError(f"{name}: {report.errors[0].message}", report.errors[0].hint)
+    raise KinspectError(
+        f"{name}: there is no TTGIR in it",
+        "pass a script, a .ttir or .ttgir file, or a .kinspect file of `analyze --save`",
+    )
+
+
+def _module(kernel: KernelReport) -> TtgirModule:
+    from ..pipeline.jobs import read_text
+    from ..ttgir.parser import parse_ttgir
+
+    return parse_ttgir(read_text(kernel.artifacts["ttgir"].path), kernel.name)

@@ -1,0 +1,142 @@
+"""The values of a kernel's TTGIR that have a layout: which there are, and the ones a user names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from ..errors import KinspectError
+from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
+from .layout_words import alias_of
+
+_MOST_NAMED = 8
+_LINE = re.compile(r"(?:(?P<file>[^:]+):)?(?P<line>\d+)\Z")
+
+
+class LaidOutValue(Struct, frozen=True):
+    """A tensor in registers or a buffer in LDS.
+
+    Args:
+        name: as the TTGIR has it, `%a_13`.
+        op: the operation that makes it.
+        type: with layout.
+    """
+
+    name: str
+    op: TtgirOp
+    type: TtgirType
+
+    @property
+    def layout(self) -> Layout:
+        assert self.type.layout is not None
+        return self.type.layout
+
+    @property
+    def source(self) -> SourceLoc | None:
+        """The user's line; None where the TTGIR has no positions."""
+        return self.op.loc.in_user_code if self.op.loc is not None else None
+
+    @property
+    def shape_text(self) -> str:
+        """As the TTGIR has it: `64x64xf16`."""
+        return "x".join([*map(str, self.type.shape), self.type.element])
+
+    @property
+    def place(self) -> str:
+        """`gemm.py:14`; empty where it is unknown."""
+        source = self.source
+        return f"{source.file.rpartition('/')[2]}:{source.line}" if source is not None else ""
+
+
+def values_of(module: TtgirModule) -> tuple[LaidOutValue, ...]:
+    """All values with a layout, in the order of the file."""
+    return tuple(
+        LaidOutValue(name, op, result_type)
+        for op in module.ops
+        for name, result_type in zip(op.results, op.result_types, strict=False)
+        if result_type.layout is not None and result_type.kind in ("tensor", "memdesc")
+    )
+
+
+def alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
+    """Values grouped by type: the shape, the element and the layout."""
+    groups: dict[tuple[tuple[int, ...], str, str], list[LaidOutValue]] = {}
+    for value in values:
+        key = value.type.shape, value.type.element, value.layout.text
+        groups.setdefault(key, []).append(value)
+    return list(groups.values())
+
+
+def drawn_alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
+    """Values grouped by picture: in registers an element's type makes no difference."""
+    groups: dict[tuple[tuple[int, ...], str, str], list[LaidOutValue]] = {}
+    for value in values:
+        element = "" if value.type.kind == "tensor" else value.type.element
+        groups.setdefault((value.type.shape, element, value.layout.text), []).append(value)
+    return list(groups.values())
+
+
+def dims_of(value: LaidOutValue) -> int:
+    """Dimensions of a buffer's layout: leading ones of its shape count buffers of a loop."""
+    params = value.layout.params
+    for name in ("offset", "order"):
+        listed = params.get(name)
+        if isinstance(listed, tuple) and listed:
+            return len(listed[0]) if name == "offset" else len(listed)
+    return len(value.type.shape)
+
+
+def selected(
+    values: Sequence[LaidOutValue], wanted: str, *, ttgir_lines: bool
+) -> tuple[LaidOutValue, ...]:
+    """The values that a user names.
+
+    Args:
+        values: all of a kernel.
+        wanted: a value (`%a_13`), a layout (`#blocked1`), or a line (`14`, `gemm.py:14`).
+        ttgir_lines: whether lines are those of the TTGIR, not the source's.
+
+    Raises:
+        KinspectError: there is none.
+    """
+    line = _LINE.match(wanted)
+    if line is not None:
+        return _on_line(values, line["file"], int(line["line"]), ttgir_lines)
+    if wanted.startswith("#"):
+        chosen = tuple(v for v in values if alias_of(v.layout) == wanted)
+        names = {alias_of(v.layout) for v in values}
+    else:
+        name = wanted if wanted.startswith("%") else f"%{wanted}"
+        chosen = tuple(v for v in values if v.name in (name, f"{name}#0"))
+        names = {v.name for v in values}
+    if chosen:
+        return chosen
+    near = difflib.get_close_matches(wanted, sorted(names), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "leave it out to list all values"
+    raise KinspectError(f"no value or layout named {wanted}", hint)
+
+
+def _on_line(
+    values: Sequence[LaidOutValue], file: str | None, line: int, ttgir_lines: bool
+) -> tuple[LaidOutValue, ...]:
+    def matches(value: LaidOutValue) -> bool:
+        if ttgir_lines:
+            return value.op.line == line
+        source = value.source
+        if source is None or source.line != line:
+            return False
+        return file is None or f"/{source.file}".endswith(f"/{file}")
+
+    chosen = tuple(value for value in values if matches(value))
+    if chosen:
+        return chosen
+    if ttgir_lines:
+        known = sorted({value.op.line for value in values})
+    else:
+        known = sorted({v.source.line for v in values if v.source is not None})
+    nearest = sorted(sorted(known, key=lambda other: abs(other - line))[:_MOST_NAMED])
+    hint = f"the nearest with one: {', '.join(map(str, nearest))}" if nearest else ""
+    raise KinspectError(f"no value with a layout on line {line}", hint)

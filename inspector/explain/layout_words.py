@@ -1,0 +1,295 @@
+"""Words for pictures of layouts, the same in every format: titles, legends, labels of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from msgspec import Struct
+
+from ..model import Layout
+from ..ttgir.holders import Holder
+from .layout_picture import Cell, LdsPicture, LdsRow, RegisterPicture, TileGrid
+from .view import plural
+
+PLANES = "That is the plane of the leading coordinates 0; the others differ by:"
+UNKNOWN_LAYOUT = "a picture of this layout is not known"
+
+
+def alias_of(layout: Layout) -> str:
+    """The name that the TTGIR gives a layout, `#blocked1`; empty where it has none."""
+    return f"#{layout.alias.lstrip('#')}" if layout.alias else ""
+
+
+def described(layout: Layout) -> list[str]:
+    """A layout's kind and parameters, one after the other: `blocked`, `order [1,0]`."""
+    words = [layout.kind]
+    for name, value in layout.params.items():
+        words.append(f"{name} {_parameter(value)}")
+    if layout.parent is not None:
+        first, *others = described(layout.parent)
+        words += [f"of {first}", *others]
+    return words
+
+
+def _parameter(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{','.join(map(_parameter, value))}]"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {_parameter(part)}" for name, part in value.items())
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """`0–7`, `0–3,8–11`; of more than two runs the first: `0,4,…`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [str(a) if a == b else f"{a}–{b}" for a, b in runs]
+    return ",".join(texts) if len(texts) < 3 else f"{texts[0]},{texts[1]},…"
+
+
+def times(n: int) -> str:
+    """`once`, `twice`, `8 times`."""
+    return {1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+# --------------------------------------------------------------------------- registers
+
+
+def holding(picture: RegisterPicture) -> str:
+    """How many waves, lanes and elements there are, and how often each element is held."""
+    text = (
+        f"{plural(picture.waves, 'wave')} × {picture.lanes} lanes × "
+        f"{plural(picture.registers, 'element')} (r0–{picture.registers - 1})"
+    )
+    if picture.registers == 1:
+        text = f"{plural(picture.waves, 'wave')} × {picture.lanes} lanes × 1 element (r0)"
+    held = f"each element is held {times(picture.times)}"
+    return f"{text}; {held}{_copies(picture.copies)}"
+
+
+def _copies(copies: Sequence[Holder]) -> str:
+    """Who holds an element beside the one that a picture names."""
+    if not copies:
+        return ""
+    lanes = [copy for copy in copies if (copy.block, copy.warp, copy.register) == (0, 0, 0)]
+    waves = [copy for copy in copies if (copy.block, copy.lane, copy.register) == (0, 0, 0)]
+    registers = [copy for copy in copies if (copy.block, copy.warp, copy.lane) == (0, 0, 0)]
+    parts = []
+    for group, word, numbers in (
+        (lanes, "lanes", [copy.lane for copy in lanes]),
+        (waves, "waves", [copy.warp for copy in waves]),
+        (registers, "elements of a lane", [copy.register for copy in registers]),
+    ):
+        if group:
+            apart = ", ".join(f"+{number}" for number in numbers)
+            parts.append(f"by {1 << len(group)} {word} ({apart})")
+    other = len(copies) - len(lanes) - len(waves) - len(registers)
+    if other:
+        parts.append(f"and {1 << other} times across lanes, waves and workgroups")
+    return f" — {', '.join(parts)}; the lowest is named"
+
+
+class CellLabels(Struct, frozen=True):
+    """What stands in the cells of a tile.
+
+    Args:
+        waves: whether cells of one tile lie in several waves.
+        registers: whether they begin at several elements of a lane.
+        blocks: whether they lie in several workgroups.
+    """
+
+    waves: bool
+    registers: bool
+    blocks: bool
+
+    def of(self, holder: Holder) -> str:
+        """`12`, `12r4`, `w1:12`."""
+        text = f"{holder.lane}"
+        if self.waves:
+            text = f"w{holder.warp}:{text}"
+        if self.blocks:
+            text = f"b{holder.block}:{text}"
+        return f"{text}r{holder.register}" if self.registers else text
+
+    @property
+    def legend(self) -> str:
+        """What a label means."""
+        names = "lane"
+        if self.waves:
+            names = "wave (w) and lane"
+        if self.blocks:
+            names = f"workgroup (b), {names}"
+        if self.registers:
+            names += ", and after r its first element of that lane"
+        return names
+
+
+def cell_labels(cells: Iterable[Cell]) -> CellLabels:
+    """What tells the cells of a tile apart beside their lane."""
+    holders = [cell.holder for cell in cells]
+    return CellLabels(
+        len({holder.warp for holder in holders}) > 1,
+        len({holder.register for holder in holders}) > 1,
+        len({holder.block for holder in holders}) > 1,
+    )
+
+
+def extent(sizes: Sequence[int]) -> str:
+    """Sizes as `8×64`."""
+    return "×".join(map(str, sizes))
+
+
+def tile_title(picture: RegisterPicture, labels: CellLabels) -> str:
+    """What the picture of a tile shows."""
+    rows, columns = picture.cell
+    size = f"{extent(picture.tile if len(picture.shape) > 1 else picture.tile[1:])} elements"
+    whole = len(picture.tiles) * len(picture.tiles[0]) == 1
+    lead = f"The tensor is one tile of {size}" if whole else f"A tile of {size}"
+    count = rows * columns
+    cell = f"{rows}×{columns} elements" if count > 1 else "one element"
+    if count > 1 and not labels.registers:
+        cell += f" (r{ranges(picture.cell_registers)})"
+    return f"{lead}; a cell is {cell} of one lane; it shows the {labels.legend}"
+
+
+def tiles_title(picture: RegisterPicture, grid: TileGrid) -> str:
+    """What the picture of the tensor in tiles shows."""
+    count = extent((len(picture.tiles), len(picture.tiles[0])))
+    if len(picture.shape) == 1:
+        count = str(len(picture.tiles[0]))
+    each = len(picture.tile_registers)
+    title = f"The tensor is {count} such tiles: the same lanes of wave w"
+    if prod(grid.tiles) > 1:
+        elements = plural(each, "element")
+        return f"{title}, each with {elements} of r; {extent(grid.tiles)} tiles are drawn as one"
+    elements = f"{each} elements from r on" if _is_run(picture.tile_registers) else "elements r"
+    return f"{title}, with their {'element r' if each == 1 else elements}"
+
+
+def _is_run(numbers: Sequence[int]) -> bool:
+    return tuple(numbers) == tuple(range(len(numbers)))
+
+
+def tile_label(picture: RegisterPicture, grid: TileGrid, first: Holder) -> str:
+    """`w0 r8`, `w0 r0–31`: who holds a tile, or several, whose first element lies in `first`."""
+    registers = sorted(number ^ first.register for number in grid.registers)
+    single = prod(grid.tiles) == 1 and _is_run(grid.registers)
+    text = f"w{first.warp} r{registers[0] if single else ranges(registers)}"
+    return f"b{first.block} {text}" if picture.is_in_cluster else text
+
+
+def plane_label(where: Sequence[int], holder: Holder) -> str:
+    """What changes from the first plane to another."""
+    parts = [
+        f"{name}{number}"
+        for name, number in (
+            ("workgroup +", holder.block),
+            ("wave +", holder.warp),
+            ("lane +", holder.lane),
+            ("r+", holder.register),
+        )
+        if number
+    ]
+    return f"[{','.join(map(str, where))}]: {', '.join(parts) or 'as drawn'}"
+
+
+# --------------------------------------------------------------------------- LDS
+
+
+def buffer_title(picture: LdsPicture) -> list[str]:
+    """Lines that say what the picture of a buffer shows."""
+    padding = picture.span - prod(picture.shape) * picture.bits // 8
+    text = f"{extent(picture.shape)} elements of {picture.bits} bits, {picture.span:,} bytes of LDS"
+    if padding:
+        text += f", of them {padding:,} of padding"
+    if picture.copies > 1:
+        text += f"; {picture.copies} copies, one after the other"
+    lines = [text]
+    bank = "" if picture.banks is None else f" of {picture.banks}"
+    number = "byte" if picture.banks is None else "bank"
+    row = "" if picture.slow is None else f"; a row is one index of dim {picture.slow}"
+    across = -(-picture.cell_bytes // 4)
+    lines.append(
+        f"A cell is {plural(picture.cell, 'element')} along dim {picture.fast}, "
+        f"{picture.cell_bytes} bytes: the {number}{bank} where it begins"
+        + (f", the first of {across}" if across > 1 and picture.banks is not None else "")
+        + row
+        + "."
+        + ("" if picture.banks is None else " Banks count from where the buffer begins.")
+    )
+    if len(picture.patterns) < len(picture.rows):
+        drawn = len(picture.patterns)
+        lines.append(f"Rows in the same banks are drawn once: {drawn} of {len(picture.rows)}.")
+    return lines
+
+
+def row_numbers(rows: Sequence[int]) -> str:
+    """`0,17,34,51`, `0,8,…,56`."""
+    if len(rows) <= 4:
+        return ",".join(map(str, rows))
+    return f"{rows[0]},{rows[1]},…,{rows[-1]}"
+
+
+def planes_of_buffer(picture: LdsPicture) -> str:
+    """Where the planes of leading dimensions begin; empty where there is one."""
+    if len(picture.planes) < 2:
+        return ""
+    places = ", ".join(
+        f"[{','.join(map(str, where))}] {start:,}" for where, start in picture.planes[:_MOST_PLANES]
+    )
+    more = ", …" if len(picture.planes) > _MOST_PLANES else ""
+    return f"Planes of the other dimensions begin at byte: {places}{more}"
+
+
+_MOST_PLANES = 8
+
+
+# --------------------------------------------------------------------------- tool tips
+
+
+def _coordinates(first: Sequence[int], sizes: Sequence[int]) -> str:
+    """Rows and columns of a block, `rows 4–7, column 3`; of a vector `elements 4–7`."""
+    parts = []
+    for name, at, size in zip(("row", "column"), first, sizes, strict=True):
+        many = "s" if size > 1 else ""
+        parts.append(f"{name}{many} {ranges(range(at, at + size))}")
+    return ", ".join(parts)
+
+
+def cell_tip(picture: RegisterPicture, cell: Cell) -> str:
+    """Who holds each element of a cell of the first tile."""
+    registers = sorted(number ^ cell.holder.register for number in picture.cell_registers)
+    return (
+        f"{_coordinates(cell.first[-2:], picture.cell)}: wave {cell.holder.warp}, "
+        f"lane {cell.holder.lane}, r{ranges(registers)}"
+    )
+
+
+def tile_tip(picture: RegisterPicture, grid: TileGrid, cell: Cell) -> str:
+    """Who holds a tile, or several."""
+    sizes = [size * count for size, count in zip(picture.tile, grid.tiles, strict=True)]
+    registers = sorted(number ^ cell.holder.register for number in grid.registers)
+    where = _coordinates(cell.first[-2:], sizes)
+    return f"{where}: wave {cell.holder.warp}, r{ranges(registers)}"
+
+
+def byte_tip(picture: LdsPicture, row: LdsRow, at: int) -> str:
+    """The elements, bytes and banks of a cell."""
+    start = row.starts[at]
+    end = start + picture.cell_bytes - 1
+    columns = ranges(range(at * picture.cell, (at + 1) * picture.cell))
+    text = f"dim {picture.fast} {columns}: bytes {start:,}–{end:,}"
+    if picture.slow is not None:
+        text = f"dim {picture.slow} {row.index}, {text}"
+    first, last = picture.bank(start), picture.bank(end)
+    if first is None:
+        return text
+    return f"{text}, bank {first}" if first == last else f"{text}, banks {first}–{last}"

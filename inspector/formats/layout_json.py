@@ -1,0 +1,85 @@
+"""Layouts as JSON: each as the map from elements to their holders, or to bytes of LDS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ..explain.layout_drawn import Drawn
+from ..explain.layout_picture import LdsPicture, RegisterPicture
+from ..ttgir.holders import Holder
+
+
+def write(drawn: Sequence[Drawn], title: str, stream: TextIO) -> None:
+    """Writes the layouts.
+
+    Args:
+        drawn: the values.
+        title: the kernel and its target.
+        stream: where to.
+    """
+    data = {"schema_version": 1, "kernel": title, "values": [_entry(item) for item in drawn]}
+    json.dump(data, stream, indent=1)
+    stream.write("\n")
+
+
+def _entry(item: Drawn) -> dict[str, Any]:
+    value, picture = item.value, item.picture
+    entry: dict[str, Any] = {
+        "value": value.name,
+        "others": item.others,
+        "operation": value.op.name,
+        "ttgir_line": value.op.line,
+        "source": value.place or None,
+        "shape": list(value.type.shape),
+        "element": value.type.element,
+        "layout": value.layout.text,
+        "alias": item.alias or None,
+        "kind": value.layout.kind,
+        "registers": None,
+        "lds": None,
+    }
+    if isinstance(picture, RegisterPicture):
+        entry["registers"] = _registers(picture)
+    elif isinstance(picture, LdsPicture):
+        entry["lds"] = _lds(picture)
+    return entry
+
+
+def _registers(picture: RegisterPicture) -> dict[str, Any]:
+    """An element is held by the exclusive or of `steps` over the bits of its coordinates."""
+    steps = picture.holders.steps[-len(picture.shape) :]
+    return {
+        "waves": picture.waves,
+        "lanes": picture.lanes,
+        "elements_per_lane": picture.registers,
+        "held": picture.times,
+        "steps": [[_holder(step) for step in dim] for dim in steps],
+        "copies": [_holder(copy) for copy in picture.copies],
+    }
+
+
+def _holder(holder: Holder) -> dict[str, int]:
+    return {
+        "workgroup": holder.block,
+        "wave": holder.warp,
+        "lane": holder.lane,
+        "element": holder.register,
+    }
+
+
+def _lds(picture: LdsPicture) -> dict[str, Any]:
+    return {
+        "copies": picture.copies,
+        "bytes": picture.span,
+        "element_bits": picture.bits,
+        "banks": picture.banks,
+        "cell_dim": picture.fast,
+        "row_dim": picture.slow,
+        "cell_elements": picture.cell,
+        "rows": [list(row.starts) for row in picture.rows],
+        "planes": [
+            {"index": list(where), "byte": start} for where, start in picture.planes if where
+        ],
+    }

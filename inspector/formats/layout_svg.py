@@ -1,0 +1,225 @@
+"""Pictures of layouts as SVG: numbers in the cells, everything else of a cell as its tool tip."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+from xml.sax.saxutils import escape
+
+from msgspec import Struct
+
+from ..explain import layout_words as words
+from ..explain.layout_drawn import Drawn
+from ..explain.layout_picture import LdsPicture, RegisterPicture
+from ..explain.view import plural
+from ..printable import one_line
+
+WIDTH = 920.0
+MOST_ROWS = 256
+_MARGIN, _LINE = 16.0, 18.0
+_HEAD = 54.0  # of row numbers
+_CELL_HEIGHT = 20.0
+_WIDEST_CELL, _NARROWEST_TEXT = 64.0, 9.0
+_WRAP = 118  # characters of a sentence
+_MOST_TILES = 64, 32
+
+
+class _Square(Struct, frozen=True):
+    """One cell as it is drawn."""
+
+    text: str
+    color: str
+    tip: str
+
+
+class _Grid(Struct, frozen=True):
+    """A panel: cells with a number beside each row and above each column."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    squares: tuple[tuple[_Square, ...], ...]
+
+
+def write(drawn: Sequence[Drawn], stream: TextIO) -> None:
+    """Writes pictures one below the other, as one drawing."""
+    parts, heights = [], [0.0]
+    for item in drawn:
+        body, height = _item(item)
+        parts.append(f'<g transform="translate(0 {heights[-1]:g})">{body}</g>')
+        heights.append(heights[-1] + height)
+    stream.write(f"{_open(heights[-1])}\n{chr(10).join(parts)}\n</svg>\n")
+
+
+def svg_of(item: Drawn) -> str:
+    """One picture as a drawing of its own."""
+    body, height = _item(item)
+    return f"{_open(height)}{body}</svg>"
+
+
+def _open(height: float) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" '
+        f'width="{WIDTH:g}" height="{height:g}" role="img" font-family="ui-monospace, monospace" '
+        f'font-size="12"><rect width="100%" height="100%" fill="#fff"/>'
+    )
+
+
+def _item(item: Drawn) -> tuple[str, float]:
+    """A picture with its words, and its height."""
+    parts: list[str] = []
+    y = _MARGIN + _LINE
+    parts.append(_text(_MARGIN, y, f"{item.title}  {item.origin}", weight="bold"))
+    description = "  ".join([*filter(None, [item.alias]), *item.described])
+    for sentence, panel in ((description, None), *_panels(item.picture)):
+        for line in _wrapped(sentence):
+            y += _LINE
+            parts.append(_text(_MARGIN, y, line))
+        if panel is not None:
+            body, height = _panel(panel, y + _LINE / 2)
+            parts.append(body)
+            y += height + _LINE
+    return "".join(parts), y + _MARGIN
+
+
+def _panels(
+    picture: RegisterPicture | LdsPicture | None,
+) -> Iterator[tuple[str, _Grid | None]]:
+    if picture is None:
+        yield words.UNKNOWN_LAYOUT, None
+    elif isinstance(picture, RegisterPicture):
+        yield from _register_panels(picture)
+    else:
+        yield from _lds_panels(picture)
+
+
+def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | None]]:
+    labels = words.cell_labels(cell for row in picture.cells for cell in row)
+    yield words.holding(picture), None
+    yield (
+        words.tile_title(picture, labels),
+        _Grid(
+            tuple(str(row[0].first[-2]) for row in picture.cells[:MOST_ROWS]),
+            tuple(str(cell.first[-1]) for cell in picture.cells[0]),
+            tuple(
+                tuple(
+                    _Square(
+                        labels.of(cell.holder),
+                        _color(cell.holder.lane, picture.lanes),
+                        words.cell_tip(picture, cell),
+                    )
+                    for cell in row
+                )
+                for row in picture.cells[:MOST_ROWS]
+            ),
+        ),
+    )
+    if len(picture.tiles) * len(picture.tiles[0]) > 1:
+        grid = picture.grouped(*_MOST_TILES)
+        yield (
+            words.tiles_title(picture, grid),
+            _Grid(
+                tuple(str(row[0].first[-2]) for row in grid.cells[:MOST_ROWS]),
+                tuple(str(cell.first[-1]) for cell in grid.cells[0]),
+                tuple(
+                    tuple(
+                        _Square(
+                            words.tile_label(picture, grid, cell.holder),
+                            _color(cell.holder.warp, picture.waves),
+                            words.tile_tip(picture, grid, cell),
+                        )
+                        for cell in row
+                    )
+                    for row in grid.cells[:MOST_ROWS]
+                ),
+            ),
+        )
+    if len(picture.planes) > 1:
+        yield words.PLANES, None
+        for where, holder in picture.planes[1 : MOST_ROWS + 1]:
+            yield words.plane_label(where, holder), None
+        if len(picture.planes) > MOST_ROWS + 1:
+            yield f"… {plural(len(picture.planes) - 1 - MOST_ROWS, 'plane')} more", None
+
+
+def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
+    *sentences, last = words.buffer_title(picture)
+    for sentence in sentences:
+        yield sentence, None
+    yield (
+        last,
+        _Grid(
+            tuple(words.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
+            tuple(str(at * picture.cell) for at in range(len(picture.rows[0].starts))),
+            tuple(
+                tuple(
+                    _Square(
+                        str(byte if (bank := picture.bank(byte)) is None else bank),
+                        _color(picture.bank(byte) or 0, picture.banks or 1),
+                        words.byte_tip(picture, row, at),
+                    )
+                    for at, byte in enumerate(row.starts)
+                )
+                for row, _ in picture.patterns[:MOST_ROWS]
+            ),
+        ),
+    )
+    if len(picture.patterns) > MOST_ROWS:
+        yield f"… {plural(len(picture.patterns) - MOST_ROWS, 'row')} more", None
+    planes = words.planes_of_buffer(picture)
+    if planes:
+        yield planes, None
+
+
+def _panel(grid: _Grid, top: float) -> tuple[str, float]:
+    """A grid, and its height with the numbers above it."""
+    head = max(_HEAD, max(map(len, grid.rows)) * 7.5 + 12)
+    count = len(grid.columns)
+    width = min(_WIDEST_CELL, (WIDTH - 2 * _MARGIN - head) / count)
+    left = _MARGIN + head
+    longest = max(len(square.text) for row in grid.squares for square in row)
+    size = min(12.0, width / max(longest, 1) / 0.62)
+    parts = []
+    every = max(1, -(-int(max(map(len, grid.columns)) * 7.5 + 4) // max(int(width), 1)))
+    for at, text in enumerate(grid.columns):
+        if at % every == 0:
+            parts.append(_text(left + at * width + 2, top + 12, text, fill="#59636e"))
+    y = top + _LINE
+    for number, row in zip(grid.rows, grid.squares, strict=True):
+        parts.append(_text(left - 8, y + 14, number, fill="#59636e", anchor="end"))
+        for at, square in enumerate(row):
+            x = left + at * width
+            parts.append(
+                f'<g><title>{escape(square.tip)}</title><rect x="{x:.5g}" y="{y:g}" '
+                f'width="{width:.5g}" height="{_CELL_HEIGHT:g}" fill="{square.color}" '
+                f'stroke="#fff"/>'
+            )
+            if size >= _NARROWEST_TEXT / 2:
+                parts.append(
+                    f'<text x="{x + width / 2:.5g}" y="{y + 14:g}" text-anchor="middle" '
+                    f'font-size="{size:.3g}">{escape(square.text)}</text>'
+                )
+            parts.append("</g>")
+        y += _CELL_HEIGHT
+    return "".join(parts), y - top
+
+
+def _text(
+    x: float, y: float, text: str, *, weight: str = "", fill: str = "#1c2128", anchor: str = ""
+) -> str:
+    extra = f' font-weight="{weight}"' if weight else ""
+    extra += f' text-anchor="{anchor}"' if anchor else ""
+    clean = escape(one_line(text))
+    return f'<text x="{x:g}" y="{y:g}" fill="{fill}"{extra}>{clean}</text>'
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, _WRAP, break_on_hyphens=False)
+
+
+def _color(number: int, of: int) -> str:
+    """A light colour of a number out of so many, for black text: neighbours look alike."""
+    red, green, blue = colorsys.hls_to_rgb(0.85 * number / max(of, 1), 0.8, 0.7)
+    return f"#{int(red * 255):02x}{int(green * 255):02x}{int(blue * 255):02x}"

@@ -1,0 +1,267 @@
+"""Pictures of layouts for a terminal: numbers say everything, colours only repeat them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from ..explain import layout_words as words
+from ..explain.layout_drawn import Drawn
+from ..explain.layout_picture import Cell, LdsPicture, RegisterPicture
+from ..explain.layout_values import LaidOutValue, alike
+from ..explain.view import plural
+from .paper import Line, Paper, paper_for
+
+WIDTH = 80
+MOST_ROWS = 64
+_SWATCHES = (
+    "bright_cyan", "bright_yellow", "bright_green", "bright_magenta", "bright_blue", "bright_red",
+    "white", "cyan",
+)  # fmt: skip
+_GAP = 1
+_MOST_TILES = 16, 8
+"""Rows and columns of tiles; more are put together where they lie in one wave."""
+_TALL = 8
+"""Rows of cells that are drawn one by one; more of them become one where their lanes follow."""
+
+
+def write_list(
+    values: Sequence[LaidOutValue], title: str, stream: TextIO, *, ttgir_lines: bool,
+    color: bool | None = None,
+) -> None:  # fmt: skip
+    """Writes the values that have a layout, those of one layout together.
+
+    Args:
+        values: of a kernel.
+        title: of it.
+        stream: where to.
+        ttgir_lines: whether its lines are those of the TTGIR, not of the source.
+        color: forces colour on or off; None leaves it to the stream.
+    """
+    paper = paper_for(stream, color)
+    paper.print(Line(title, "bold"))
+    by_layout: dict[str, list[LaidOutValue]] = {}
+    for value in values:
+        by_layout.setdefault(value.layout.text, []).append(value)
+    for of_layout in by_layout.values():
+        paper.print(Line())
+        layout = of_layout[0].layout
+        _print_layout(paper, words.alias_of(layout), words.described(layout))
+        rows = [_listed(group, ttgir_lines) for group in alike(of_layout)]
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        for row in rows:
+            cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+            line = Line("  ")
+            line.append(cells[0], "bold")
+            line.append("  ".join(["", *cells[1:]]))
+            paper.print(line)
+
+
+def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]:
+    first = group[0]
+    name = first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
+    place = f"line {first.op.line}" if ttgir_lines else first.place or f"TTGIR:{first.op.line}"
+    return name, first.shape_text, first.op.name, place
+
+
+def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) -> None:
+    """Writes pictures, one after the other.
+
+    Args:
+        drawn: what to draw.
+        stream: where to.
+        color: forces colour on or off; None leaves it to the stream.
+    """
+    paper = paper_for(stream, color)
+    for number, item in enumerate(drawn):
+        if number:
+            paper.print(Line())
+        head = Line(item.title, "bold")
+        if len(item.title) + 2 + len(item.origin) <= min(paper.width, WIDTH):
+            head.append(f"  {item.origin}")
+            paper.print(head)
+        else:
+            paper.print(head)
+            paper.print(Line(f"  {item.origin}"))
+        _print_layout(paper, item.alias, item.described)
+        paper.print(Line())
+        if isinstance(item.picture, RegisterPicture):
+            _print_registers(paper, item.picture)
+        elif isinstance(item.picture, LdsPicture):
+            _print_lds(paper, item.picture)
+        else:
+            paper.print(Line(words.UNKNOWN_LAYOUT))
+
+
+def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
+    # Parameters stay in one piece: their blanks are put back behind the wrapping.
+    text = "  ".join(
+        word.replace("],[", "], [") if len(word) > WIDTH // 2 else word.replace(" ", "\0")
+        for word in described
+    )
+    head = f"{alias}  " if alias else ""
+    width = min(paper.width, WIDTH)
+    lines = textwrap.wrap(
+        head + text, width, subsequent_indent=" " * max(len(head), 2), break_long_words=False,
+        break_on_hyphens=False, drop_whitespace=True,
+    )  # fmt: skip
+    for line in lines:
+        paper.print(Line(line.replace("\0", " "), "dim"))
+
+
+def _print_sentence(paper: Paper, text: str) -> None:
+    for line in textwrap.wrap(text, min(paper.width, WIDTH), break_on_hyphens=False):
+        paper.print(Line(line))
+
+
+# --------------------------------------------------------------------------- registers
+
+
+def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
+    _print_sentence(paper, words.holding(picture))
+    paper.print(Line())
+    labels = words.cell_labels(cell for row in picture.cells for cell in row)
+    _print_sentence(paper, words.tile_title(picture, labels))
+    group = max(1, picture.lanes // len(_SWATCHES))
+    _print_grid(
+        paper,
+        picture.cells,
+        labels.of,
+        lambda cell: cell.holder.lane // group,
+        runs=not labels.waves and not labels.registers and not labels.blocks,
+    )
+    if len(picture.tiles) * len(picture.tiles[0]) > 1:
+        paper.print(Line())
+        grid = picture.grouped(*_MOST_TILES)
+        _print_sentence(paper, words.tiles_title(picture, grid))
+        _print_grid(
+            paper,
+            grid.cells,
+            lambda holder: words.tile_label(picture, grid, holder),
+            lambda cell: cell.holder.warp,
+            runs=False,
+        )
+    if len(picture.planes) > 1:
+        paper.print(Line())
+        _print_sentence(paper, words.PLANES)
+        for where, holder in picture.planes[1 : MOST_ROWS + 1]:
+            paper.print(Line(f"  {words.plane_label(where, holder)}"))
+        _print_left(paper, len(picture.planes) - 1 - MOST_ROWS, "plane")
+
+
+def _print_left(paper: Paper, left: int, word: str) -> None:
+    if left > 0:
+        paper.print(Line(f"  … {plural(left, word)} more: --format svg or html draws all", "dim"))
+
+
+def _print_grid(
+    paper: Paper,
+    cells: Sequence[Sequence[Cell]],
+    label: Callable[..., str],
+    swatch: Callable[[Cell], int],
+    *,
+    runs: bool,
+) -> None:
+    """Prints cells by rows, coordinates at the top and on the left.
+
+    Args:
+        paper: where to.
+        cells: the grid.
+        label: the text of a cell's holder.
+        swatch: which colour a cell has.
+        runs: whether cells of lanes that follow one another may become one: `0–7`.
+    """
+    texts = [[label(cell.holder) for cell in row] for row in cells]
+    margin = len(str(cells[-1][0].first[-2])) if len(cells[0][0].first) > 1 else 1
+    room = min(paper.width, WIDTH) - margin - 4
+    columns = [[cell.holder.lane for cell in row] for row in cells]
+    rows = list(zip(*columns, strict=True))
+    across = _merged(columns, room) if runs else 1
+    down = _merged(rows, _TALL, height=1) if runs and across == 1 else 1
+    if across > 1:
+        texts = [
+            [f"{row[at]}–{row[at + across - 1]}" for at in range(0, len(row), across)]
+            for row in columns
+        ]
+    if down > 1:
+        texts = [[f"{lane}–{lane + down - 1}" for lane in row] for row in columns[::down]]
+        _print_sentence(paper, f"({down} cells one below the other are drawn as one)")
+    if across > 1:
+        _print_sentence(paper, f"({across} cells side by side are drawn as one)")
+    drawn_rows = list(zip(cells[::down], texts, strict=True))
+    heads = [str(cells[0][at].first[-1]) for at in range(0, len(cells[0]), across)]
+    width = max(len(text) for row in [heads, *texts] for text in row) + _GAP
+    each = max(1, room // width)
+    for start in range(0, len(heads), each):
+        part = slice(start, start + each)
+        head = Line(f"  {'':{margin}}  ")
+        head.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
+        paper.print(head)
+        for row, row_texts in drawn_rows[:MOST_ROWS]:
+            line = Line(f"  {row[0].first[-2]:>{margin}} ", "dim")
+            line.append("│")
+            for at, text in list(enumerate(row_texts))[part]:
+                color = _SWATCHES[swatch(row[at * across]) % len(_SWATCHES)]
+                line.append(f"{text:>{width}}", f"black on {color}")
+            paper.print(line)
+        _print_left(paper, len(drawn_rows) - MOST_ROWS, "row")
+
+
+def _merged(lines: Sequence[Sequence[int]], room: int, height: int = 0) -> int:
+    """How many cells of a line become one, so that it fits; 1 where their lanes do not follow.
+
+    Args:
+        lines: the lanes of the cells of each row, or of each column.
+        room: for a line.
+        height: of a cell; 0 where it is as long as its text.
+    """
+    count = len(lines[0])
+    widest = len(str(max(max(line) for line in lines)))
+    merged = 1
+    while count // merged > 1:
+        label = widest if merged == 1 else 2 * widest + 1
+        if (height or label + _GAP) * (count // merged) <= room:
+            break
+        merged *= 2
+        if any(
+            line[at] != line[at - 1] + 1 for line in lines for at in range(count) if at % merged
+        ):
+            return 1
+    return merged
+
+
+# --------------------------------------------------------------------------- LDS
+
+
+def _print_lds(paper: Paper, picture: LdsPicture) -> None:
+    for sentence in words.buffer_title(picture):
+        _print_sentence(paper, sentence)
+    heads = [str(at * picture.cell) for at in range(len(picture.rows[0].starts))]
+    numbers = [words.row_numbers(rows) for _, rows in picture.patterns]
+    texts = [
+        [str(start if (bank := picture.bank(start)) is None else bank) for start in row.starts]
+        for row, _ in picture.patterns
+    ]
+    margin = max(3, *map(len, numbers))
+    bytes_width = max(4, len(str(picture.patterns[-1][0].starts[0])))
+    width = max(len(text) for row in [heads, *texts] for text in row) + _GAP
+    room = min(paper.width, WIDTH) - margin - bytes_width - 6
+    each = max(1, room // width)
+    group = max(1, (picture.banks or len(_SWATCHES)) // len(_SWATCHES))
+    for start in range(0, len(heads), each):
+        paper.print(Line())
+        part = slice(start, start + each)
+        line = Line(f"  {'row':>{margin}} {'byte':>{bytes_width}}  ", "dim")
+        line.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
+        paper.print(line)
+        drawn_rows = list(zip(numbers, picture.patterns, texts, strict=True))
+        for number, (row, _), row_texts in drawn_rows[:MOST_ROWS]:
+            line = Line(f"  {number:>{margin}} {row.starts[start]:>{bytes_width}} ", "dim")
+            line.append("│")
+            for byte, text in list(zip(row.starts, row_texts, strict=True))[part]:
+                color = _SWATCHES[(picture.bank(byte) or 0) // group % len(_SWATCHES)]
+                line.append(f"{text:>{width}}", f"black on {color}")
+            paper.print(line)
+        _print_left(paper, len(drawn_rows) - MOST_ROWS, "row")
+    _print_sentence(paper, words.planes_of_buffer(picture))

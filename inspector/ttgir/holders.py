@@ -1,0 +1,116 @@
+"""Who holds an element: linear layouts the other way round, from coordinates to register and lane.
+
+The inverse of a linear map is linear too: every coordinate bit adds (by exclusive or) one hardware
+index. Where several hold an element, the one that is given is that of the lowest wave and lane; all
+others differ from it by `copies`, the same for every element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from msgspec import Struct
+
+from .linear import LinearLayout, log2, solve
+
+
+class Holder(Struct, frozen=True, order=True):
+    """A place in the registers of a workgroup (of a cluster).
+
+    Args:
+        block: the workgroup's number in its cluster; 0 without one.
+        warp: the wave's number.
+        lane: in the wave.
+        register: which of the elements that the lane holds; of elements narrower than 32 bits
+            several share a VGPR.
+    """
+
+    block: int
+    warp: int
+    lane: int
+    register: int
+
+    def __xor__(self, other: Holder) -> Holder:
+        return Holder(
+            self.block ^ other.block,
+            self.warp ^ other.warp,
+            self.lane ^ other.lane,
+            self.register ^ other.register,
+        )
+
+
+FIRST = Holder(0, 0, 0, 0)
+
+
+class Holders(Struct, frozen=True):
+    """A layout from elements to their holders.
+
+    Args:
+        shape: the tensor's, in elements.
+        steps: per dimension what each bit of the coordinate, lowest first, adds to the holder.
+        copies: what index bits that do not change the element add; all sums of them hold it too.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[tuple[Holder, ...], ...]
+    copies: tuple[Holder, ...]
+
+    def at(self, coordinates: Sequence[int]) -> Holder:
+        """The holder of an element."""
+        holder = FIRST
+        for coordinate, steps in zip(coordinates, self.steps, strict=True):
+            for bit, step in enumerate(steps):
+                if coordinate >> bit & 1:
+                    holder ^= step
+        return holder
+
+    def all_at(self, coordinates: Sequence[int]) -> list[Holder]:
+        """All holders of an element, in order."""
+        holders = [self.at(coordinates)]
+        for copy in self.copies:
+            holders += [holder ^ copy for holder in holders]
+        return sorted(holders)
+
+    @property
+    def times(self) -> int:
+        """How many hold each element."""
+        return 1 << len(self.copies)
+
+
+def holders_of(layout: LinearLayout) -> Holders | None:
+    """The layout from elements to their holders; None where some elements have none."""
+    # Lower registers, then lanes, then waves are preferred: what depends on earlier ones is a copy.
+    parts = (layout.register, layout.lane, layout.warp, layout.block)
+    bases = [basis for part in parts for basis in part]
+    steps = []
+    for dim, size in enumerate(layout.shape):
+        of_dim = []
+        for bit in range(log2(size)):
+            unit = tuple(1 << bit if d == dim else 0 for d in range(len(layout.shape)))
+            index = solve(unit, bases)
+            if index is None:
+                return None
+            of_dim.append(_holder(index, parts))
+        steps.append(tuple(of_dim))
+    copies = []
+    for place, basis in enumerate(bases):
+        index = solve(basis, bases[:place])
+        if index is not None:
+            copies.append(_holder(index | 1 << place, parts))
+    return Holders(layout.shape, tuple(steps), tuple(copies))
+
+
+def _holder(index: int, parts: Sequence[Sequence[object]]) -> Holder:
+    """An index over all bases, taken apart."""
+    numbers = []
+    for part in parts:
+        numbers.append(index & ((1 << len(part)) - 1))
+        index >>= len(part)
+    register, lane, warp, block = numbers
+    return Holder(block, warp, lane, register)
+
+
+def elements(shape: Sequence[int]) -> product[tuple[int, ...]]:
+    """All coordinates of a tensor, the last dimension fastest."""
+    return product(*(range(size) for size in shape))
