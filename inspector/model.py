@@ -28,7 +28,28 @@ MetricValue = Scalar | Mapping[str, Scalar]
 
 # --------------------------------------------------------------------------- places
 
-LIBRARY_CODE = ("/triton/language/", "/triton/experimental/", "/include/hip/", "/include/c++/")
+LIBRARY_CODE = (
+    "/triton/language/",
+    "/triton/experimental/",
+    "/include/c++/",
+    "/lib/clang/",
+    # ROCm's, as installed: HIP, rocWMMA, Composable Kernel, hipCUB, rocPRIM, rocThrust, hipRAND.
+    "/include/hip/",
+    "/include/rocwmma/",
+    "/include/ck/",
+    "/include/ck_tile/",
+    "/include/hipcub/",
+    "/include/rocprim/",
+    "/include/thrust/",
+    "/include/rocrand/",
+    "/include/hiprand/",
+    # HipKittens and ThunderKittens.
+    "/include/ops/warp/",
+    "/include/ops/group/",
+    "/include/types/global/",
+    "/include/types/register/",
+    "/include/types/shared/",
+)
 """Parts of paths that mark library code, which users read but do not write."""
 
 
@@ -50,7 +71,7 @@ class SourceLoc(Struct, frozen=True, omit_defaults=True):
 
     @property
     def in_user_code(self) -> SourceLoc:
-        """The innermost position outside of Triton's and HIP's own library code.
+        """The innermost position outside of the libraries that kernels are written with.
 
         That is the line which the user wrote and can change: `tl.max(x)` rather than the line of
         Triton's `max`. The outermost position where all are in libraries.
@@ -62,7 +83,7 @@ class SourceLoc(Struct, frozen=True, omit_defaults=True):
 
     @property
     def in_library(self) -> bool:
-        """Whether this very position is in Triton's or HIP's own code."""
+        """Whether this very position is in the code of such a library."""
         return any(part in self.file for part in LIBRARY_CODE)
 
 
@@ -359,6 +380,7 @@ class Resources(Struct, frozen=True):
     dynamic_lds: bool | None = None  # metadata's .args: the launch adds LDS to lds_bytes
     kernarg_bytes: int | None = None
     pointers: tuple[int, ...] | None = None  # their offsets in the kernel argument segment
+    group_size_offset: int | None = None  # where that holds the workgroup's size, if it is read
     wave_size: int | None = None
     max_workgroup_size: int | None = None  # .max_flat_workgroup_size, work-items
     reqd_workgroup_size: tuple[int, int, int] | None = None

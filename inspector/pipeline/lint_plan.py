@@ -17,7 +17,7 @@ from ..lint.results import FailOn, Severity
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
-from ..metrics.lanes import LANE_FIGURES
+from ..metrics.lane_metrics import LANE_FIGURES
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
 from . import analysis

@@ -1,0 +1,171 @@
+"""What a region's accesses of LDS and global memory come to: bank conflicts, cache lines.
+
+`lanes` says what each access touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..model import Instruction, LaneUse, Metric, MetricSpec, Scalar
+from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
+from .subject import Subject, Tally, source_line
+
+NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
+NOT_LOOKED_AT = "where its lanes lie was not looked at"
+
+SPECS = (
+    MetricSpec(
+        "lds.conflict_cycles",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles that LDS bank conflicts add to one wave's accesses; unknown if one of them is",
+    ),
+    MetricSpec(
+        "lds.data_cycles",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles for which the LDS serves one wave's accesses, conflicts included",
+    ),
+    MetricSpec(
+        "lds.conflicts",
+        "mapping",
+        "derived",
+        "both",
+        "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
+        "(the one over the other), `instruction`, `at` which line, `writes`; `accesses` with "
+        "conflicts, of `of`, of which `unknown`; `origin` of the phases",
+    ),
+    MetricSpec(
+        "cache.lines",
+        "lines",
+        "derived",
+        "both",
+        "Cache lines that one wave's accesses of global memory touch; unknown if one of them is",
+    ),
+    MetricSpec(
+        "cache.line_use",
+        "%",
+        "derived",
+        "both",
+        "Share of those lines' bytes that the accesses use",
+    ),
+    MetricSpec(
+        "cache.waste",
+        "mapping",
+        "derived",
+        "both",
+        "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
+        "`bytes` used of each line (`line` bytes), `instruction`, `at` which line, `writes`; "
+        "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
+        "`estimated` where it depends on sizes that are not known",
+    ),
+)
+
+LANE_FIGURES: Final = frozenset(spec.name for spec in SPECS)
+
+
+def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The figures of a region: each instruction once."""
+    code = subject.function.instructions
+    accesses = [
+        code[index] for index in region.indices if code[index].cls in LDS_ACCESSES | GLOBAL_ACCESSES
+    ]
+    in_lds = [inst for inst in accesses if inst.cls in LDS_ACCESSES]
+    in_global = [inst for inst in accesses if inst.cls in GLOBAL_ACCESSES]
+    yield from _lds_metrics(subject, in_lds)
+    yield from _global_metrics(subject, in_global)
+
+
+def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+    known = _known(subject, accesses, "cycles")
+    note = _why(subject, accesses, len(known), NO_LDS)
+    complete = bool(accesses) and len(known) == len(accesses)
+    origin = origin_of(use for _, use in known)
+    for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
+        total = sum_of(getattr(use, field) for _, use in known) if complete else None
+        yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
+    if not known:
+        yield Metric("lds.conflicts", None, "mapping", "derived", note)
+        return
+    inst, worst = max(known, key=lambda item: item[1].conflicts or 0.0)
+    conflicting = sum(bool(use.conflicts) for _, use in known)
+    value: dict[str, Scalar] = {
+        "accesses": conflicting,
+        "of": len(accesses),
+        "unknown": len(accesses) - len(known),
+        "cycles": _rounded(worst.cycles) if conflicting else None,
+        "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
+        "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
+        "instruction": inst.mnemonic if conflicting else None,
+        "at": source_line(inst.loc) if conflicting else None,
+        "writes": inst.cls == "lds_write" if conflicting else None,
+        "origin": worst.origin,
+    }
+    yield Metric("lds.conflicts", value, "mapping", origin)
+
+
+def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+    known = _known(subject, accesses, "lines")
+    note = _why(subject, accesses, len(known), NO_GLOBAL)
+    complete = bool(accesses) and len(known) == len(accesses)
+    lines = sum_of(use.lines for _, use in known) if complete else None
+    touched = sum_of(use.bytes for _, use in known) if complete else None
+    line = subject.machine.cache_line_bytes if subject.machine is not None else None
+    origin = origin_of(use for _, use in known)
+    yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
+    use = 100 * touched / (lines * line) if touched is not None and lines and line else None
+    yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")
+    if not known:
+        yield Metric("cache.waste", None, "mapping", "derived", note)
+        return
+    inst, worst = max(known, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0))
+    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known)
+    value: dict[str, Scalar] = {
+        "accesses": wasting,
+        "of": len(accesses),
+        "unknown": len(accesses) - len(known),
+        "lines": _rounded(worst.lines) if wasting else None,
+        "ideal": _rounded(worst.lines_ideal) if wasting else None,
+        "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
+        "line": line,
+        "instruction": inst.mnemonic if wasting else None,
+        "at": source_line(inst.loc) if wasting else None,
+        "writes": inst.cls == "global_store" if wasting else None,
+        "origin": worst.origin,
+    }
+    yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _known(
+    subject: Subject, accesses: Sequence[Instruction], figure: str
+) -> list[tuple[Instruction, LaneUse]]:
+    """The accesses of which a figure is known."""
+    uses = ((inst, subject.uses.get(inst.index)) for inst in accesses)
+    return [
+        (inst, use) for inst, use in uses if use is not None and getattr(use, figure) is not None
+    ]
+
+
+def _why(subject: Subject, accesses: Sequence[Instruction], known: int, none: str) -> str:
+    """Why a sum over accesses is unknown; empty where it is known."""
+    if not accesses:
+        return none
+    if known == len(accesses):
+        return ""
+    reasons = [subject.uses[inst.index].unknown for inst in accesses if inst.index in subject.uses]
+    reason = next((reason for reason in reasons if reason), NOT_LOOKED_AT)
+    return f"{len(accesses) - known} of {len(accesses)} accesses: {reason}"
+
+
+def _rounded(figure: float | None) -> float | None:
+    if figure is None:
+        return None
+    return int(figure) if figure == int(figure) else round(figure, 2)
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return _rounded(one / other) if one is not None and other else None
