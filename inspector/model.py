@@ -536,6 +536,32 @@ class MetricSpec(Struct, frozen=True):
     description: str
 
 
+class LdsRemedy(Struct, frozen=True, omit_defaults=True):
+    """What would free an array in LDS of bank conflicts, tried on all accesses of its bytes.
+
+    Args:
+        accesses: how many there are.
+        cycles: that one execution of them takes a wave.
+        cycles_ideal: without conflicts.
+        row, pad: bytes from one row to the next, and bytes more that leave fewest cycles: whole
+            pieces of the widest access. None where no padding helps.
+        padded: cycles then.
+        swizzle_row, swizzle: the same rows with their pieces of `swizzle` bytes in another order,
+            the piece's number XORed with the row's. None where that does not help.
+        swizzled: cycles then.
+    """
+
+    accesses: int
+    cycles: float
+    cycles_ideal: float
+    row: int | None = None
+    pad: int | None = None
+    padded: float | None = None
+    swizzle_row: int | None = None
+    swizzle: int | None = None
+    swizzled: float | None = None
+
+
 class LaneUse(Struct, frozen=True, omit_defaults=True):
     """What one wave's access comes to, from its lanes' addresses: the mean of a workgroup's waves.
 
@@ -548,6 +574,9 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         lines: cache lines that are touched (global memory).
         lines_ideal: those that as many distinct bytes need at least.
         bytes: distinct ones.
+        waste: % of the bytes of these lines that it does not touch.
+        addresses: distinct ones of a wave's active lanes; 1 where a scalar load would do.
+        remedy: of an access of LDS with conflicts; None where nothing was tried.
         origin: `estimated` where the LDS's phases were not measured on the target, or where lines
             depend on sizes that are not known (of some large ones those that suit best); else
             `derived`. None where the figures are.
@@ -561,6 +590,9 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     lines: float | None = None
     lines_ideal: float | None = None
     bytes: float | None = None
+    waste: float | None = None
+    addresses: float | None = None
+    remedy: LdsRemedy | None = None
     origin: Literal["derived", "estimated"] | None = None
     unknown: str = ""
 

@@ -137,3 +137,48 @@ def test_workgroups_that_there_cannot_be(options: tuple[str, ...], reason: str) 
     result = CliRunner().invoke(cli, ["analyze", __file__, *options])
     assert result.exit_code != 0
     assert reason in result.output + str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("element", "pitch", "pad"),
+    [("unsigned", 32 * 4, 4), ("__attribute__((ext_vector_type(4))) unsigned", 32 * 16, 16)],
+)
+def test_padding_that_was_tried_frees_the_compiled_kernel(
+    tmp_path: Path, element: str, pitch: int, pad: int
+) -> None:
+    """What the model says of one element more a row is what the kernel compiled with it shows."""
+    source = TILE.replace("unsigned", element)
+    before = report(compiled(tmp_path, source.replace("ROW", "32")), (32, 32, 1))
+    value = before.metrics["lds.conflicts"].value
+    assert isinstance(value, dict)
+    assert (value["row"], value["pad"]) == (pitch, pad)
+    after = report(compiled(tmp_path, source.replace("ROW", "33")), (32, 32, 1))
+    assert after.metrics["lds.data_cycles"].value == value["padded"] == value["array_ideal"]
+    assert after.metrics["lds.conflict_cycles"].value == 0
+
+
+def test_a_swizzle_that_was_tried_frees_the_compiled_kernel(tmp_path: Path) -> None:
+    source = TILE.replace("ROW", "32")
+    before = report(compiled(tmp_path, source), (32, 32, 1)).metrics["lds.conflicts"].value
+    assert isinstance(before, dict)
+    assert (before["swizzle_row"], before["swizzle"]) == (128, 4)
+    turned = source.replace("tile[Y][X]", "tile[Y][X ^ Y]").replace("tile[X][Y]", "tile[X][Y ^ X]")
+    after = report(compiled(tmp_path, turned), (32, 32, 1))
+    assert after.metrics["lds.data_cycles"].value == before["swizzled"] == before["array_ideal"]
+
+
+def test_lanes_that_all_read_one_address(tmp_path: Path) -> None:
+    """A volatile scale is no scalar load, but one address."""
+    source = """
+kernel(64) void scaled(unsigned *out, volatile unsigned *scale, const unsigned *in) {
+    out[X] = in[X] * scale[1] + in[X / 2];
+}
+"""
+    kernel = report(compiled(tmp_path, source))
+    loads = [op.use for op in kernel.memory_ops if op.cls == "global_load"]
+    assert sorted((use.addresses, use.waste) for use in loads if use is not None) == [
+        (1, round(100 - 100 * 4 / 128, 2)), (32, 0), (64, 0),
+    ]  # fmt: skip
+    value = kernel.metrics["cache.uniform_loads"].value
+    assert isinstance(value, dict)
+    assert (value["loads"], value["of"], value["unknown"]) == (1, 3, 0)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import lanes, lds_buffers, loop_shape, redundancy, scratch_use, spills, staging
+from . import lane_metrics, lanes, lds_buffers, loop_shape, redundancy, scratch_use, spills, staging
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
@@ -59,6 +59,10 @@ def kernel_report(
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
     loops = staging.with_narrow_reads(subject, loops, accesses, metrics)
+    metrics = dict(lane_metrics.with_layouts(metrics, accesses))
+    loops = tuple(
+        replace(loop, metrics=lane_metrics.with_layouts(loop.metrics, accesses)) for loop in loops
+    )
     return KernelReport(
         id=kernel_id,
         name=name,

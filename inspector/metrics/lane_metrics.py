@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ..model import Instruction, LaneUse, Metric, MetricSpec, Scalar
+from msgspec.structs import replace
+
+from ..model import Access, Instruction, LaneUse, Metric, MetricSpec, Scalar
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .subject import Subject, Tally, source_line
 
@@ -36,8 +38,12 @@ SPECS = (
         "derived",
         "both",
         "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
-        "(the one over the other), `instruction`, `at` which line, `writes`; `accesses` with "
-        "conflicts, of `of`, of which `unknown`; `origin` of the phases",
+        "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
+        "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
+        "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
+        "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
+        "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
+        "row of `swizzle_row` bytes, `swizzled`",
     ),
     MetricSpec(
         "cache.lines",
@@ -59,9 +65,18 @@ SPECS = (
         "derived",
         "both",
         "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
-        "`bytes` used of each line (`line` bytes), `instruction`, `at` which line, `writes`; "
+        "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
+        "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
         "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
         "`estimated` where it depends on sizes that are not known",
+    ),
+    MetricSpec(
+        "cache.uniform_loads",
+        "mapping",
+        "derived",
+        "both",
+        "Loads of global memory whose lanes all read the same address, where a scalar load would "
+        "do: `loads` of `of`, of which `unknown`; the first's `instruction` and `at` which line",
     ),
 )
 
@@ -78,6 +93,42 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     in_global = [inst for inst in accesses if inst.cls in GLOBAL_ACCESSES]
     yield from _lds_metrics(subject, in_lds)
     yield from _global_metrics(subject, in_global)
+    yield _uniform_loads(subject, [i for i in in_global if i.cls == "global_load"])
+
+
+def with_layouts(metrics: Mapping[str, Metric], accesses: Sequence[Access]) -> Mapping[str, Metric]:
+    """Of Triton kernels, the layout of the tile that the worst access belongs to.
+
+    Args:
+        metrics: of a region.
+        accesses: of the kernel, with the lines of their instructions.
+    """
+    layout_at = {line: access.layout for access in accesses for line in access.lines}
+    changed = dict(metrics)
+    for name in ("lds.conflicts", "cache.waste"):
+        value = metrics[name].value if name in metrics else None
+        if not isinstance(value, Mapping) or not isinstance(value["isa"], int):
+            continue
+        layout = layout_at.get(value["isa"])
+        if layout is not None:
+            changed[name] = replace(metrics[name], value={**value, "layout": layout})
+    return changed
+
+
+def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
+    known = _known(subject, loads, "addresses")
+    if not known:
+        note = _why(subject, loads, 0, "no load of global memory")
+        return Metric("cache.uniform_loads", None, "mapping", "derived", note)
+    uniform = [inst for inst, use in known if use.addresses == 1 and (use.lanes or 0) > 1]
+    value: dict[str, Scalar] = {
+        "loads": len(uniform),
+        "of": len(loads),
+        "unknown": len(loads) - len(known),
+        "instruction": uniform[0].mnemonic if uniform else None,
+        "at": source_line(uniform[0].loc) if uniform else None,
+    }
+    return Metric("cache.uniform_loads", value, "mapping", "derived")
 
 
 def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
@@ -93,6 +144,7 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         return
     inst, worst = max(known, key=lambda item: item[1].conflicts or 0.0)
     conflicting = sum(bool(use.conflicts) for _, use in known)
+    remedy = worst.remedy
     value: dict[str, Scalar] = {
         "accesses": conflicting,
         "of": len(accesses),
@@ -102,7 +154,17 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
         "instruction": inst.mnemonic if conflicting else None,
         "at": source_line(inst.loc) if conflicting else None,
+        "isa": inst.line if conflicting else None,
+        "layout": None,
         "writes": inst.cls == "lds_write" if conflicting else None,
+        "array_cycles": _rounded(remedy.cycles) if remedy is not None else None,
+        "array_ideal": _rounded(remedy.cycles_ideal) if remedy is not None else None,
+        "row": remedy.row if remedy is not None else None,
+        "pad": remedy.pad if remedy is not None else None,
+        "padded": _rounded(remedy.padded) if remedy is not None else None,
+        "swizzle_row": remedy.swizzle_row if remedy is not None else None,
+        "swizzle": remedy.swizzle if remedy is not None else None,
+        "swizzled": _rounded(remedy.swizzled) if remedy is not None else None,
         "origin": worst.origin,
     }
     yield Metric("lds.conflicts", value, "mapping", origin)
@@ -132,8 +194,11 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "ideal": _rounded(worst.lines_ideal) if wasting else None,
         "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
         "line": line,
+        "percent": worst.waste if wasting else None,
         "instruction": inst.mnemonic if wasting else None,
         "at": source_line(inst.loc) if wasting else None,
+        "isa": inst.line if wasting else None,
+        "layout": None,
         "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
     }

@@ -10,6 +10,8 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from msgspec.structs import replace
+
 from ..errors import unforeseen
 from ..model import Function, LaneUse, Machine
 from .subject import Subject
@@ -114,6 +116,17 @@ def lane_uses(
             uses[site] = LaneUse(unknown=WAVES)
         else:
             uses[site] = _use(accesses, machine, known)
+    conflicting = [site for site, use in uses.items() if use.conflicts]
+    if conflicting:
+        from .lds_rows import remedies
+
+        in_lds = {
+            site: accesses
+            for site, accesses in parts.items()
+            if uses[site].cycles is not None and uses[site].lines is None
+        }
+        for site, remedy in remedies(in_lds, conflicting, machine.arch).items():
+            uses[site] = replace(uses[site], remedy=remedy)
     return uses
 
 
@@ -155,6 +168,8 @@ def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, Lan
         lines=sum_of(use.lines for use in in_lines),
         lines_ideal=sum_of(use.lines_ideal for use in in_lines),
         bytes=sum_of(use.bytes for use in in_lines),
+        waste=in_lines[0].waste if len(in_lines) == 1 else None,
+        addresses=sum_of(use.addresses for use in uses),
         origin=origin_of(uses),
     )
 
@@ -192,7 +207,6 @@ _ROW: Final = 256
 
 def _of_part(places: Places, machine: Machine) -> LaneUse:
     import numpy as np
-    from msgspec.structs import replace
 
     lanes = float(places.where.shape[2])
     if places.active is not None:
@@ -219,7 +233,28 @@ def _in_lds(places: Places, machine: Machine, lanes: float) -> LaneUse:
     if not all((figure == figure[0]).all() for figure in of_draws):
         return LaneUse(unknown=ON_ARGUMENTS)
     cycles, ideal = (float(figure[0]) / waves for figure in of_draws)
-    return LaneUse(lanes, cycles, ideal, cycles - ideal, origin=phases.origin)
+    return LaneUse(
+        lanes, cycles, ideal, cycles - ideal,
+        addresses=_addresses(places),
+        origin=phases.origin,
+    )  # fmt: skip
+
+
+def _addresses(places: Places) -> float | None:
+    """Distinct addresses of a wave's lanes, the mean; None where draws differ."""
+    import numpy as np
+
+    draws, waves, _ = places.where.shape
+    where = places.where
+    if places.active is not None:
+        idle = np.iinfo(np.int64).min
+        where = np.where(places.active, where, idle)
+    ordered = np.sort(where, 2)
+    distinct = 1 + np.count_nonzero(np.diff(ordered, axis=2), 2)
+    if places.active is not None:
+        distinct -= ~places.active.all(2)
+    of_draws = distinct.reshape(draws, waves).sum(1)
+    return float(of_draws[0]) / waves if (of_draws == of_draws[0]).all() else None
 
 
 def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
@@ -249,6 +284,8 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         lines=lines / waves,
         lines_ideal=least / waves,
         bytes=distinct / waves,
+        waste=round(100 - 100 * distinct / (lines * line), 2) if lines else None,
+        addresses=_addresses(places),
         origin="derived" if exact else "estimated",
     )
 
