@@ -43,7 +43,7 @@ SPECS = (
         "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
         "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
-        "row of `swizzle_row` bytes, `swizzled`",
+        "row of `swizzle_row` bytes, `swizzled`; left out where Triton laid the tile out",
     ),
     MetricSpec(
         "cache.lines",
@@ -51,6 +51,13 @@ SPECS = (
         "derived",
         "both",
         "Cache lines that one wave's accesses of global memory touch; unknown if one of them is",
+    ),
+    MetricSpec(
+        "cache.lines_ideal",
+        "lines",
+        "derived",
+        "both",
+        "Cache lines that as many distinct bytes of each access need at least",
     ),
     MetricSpec(
         "cache.line_use",
@@ -111,8 +118,16 @@ def with_layouts(metrics: Mapping[str, Metric], accesses: Sequence[Access]) -> M
             continue
         layout = layout_at.get(value["isa"])
         if layout is not None:
-            changed[name] = replace(metrics[name], value={**value, "layout": layout})
+            changed[name] = replace(metrics[name], value={**_laid_out(value), "layout": layout})
     return changed
+
+
+def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Without the rows that were tried: nobody lays out Triton's buffers by hand."""
+    return {**value, **dict.fromkeys(_ROWS & value.keys())}
+
+
+_ROWS: Final = frozenset(("row", "pad", "padded", "swizzle_row", "swizzle", "swizzled"))
 
 
 def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
@@ -179,6 +194,8 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     line = subject.machine.cache_line_bytes if subject.machine is not None else None
     origin = origin_of(use for _, use in known)
     yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
+    least = sum_of(use.lines_ideal for _, use in known) if complete else None
+    yield Metric("cache.lines_ideal", _rounded(least), "lines", origin, note)
     use = 100 * touched / (lines * line) if touched is not None and lines and line else None
     yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")
     if not known:

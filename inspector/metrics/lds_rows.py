@@ -27,8 +27,14 @@ Array = np.ndarray[Any, Any]
 MOST_ACCESSES: Final = 24
 """Of one array, that lie in different ways; of larger ones nothing is said."""
 MOST_PITCHES: Final = 8
+BANK_ROW: Final = 128
+"""Bytes that 32 banks of 4 hold side by side: tried for arrays without rows, too."""
 MOST_PADDING: Final = 64
 """Bytes: half of what all banks give in a cycle; a row moves past every bank by then, or never."""
+
+
+MOST_SHARE: Final = 0.25
+"""Of a row that padding should take."""
 
 
 class _Access(Struct, frozen=True):
@@ -117,7 +123,9 @@ _Layout = Callable[[Array], Array]
 
 
 def _best(accesses: Sequence[_Access], base: int, arch: str) -> LdsRemedy:
-    """The padding and the swizzle with fewest cycles over all accesses; of equals the shortest row.
+    """The padding and the swizzle with fewest cycles over all accesses.
+
+    Of equal paddings the one that is not too large a share of the row, and the shortest row.
 
     Args:
         accesses: of the array.
@@ -127,19 +135,19 @@ def _best(accesses: Sequence[_Access], base: int, arch: str) -> LdsRemedy:
     step = max(4, *(access.places.size for access in accesses))
     now, ideal = _cycles(accesses, arch, lambda where: where)
     remedy = LdsRemedy(accesses=sum(a.times for a in accesses), cycles=now, cycles_ideal=ideal)
-    paddings: list[tuple[float, int, int]] = []
+    paddings: list[tuple[float, bool, int, int]] = []
     swizzles: list[tuple[float, int]] = []
     for pitch in _pitches(accesses):
         for pad in range(step, MOST_PADDING + 1, step):
             cycles, _ = _cycles(accesses, arch, _with_padding(base, pitch, pad))
-            paddings.append((cycles, pitch, pad))
+            paddings.append((cycles, pad > MOST_SHARE * pitch, pitch, pad))
             if cycles <= ideal:
                 break
         if pitch & (pitch - 1) == 0 and pitch > step:
             cycles, _ = _cycles(accesses, arch, _with_swizzle(base, pitch, step))
             swizzles.append((cycles, pitch))
     if paddings and min(paddings)[0] < now:
-        padded, row, pad = min(paddings)
+        padded, _, row, pad = min(paddings)
         remedy = replace(remedy, row=row, pad=pad, padded=padded)
     if swizzles and min(swizzles)[0] < now:
         swizzled, row = min(swizzles)
@@ -161,7 +169,7 @@ def _pitches(accesses: Sequence[_Access]) -> list[int]:
                 side_by_side *= 2
             elif distance > side_by_side and distance % 4 == 0:
                 rows.add(distance)
-    return sorted(rows)[:MOST_PITCHES]
+    return sorted({BANK_ROW, *sorted(rows)[:MOST_PITCHES]})
 
 
 def _with_padding(base: int, pitch: int, pad: int) -> _Layout:
