@@ -112,10 +112,11 @@ def lane_uses(
     for site, reason in located.uncovered.items():
         uses[site] = LaneUse(unknown=f"the emulator does not cover it: {reason}")
     for site, accesses in parts.items():
-        if largest and not all(map(_waves_alike, accesses)):
-            uses[site] = LaneUse(unknown=WAVES)
-        else:
-            uses[site] = _use(accesses, machine, known)
+        uses[site] = _use(accesses, machine, known)
+        if largest and not uses[site].unknown and not all(map(_waves_alike, accesses)):
+            each = [_use(one, machine, known) for one in _by_wave(accesses)]
+            if any(use != each[0] for use in each):
+                uses[site] = LaneUse(unknown=WAVES)
     conflicting = [site for site, use in uses.items() if use.conflicts]
     if conflicting:
         from .lds_rows import remedies
@@ -136,6 +137,19 @@ def _sites(function: Function) -> Iterator[int]:
         for inst in function.instructions
         if inst.cls in LDS_ACCESSES or inst.cls in GLOBAL_ACCESSES
     )
+
+
+def _by_wave(accesses: Sequence[Places]) -> Iterator[list[Places]]:
+    """The accesses of each wave by itself."""
+    for wave in range(accesses[0].where.shape[1]):
+        yield [
+            replace(
+                places,
+                where=places.where[:, wave : wave + 1],
+                active=None if places.active is None else places.active[:, wave : wave + 1],
+            )
+            for places in accesses
+        ]
 
 
 def _waves_alike(places: Places) -> bool:
