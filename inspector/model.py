@@ -28,7 +28,28 @@ MetricValue = Scalar | Mapping[str, Scalar]
 
 # --------------------------------------------------------------------------- places
 
-LIBRARY_CODE = ("/triton/language/", "/triton/experimental/", "/include/hip/", "/include/c++/")
+LIBRARY_CODE = (
+    "/triton/language/",
+    "/triton/experimental/",
+    "/include/c++/",
+    "/lib/clang/",
+    # ROCm's, as installed: HIP, rocWMMA, Composable Kernel, hipCUB, rocPRIM, rocThrust, hipRAND.
+    "/include/hip/",
+    "/include/rocwmma/",
+    "/include/ck/",
+    "/include/ck_tile/",
+    "/include/hipcub/",
+    "/include/rocprim/",
+    "/include/thrust/",
+    "/include/rocrand/",
+    "/include/hiprand/",
+    # HipKittens and ThunderKittens.
+    "/include/ops/warp/",
+    "/include/ops/group/",
+    "/include/types/global/",
+    "/include/types/register/",
+    "/include/types/shared/",
+)
 """Parts of paths that mark library code, which users read but do not write."""
 
 
@@ -50,7 +71,7 @@ class SourceLoc(Struct, frozen=True, omit_defaults=True):
 
     @property
     def in_user_code(self) -> SourceLoc:
-        """The innermost position outside of Triton's and HIP's own library code.
+        """The innermost position outside of the libraries that kernels are written with.
 
         That is the line which the user wrote and can change: `tl.max(x)` rather than the line of
         Triton's `max`. The outermost position where all are in libraries.
@@ -62,7 +83,7 @@ class SourceLoc(Struct, frozen=True, omit_defaults=True):
 
     @property
     def in_library(self) -> bool:
-        """Whether this very position is in Triton's or HIP's own code."""
+        """Whether this very position is in the code of such a library."""
         return any(part in self.file for part in LIBRARY_CODE)
 
 
@@ -359,6 +380,7 @@ class Resources(Struct, frozen=True):
     dynamic_lds: bool | None = None  # metadata's .args: the launch adds LDS to lds_bytes
     kernarg_bytes: int | None = None
     pointers: tuple[int, ...] | None = None  # their offsets in the kernel argument segment
+    group_size_offset: int | None = None  # where that holds the workgroup's size, if it is read
     wave_size: int | None = None
     max_workgroup_size: int | None = None  # .max_flat_workgroup_size, work-items
     reqd_workgroup_size: tuple[int, int, int] | None = None
@@ -523,6 +545,32 @@ class MetricSpec(Struct, frozen=True):
     description: str
 
 
+class LdsRemedy(Struct, frozen=True, omit_defaults=True):
+    """What would free an array in LDS of bank conflicts, tried on all accesses of its bytes.
+
+    Args:
+        accesses: how many there are.
+        cycles: that one execution of them takes a wave.
+        cycles_ideal: without conflicts.
+        row, pad: bytes from one row to the next, and bytes more that leave fewest cycles: whole
+            pieces of the widest access. None where no padding helps.
+        padded: cycles then.
+        swizzle_row, swizzle: the same rows with their pieces of `swizzle` bytes in another order,
+            the piece's number XORed with the row's. None where that does not help.
+        swizzled: cycles then.
+    """
+
+    accesses: int
+    cycles: float
+    cycles_ideal: float
+    row: int | None = None
+    pad: int | None = None
+    padded: float | None = None
+    swizzle_row: int | None = None
+    swizzle: int | None = None
+    swizzled: float | None = None
+
+
 class LaneUse(Struct, frozen=True, omit_defaults=True):
     """What one wave's access comes to, from its lanes' addresses: the mean of a workgroup's waves.
 
@@ -535,6 +583,9 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
         lines: cache lines that are touched (global memory).
         lines_ideal: those that as many distinct bytes need at least.
         bytes: distinct ones.
+        waste: % of the bytes of these lines that it does not touch.
+        addresses: distinct ones of a wave's active lanes; 1 where a scalar load would do.
+        remedy: of an access of LDS with conflicts; None where nothing was tried.
         origin: `estimated` where the LDS's phases were not measured on the target, or where lines
             depend on sizes that are not known (of some large ones those that suit best); else
             `derived`. None where the figures are.
@@ -548,6 +599,9 @@ class LaneUse(Struct, frozen=True, omit_defaults=True):
     lines: float | None = None
     lines_ideal: float | None = None
     bytes: float | None = None
+    waste: float | None = None
+    addresses: float | None = None
+    remedy: LdsRemedy | None = None
     origin: Literal["derived", "estimated"] | None = None
     unknown: str = ""
 

@@ -47,7 +47,7 @@ def test_figures_are_those_of_an_execution(name: str, arch: str, tmp_path: Path)
     at = len(pointers)
     known = Arguments({at: compiled.case.number}, frozenset(range(0, at, 8)))
     (function,) = load_code_object(compiled.path.read_bytes(), "k", arch).kernels
-    uses = lane_uses(function, load(arch), compiled.threads // compiled.lanes, known)
+    uses = lane_uses(function, load(arch), (compiled.threads, 1, 1), known)
     compared = 0
     for block in emulator.code.blocks:
         for site in range(block.first, block.stop):
@@ -68,7 +68,7 @@ def test_figures_are_those_of_an_execution(name: str, arch: str, tmp_path: Path)
 def use_of(code: str, arch: str = "gfx942", waves: int = 2) -> LaneUse:
     """That of the only access behind which nothing else happens to memory."""
     function = parse_text(KERNEL.format(arch=arch, code=code), "k.s").kernels[0]
-    return lane_uses(function, load(arch), waves)[
+    return lane_uses(function, load(arch), (waves * 64, 1, 1))[
         max(i.index for i in function.instructions if i.op.name.startswith(("ds_", "global_")))
     ]
 
@@ -165,10 +165,11 @@ v_add_u32_e32 v1, v1, v2
 global_load_dwordx4 v[4:7], v1, s[4:5]
 """
     function = parse_text(KERNEL.format(arch="gfx942", code=code), "k.s").kernels[0]
-    (use,) = lane_uses(function, load("gfx942"), 1, Arguments(pointers=frozenset({0}))).values()
+    unknown = Arguments(pointers=frozenset({0}))
+    (use,) = lane_uses(function, load("gfx942"), (64, 1, 1), unknown).values()
     assert (use.lines, use.origin) == (16, "estimated")
     for pitch, lines in ((64, 8), (128, 16), (4096, 16), (96, 12)):
         known = arguments_of({"x": "*fp16", "n": "i32"}, {"n": pitch}, {})
-        (use,) = lane_uses(function, load("gfx942"), 1, known).values()
+        (use,) = lane_uses(function, load("gfx942"), (64, 1, 1), known).values()
         assert (use.lines, use.lines_ideal, use.bytes) == (lines, 8, 1024), pitch
         assert use.origin == "derived"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 import click
 
@@ -68,14 +69,42 @@ def compile_options(function: F) -> F:
 
 
 def launch_options(function: F) -> F:
-    """What the user states of a launch that the file does not: `lds`, `waves`."""
+    """What the user states of a launch that the file does not: `lds`, `waves`, `workgroup`."""
     waves = click.option(
         "--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup."
+    )
+    workgroup = click.option(
+        "--workgroup",
+        callback=workgroup_shape,
+        metavar="X[,Y[,Z]]",
+        help="Work-items of a workgroup in x, y and z, as HIP's block has them.",
     )
     lds = click.option(
         "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
     )
-    return lds(waves(function))
+    return lds(waves(workgroup(function)))
+
+
+def workgroup_shape(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, int, int] | None:
+    """`16,16` -> (16, 16, 1)."""
+    if value is None:
+        return None
+    sizes = [int(part) if part.strip().isdecimal() else 0 for part in value.split(",")]
+    if len(sizes) > 3 or min(sizes) < 1:
+        raise click.BadParameter(f"{value!r} is not X, X,Y or X,Y,Z, each from 1 on")
+    if math.prod(sizes) > MOST_WORK_ITEMS:
+        raise click.BadParameter(
+            f"{value!r} is {math.prod(sizes):,} work-items; a workgroup has {MOST_WORK_ITEMS:,}"
+            " at most"
+        )
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+MOST_WORK_ITEMS: Final = 1024
+"""Of a workgroup, on any target: HIP's `maxThreadsPerBlock`."""
 
 
 def emulate_option(function: F) -> F:

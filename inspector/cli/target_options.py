@@ -54,6 +54,7 @@ class TargetOptions(Struct, frozen=True):
     time_limit: float
     lds: int | None
     waves: int | None
+    workgroup: tuple[int, int, int] | None
     cu_mode: bool | None
     capture: CaptureOptions
 
@@ -83,7 +84,9 @@ class TargetOptions(Struct, frozen=True):
             jobs=self.jobs or os.cpu_count() or 1,
             passes=passes,
             time_limit=self.time_limit,
-            overrides=Overrides(self.lds, self.waves, None, self.cu_mode),
+            overrides=Overrides(
+                self.lds, self.waves, workgroup=self.workgroup, cu_mode=self.cu_mode
+            ),
             capture=replace(self.capture, arguments=emulate),
             rules=rules,
             sample=sample,
@@ -104,6 +107,7 @@ def target_options(function: F) -> F:
         time_limit: float,
         lds: int | None,
         waves: int | None,
+        workgroup: tuple[int, int, int] | None,
         cu_mode: bool | None,
         calls: tuple[str, ...],
         signature: str | None,
@@ -123,6 +127,8 @@ def target_options(function: F) -> F:
     ) -> Any:
         if calls and (signature is not None or defines):
             raise KinspectError("--call and --signature exclude each other", "give one of them")
+        if waves is not None and workgroup is not None:
+            raise KinspectError("--waves and --workgroup exclude each other", "give one of them")
         capture = CaptureOptions(
             argv=click.get_current_context().meta.get(ARGV, ()),
             calls=calls,
@@ -149,6 +155,7 @@ def target_options(function: F) -> F:
             time_limit=time_limit,
             lds=lds,
             waves=waves,
+            workgroup=workgroup,
             cu_mode=cu_mode,
             capture=capture,
         )

@@ -14,7 +14,9 @@ masks that compare with them let all lanes through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -28,7 +30,7 @@ from .outstanding import SCALAR_BIT, scalar_bits
 from .program import decoded_instructions, step_anywhere
 from .registry import Step, Target
 from .slices import ACCESSES, address_bits, needed
-from .start import KERNARG_ADDRESS, initial_waves, target_of
+from .start import KERNARG_ADDRESS, initial_waves, target_of, waves_of
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
@@ -68,18 +70,30 @@ class Places(Struct, frozen=True):
     scattered: bool
 
 
+class Located(Struct, frozen=True):
+    """What the sweeps came to.
+
+    Args:
+        places: of the accesses, in the order of the code.
+        uncovered: accesses that the emulator does not carry out, by index: why.
+    """
+
+    places: Sequence[Places]
+    uncovered: Mapping[int, str]
+
+
 def places_of(
     function: Function,
     gpu: Machine,
-    waves: int,
+    threads: tuple[int, int, int],
     arguments: Arguments | None = None,
-) -> list[Places] | None:
-    """The accesses of a kernel, in the order of the code.
+) -> Located | None:
+    """Where the accesses of a kernel lie.
 
     Args:
         function: the kernel.
         gpu: what executes it.
-        waves: of its workgroup.
+        threads: work-items of its workgroup in x, y, z.
         arguments: what is known of its arguments.
 
     Returns:
@@ -88,15 +102,20 @@ def places_of(
     if function.resources.wave_start is None or not function.instructions:
         return None
     target = target_of(function, gpu.arch)
-    if len(function.instructions) * waves * target.lanes > MOST_WORK:
+    if len(function.instructions) * waves_of(threads, target) * target.lanes > MOST_WORK:
         return None
-    sweep = _Sweep(function, target, waves, arguments or Arguments())
-    return sweep.run() if sweep.is_affordable else None
+    sweep = _Sweep(function, target, threads, arguments or Arguments())
+    return Located(sweep.run(), sweep.uncovered) if sweep.is_affordable else None
 
 
 class _State(Struct):
-    """Registers at the end of a block, and which of them are scattered."""
+    """Registers at the end of a block, and which of them are scattered.
 
+    Args:
+        row_of: vector register -> its row of `vector`; those that matter behind the block.
+    """
+
+    row_of: dict[int, int]
     vector: Array
     scalar: Array
     scc: Array
@@ -110,7 +129,7 @@ class _Sweep:
         self,
         function: Function,
         target: Target,
-        waves: int,
+        threads: tuple[int, int, int],
         arguments: Arguments,
     ) -> None:
         self._function = function
@@ -126,7 +145,17 @@ class _Sweep:
             rows |= self._effects[at].reads | self._effects[at].writes
         vector = rows & ((1 << SCALAR_BIT) - 1)
         self._rows = [row for row in range(vector.bit_length()) if vector >> row & 1]
-        words = len(function.blocks) * len(self._rows) * waves * target.lanes * DRAWS
+        waves = waves_of(threads, target)
+        self._live_behind = [
+            functools.reduce(operator.or_, (self._live[to] for to in block.successors), 0) & vector
+            for block in function.blocks
+        ]
+        held = sum(
+            self._live_behind[block.index].bit_count()
+            for block in function.blocks
+            if not all(self._follows(block.index, to) for to in block.successors)
+        )
+        words = held * waves * target.lanes * DRAWS
         self.is_affordable = bool(chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
@@ -143,16 +172,17 @@ class _Sweep:
         self._random = np.random.default_rng(3)
         self._machine = Probe(DrawnMemory(arguments))
         self._count = waves
-        self._waves = self._begin(function, waves, max([4, *(row + 1 for row in self._rows)]))
+        self._waves = self._begin(function, threads, max([4, *(row + 1 for row in self._rows)]))
         self._places: dict[tuple[int, int], Places] = {}
+        self.uncovered: dict[int, str] = {}
 
-    def _begin(self, function: Function, waves: int, registers: int) -> Waves:
+    def _begin(self, function: Function, threads: tuple[int, int, int], registers: int) -> Waves:
         """All waves of one workgroup, for each draw."""
         start = function.resources.wave_start
         assert start is not None
         state = initial_waves(
-            start, self._target, registers, (waves * self._target.lanes, 1, 1), (9, 9, 9),
-            np.array(WORKGROUPS), self._machine,
+            start, self._target, registers, threads, (9, 9, 9), np.array(WORKGROUPS),
+            self._machine,
         )  # fmt: skip
         if start.kernarg_ptr is not None:
             state.set_pair(
@@ -164,8 +194,7 @@ class _Sweep:
     def run(self) -> list[Places]:
         """Every access as the last sweep has it."""
         blocks = self._function.blocks
-        waves = self._waves
-        entry = _State(waves.vector[self._rows].copy(), waves.scalar.copy(), waves.scc.copy(), 0)
+        entry = self._state((1 << SCALAR_BIT) - 1, 0)
         ends: dict[int, _State] = {}
         current = -1  # the block at whose end the registers stand
         scattered = 0
@@ -186,15 +215,22 @@ class _Sweep:
                     current = block.index
                     self._leave(block)
                     if not all(self._follows(current, to) for to in block.successors):
-                        ends[current] = _State(
-                            waves.vector[self._rows],  # a copy: the index is a list
-                            waves.scalar.copy(),
-                            waves.scc.copy(),
-                            scattered,
-                        )
+                        ends[current] = self._state(self._live_behind[current], scattered)
                 if sweep == 0 and len(self._places) == 0:
                     break
         return [self._places[key] for key in sorted(self._places)]
+
+    def _state(self, live: int, scattered: int) -> _State:
+        """The registers as they are, of vector registers those that are live."""
+        waves = self._waves
+        rows = [row for row in self._rows if live >> row & 1]
+        return _State(
+            {row: at for at, row in enumerate(rows)},
+            waves.vector[rows],  # a copy: the index is a list
+            waves.scalar.copy(),
+            waves.scc.copy(),
+            scattered,
+        )
 
     def _follows(self, number: int, following: int) -> bool:
         """Whether a block is entered from the one above it alone."""
@@ -254,33 +290,30 @@ class _Sweep:
         """
         waves = self._waves
         first = states[0]
-        vector, scalar, scc = first.vector, first.scalar, first.scc
+        rows = [row for row in self._rows if live >> row & 1]
+        vector = first.vector[[first.row_of[row] for row in rows]]
+        scalar, scc = first.scalar, first.scc
         scattered = first.scattered
         for other in states[1:]:
             scattered |= other.scattered
-            differ = [
-                int(at)
-                for at in np.flatnonzero((vector != other.vector).any((1, 2)))
-                if live >> self._rows[at] & 1
-            ]
-            if differ:
-                vector = vector.copy()
-                for at in differ:
-                    gap = other.vector[at] - vector[at]
-                    if (gap == gap[:, :1]).all():
-                        vector[at] += self._drawn(gap[:, 0])[:, None]
-                    else:
-                        scattered |= 1 << self._rows[at]
+            for at, row in enumerate(rows):
+                gap = other.vector[other.row_of[row]] - vector[at]
+                if not gap.any():
+                    continue
+                if (gap == gap[:, :1]).all():
+                    vector[at] += self._drawn(gap[:, 0])[:, None]
+                else:
+                    scattered |= 1 << row
             if (scalar != other.scalar).any():
                 gap = other.scalar - scalar
                 scalar = scalar.copy()
-                for row in np.flatnonzero(gap.any(1)):
+                for row in map(int, np.flatnonzero(gap.any(1))):
                     if row in (EXEC, EXEC + 1):
                         scalar[row] |= other.scalar[row]
                     else:
                         scalar[row] += self._drawn(gap[row])
             scc = scc | other.scc
-        waves.vector[self._rows] = vector
+        waves.vector[rows] = vector
         np.copyto(waves.scalar, scalar)
         waves.scc = scc.copy()
         waves.exec_changed()
@@ -307,10 +340,12 @@ class _Sweep:
             instruction = self._function.instructions[at]
             machine.seen = []
             rests = bool(effect.reads & scattered)
+            self.uncovered.pop(at, None)
             try:
                 step(waves)
-            except NotCoveredError:
+            except NotCoveredError as error:
                 rests = True
+                self.uncovered[at] = str(error)
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[at])
                 self._take_down(at, bool(address & scattered))

@@ -2,9 +2,9 @@
 
 A wave's instruction is served in phases: groups of lanes that meet in the banks together. In each
 phase a bank gives one dword a cycle, to any number of lanes; every further dword of the same bank
-costs a cycle. Sources of the phases: triton-lang PR 11365, HipKittens' pairwise measurements
-(gfx942), rocRoller's `LDSBankModel`, whose cycles a hardware test asserts (gfx950); where they are
-silent or disagree the result is `estimated`.
+costs a cycle. Sources of the phases: triton-lang PR 11365, measurements of pairs of lanes
+by HipKittens (gfx950) and pyhip (gfx942), rocRoller's `LDSBankModel`, whose cycles a hardware test
+asserts (gfx950); where they are silent or disagree the result is `estimated`.
 """
 
 from __future__ import annotations

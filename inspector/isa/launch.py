@@ -138,6 +138,21 @@ def pointer_offsets(arguments: object) -> tuple[int, ...] | None:
     return tuple(offsets) or None
 
 
+def group_size_offset(arguments: object) -> int | None:
+    """Where the kernel argument segment holds the workgroup's work-items in x, y and z.
+
+    16 bits each, among the hidden arguments (code object v5 on); the last x, y and z, of workgroups
+    at the edge of the grid, follow in as many bits. None where the kernel does not read them.
+    """
+    for argument in arguments if isinstance(arguments, list) else ():
+        if isinstance(argument, dict) and argument.get(".value_kind") == GROUP_SIZE_KIND:
+            offset = argument.get(".offset")
+            if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
+                return offset
+    return None
+
+
+GROUP_SIZE_KIND = "hidden_group_size_x"
 POINTER_KIND = "global_buffer"
 MOST_KERNARG_BYTES = 8192
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from ..model import Finding, KernelReport, Location, LoopReport, MemoryOp, MetricValue, SourceLoc
+from ..model import (
+    Finding,
+    KernelReport,
+    LaneUse,
+    Location,
+    LoopReport,
+    MemoryOp,
+    MetricValue,
+    SourceLoc,
+)
 from .catalogue import HOT_LOOPS, MATCHES
 from .nodes import ANYTHING, Interval, Values, at_least
 from .rule import Pack, Rule
@@ -290,8 +300,24 @@ def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator
         yield Location("source", line, file, text or "")
 
 
+_BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
+    {
+        "lds.conflict_cycles": lambda use: use.conflicts or 0.0,
+        "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
+    }
+)
+"""Figures of what lanes touch -> of an access, what it adds to them."""
+
+
+def _first_two(graded: tuple[float, int, MemoryOp]) -> tuple[float, int]:
+    return graded[:2]
+
+
 def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
-    """The narrowest memory accesses of the classes that the requirement names."""
+    """The narrowest memory accesses of the classes that the requirement names, or the worst ones.
+
+    The worst where it names a figure of what their lanes touch.
+    """
     parts = {part for r in rule.require.names for part in r.name.split(".")}
     spills = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
 
@@ -301,7 +327,14 @@ def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list
         family = _SPILLS if op.line in spills else _PRIVATE_ARRAYS
         return op.cls in _SCRATCH and family in parts
 
-    ops = [op for op in kernel.memory_ops if is_named(op) and (loop is None or op.loop == loop.id)]
+    here = [op for op in kernel.memory_ops if loop is None or op.loop == loop.id]
+    for figure, badness in _BADNESS.items():
+        if figure in {r.name for r in rule.require.names}:
+            graded = [(-badness(op.use), op.line, op) for op in here if op.use is not None]
+            return [op for grade, _, op in sorted(graded, key=_first_two) if grade < 0][
+                :MAX_ACCESSES
+            ]
+    ops = [op for op in here if is_named(op)]
     wide = max((op.bits for op in ops if op.bits is not None), default=0)
     return sorted(ops, key=lambda op: (wide if op.bits is None else op.bits, op.line))[
         :MAX_ACCESSES

@@ -45,7 +45,7 @@ from ..model import (
     Origin,
     int_of,
 )
-from .lanes import NOT_LOOKED_AT
+from .lane_metrics import NOT_LOOKED_AT
 from .mix import VALU_CLASSES, rates
 from .subject import MATRIX_CLASSES, Subject, innermost_loops
 

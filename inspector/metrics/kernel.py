@@ -8,7 +8,17 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Artifact, KernelReport, Loop, MemoryOp, SourceLoc, Variant, WaitOp
-from . import bounds, lanes, launch, lds_buffers, loop_shape, redundancy, scratch_use, spills
+from . import (
+    bounds,
+    lane_metrics,
+    lanes,
+    launch,
+    lds_buffers,
+    loop_shape,
+    redundancy,
+    scratch_use,
+    spills,
+)
 from .catalogue import kernel_metrics
 from .demand import demand
 from .loops import main_loop, reports
@@ -62,6 +72,10 @@ def kernel_report(
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
     loops = with_narrow_reads(subject, loops, accesses, metrics)
+    metrics = dict(lane_metrics.with_layouts(metrics, accesses))
+    loops = tuple(
+        replace(loop, metrics=lane_metrics.with_layouts(loop.metrics, accesses)) for loop in loops
+    )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)
     return KernelReport(

@@ -10,72 +10,27 @@ import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from msgspec.structs import replace
+
 from ..errors import unforeseen
-from ..model import Function, Instruction, LaneUse, Machine, Metric, MetricSpec, Scalar
-from .subject import Subject, Tally, source_line
+from ..model import Function, LaneUse, Machine
+from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..emulator.addresses import Places
+    from ..emulator.addresses import Located, Places
     from ..emulator.unknowns import Arguments
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"
 ON_ARGUMENTS = (
     "it depends on sizes and strides that the launch passes, on the workgroup or on the iteration"
 )
-NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
-NOT_LOOKED_AT = "where its lanes lie was not looked at"
+NOT_REACHED = "no way to it was taken with what is known"
+TOO_LARGE = "the kernel is too large for working out where its lanes lie"
+SHAPE = "it depends on the workgroup's shape, which is not known; pass --workgroup X,Y,Z"
+WAVES = "its waves differ, and their number is not known; pass --waves or --workgroup"
 
-SPECS = (
-    MetricSpec(
-        "lds.conflict_cycles",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles that LDS bank conflicts add to one wave's accesses; unknown if one of them is",
-    ),
-    MetricSpec(
-        "lds.data_cycles",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles for which the LDS serves one wave's accesses, conflicts included",
-    ),
-    MetricSpec(
-        "lds.conflicts",
-        "mapping",
-        "derived",
-        "both",
-        "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
-        "(the one over the other), `instruction`, `at` which line, `writes`; `accesses` with "
-        "conflicts, of `of`, of which `unknown`; `origin` of the phases",
-    ),
-    MetricSpec(
-        "cache.lines",
-        "lines",
-        "derived",
-        "both",
-        "Cache lines that one wave's accesses of global memory touch; unknown if one of them is",
-    ),
-    MetricSpec(
-        "cache.line_use",
-        "%",
-        "derived",
-        "both",
-        "Share of those lines' bytes that the accesses use",
-    ),
-    MetricSpec(
-        "cache.waste",
-        "mapping",
-        "derived",
-        "both",
-        "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
-        "`bytes` used of each line (`line` bytes), `instruction`, `at` which line, `writes`; "
-        "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
-        "`estimated` where it depends on sizes that are not known",
-    ),
-)
-
-LANE_FIGURES: Final = frozenset(spec.name for spec in SPECS)
+LDS_ACCESSES: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
+GLOBAL_ACCESSES: Final = frozenset(("global_load", "global_store"))
 
 
 def arguments_of(
@@ -141,38 +96,101 @@ _SIZES: Final = {
 
 
 def lane_uses(
-    function: Function, machine: Machine, waves: int, arguments: Arguments | None = None
+    function: Function,
+    machine: Machine,
+    threads: tuple[int, int, int],
+    arguments: Arguments | None = None,
+    *,
+    largest: bool = False,
 ) -> dict[int, LaneUse]:
     """By index of the instruction what one wave's execution of it touches.
 
     Args:
         function: the kernel.
         machine: the target.
-        waves: of the workgroup.
+        threads: work-items of the workgroup in x, y, z.
         arguments: what is known of them.
+        largest: the launch may have fewer waves than that.
 
     Returns:
-        Nothing where the kernel does not say how its waves begin.
+        Of each access; nothing where the kernel does not say how its waves begin.
     """
-    return uses_at(places_by_site(function, machine, waves, arguments), machine)
-
-
-def places_by_site(
-    function: Function, machine: Machine, waves: int, arguments: Arguments | None = None
-) -> dict[int, list[Places]]:
-    """By index of the instruction where its accesses lie; arguments as for `lane_uses`."""
     from ..emulator.addresses import places_of
 
+    if function.resources.wave_start is None:
+        return {}
+    located = places_of(function, machine, threads, arguments)
+    return uses_at(function, located, machine, largest=largest)
+
+
+def by_site(located: Located | None) -> dict[int, list[Places]]:
+    """The places of each instruction's accesses, by its index."""
     parts: dict[int, list[Places]] = {}
-    for places in places_of(function, machine, waves, arguments) or ():
+    for places in located.places if located is not None else ():
         parts.setdefault(places.site, []).append(places)
     return parts
 
 
-def uses_at(places: Mapping[int, Sequence[Places]], machine: Machine) -> dict[int, LaneUse]:
-    """What accesses touch, by index of the instruction."""
+def uses_at(
+    function: Function, located: Located | None, machine: Machine, *, largest: bool = False
+) -> dict[int, LaneUse]:
+    """What accesses touch, by index of the instruction; arguments as for `lane_uses`."""
+    if located is None:
+        return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
+    parts = by_site(located)
     known: dict[_Pattern, LaneUse] = {}
-    return {site: _use(accesses, machine, known) for site, accesses in places.items()}
+    uses = {site: LaneUse(unknown=NOT_REACHED) for site in _sites(function)}
+    for site, reason in located.uncovered.items():
+        uses[site] = LaneUse(unknown=f"the emulator does not cover it: {reason}")
+    for site, accesses in parts.items():
+        uses[site] = _use(accesses, machine, known)
+        if largest and not uses[site].unknown and not all(map(_waves_alike, accesses)):
+            each = [_use(one, machine, known) for one in _by_wave(accesses)]
+            if any(use != each[0] for use in each):
+                uses[site] = LaneUse(unknown=WAVES)
+    conflicting = [site for site, use in uses.items() if use.conflicts]
+    if conflicting:
+        from .lds_rows import remedies
+
+        in_lds = {
+            site: accesses
+            for site, accesses in parts.items()
+            if uses[site].cycles is not None and uses[site].lines is None
+        }
+        for site, remedy in remedies(in_lds, conflicting, machine.arch).items():
+            uses[site] = replace(uses[site], remedy=remedy)
+    return uses
+
+
+def _sites(function: Function) -> Iterator[int]:
+    return (
+        inst.index
+        for inst in function.instructions
+        if inst.cls in LDS_ACCESSES or inst.cls in GLOBAL_ACCESSES
+    )
+
+
+def _by_wave(accesses: Sequence[Places]) -> Iterator[list[Places]]:
+    """The accesses of each wave by itself."""
+    for wave in range(accesses[0].where.shape[1]):
+        yield [
+            replace(
+                places,
+                where=places.where[:, wave : wave + 1],
+                active=None if places.active is None else places.active[:, wave : wave + 1],
+            )
+            for places in accesses
+        ]
+
+
+def _waves_alike(places: Places) -> bool:
+    """Whether each wave's lanes take part like the first one's, and lie alike but for a step."""
+    moved = places.where - places.where[:, :, :1]
+    if places.active is not None:
+        if (places.active != places.active[:, :1]).any():
+            return False
+        moved = moved * places.active
+    return bool((moved == moved[:, :1]).all())
 
 
 _Pattern = tuple[str, int, bool, bytes, bytes]
@@ -189,22 +207,24 @@ def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, Lan
     in_lines = [use for use in uses if use.lines is not None]
     return LaneUse(
         lanes=uses[0].lanes,
-        cycles=_sum(use.cycles for use in in_lds),
-        cycles_ideal=_sum(use.cycles_ideal for use in in_lds),
-        conflicts=_sum(use.conflicts for use in in_lds),
-        lines=_sum(use.lines for use in in_lines),
-        lines_ideal=_sum(use.lines_ideal for use in in_lines),
-        bytes=_sum(use.bytes for use in in_lines),
-        origin=_origin(uses),
+        cycles=sum_of(use.cycles for use in in_lds),
+        cycles_ideal=sum_of(use.cycles_ideal for use in in_lds),
+        conflicts=sum_of(use.conflicts for use in in_lds),
+        lines=sum_of(use.lines for use in in_lines),
+        lines_ideal=sum_of(use.lines_ideal for use in in_lines),
+        bytes=sum_of(use.bytes for use in in_lines),
+        waste=in_lines[0].waste if len(in_lines) == 1 else None,
+        addresses=sum_of(use.addresses for use in uses),
+        origin=origin_of(uses),
     )
 
 
-def _origin(uses: Iterable[LaneUse]) -> Literal["derived", "estimated"]:
+def origin_of(uses: Iterable[LaneUse]) -> Literal["derived", "estimated"]:
     """That of a figure which rests on all of them."""
     return "estimated" if any(use.origin == "estimated" for use in uses) else "derived"
 
 
-def _sum(figures: Iterable[float | None]) -> float | None:
+def sum_of(figures: Iterable[float | None]) -> float | None:
     """Of all of them; None where one is unknown, or there is none."""
     total: float | None = None
     for figure in figures:
@@ -232,7 +252,6 @@ _ROW: Final = 256
 
 def _of_part(places: Places, machine: Machine) -> LaneUse:
     import numpy as np
-    from msgspec.structs import replace
 
     lanes = float(places.where.shape[2])
     if places.active is not None:
@@ -259,7 +278,28 @@ def _in_lds(places: Places, machine: Machine, lanes: float) -> LaneUse:
     if not all((figure == figure[0]).all() for figure in of_draws):
         return LaneUse(unknown=ON_ARGUMENTS)
     cycles, ideal = (float(figure[0]) / waves for figure in of_draws)
-    return LaneUse(lanes, cycles, ideal, cycles - ideal, origin=phases.origin)
+    return LaneUse(
+        lanes, cycles, ideal, cycles - ideal,
+        addresses=_addresses(places),
+        origin=phases.origin,
+    )  # fmt: skip
+
+
+def _addresses(places: Places) -> float | None:
+    """Distinct addresses of a wave's lanes, the mean; None where draws differ."""
+    import numpy as np
+
+    draws, waves, _ = places.where.shape
+    where = places.where
+    if places.active is not None:
+        idle = np.iinfo(np.int64).min
+        where = np.where(places.active, where, idle)
+    ordered = np.sort(where, 2)
+    distinct = 1 + np.count_nonzero(np.diff(ordered, axis=2), 2)
+    if places.active is not None:
+        distinct -= ~places.active.all(2)
+    of_draws = distinct.reshape(draws, waves).sum(1)
+    return float(of_draws[0]) / waves if (of_draws == of_draws[0]).all() else None
 
 
 def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
@@ -289,140 +329,56 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
         lines=lines / waves,
         lines_ideal=least / waves,
         bytes=distinct / waves,
+        waste=round(100 - 100 * distinct / (lines * line), 2) if lines else None,
+        addresses=_addresses(places),
         origin="derived" if exact else "estimated",
     )
 
 
 def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places]]]:
     """Those of a kernel, where enough is known of how it is launched, and where the lanes lie."""
-    machine, demand = subject.machine, subject.demand
+    machine, demand, resources = subject.machine, subject.demand, subject.function.resources
     waves = demand.waves_per_workgroup if demand is not None else None
-    accesses = [i for i in subject.function.instructions if i.cls in _LDS | _GLOBAL]
-    if not (subject.facts.lanes_wanted and accesses and machine is not None and waves):
+    sites = list(_sites(subject.function))
+    if not (subject.facts.lanes_wanted and sites and machine is not None and demand and waves):
         return {}, {}
-    if importlib.util.find_spec("numpy") is None:
+    if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
         return {}, {}
+    shape = subject.facts.workgroup_shape or resources.reqd_workgroup_size
+    if shape is None:
+        if resources.wave_start.work_item_dims:
+            return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
+        shape = waves * (demand.wave_size or machine.wave_sizes[0]), 1, 1
+    from ..emulator.addresses import places_of
+
     try:
-        places = places_by_site(subject.function, machine, waves, known_arguments(subject))
-        return uses_at(places, machine), places
+        arguments = known_arguments(subject, shape)
+        located = places_of(subject.function, machine, shape, arguments)
+        largest = demand.waves_from == "largest"
+        return uses_at(subject.function, located, machine, largest=largest), by_site(located)
     except Exception as error:
         # A bug in the emulator's steps must not take the report with it.
-        failed = LaneUse(unknown=unforeseen(error).message)
-        return dict.fromkeys((access.index for access in accesses), failed), {}
+        return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
 
 
-def known_arguments(subject: Subject) -> Arguments | None:
-    """What is known of a kernel's arguments; None: nothing."""
-    facts, pointers = subject.facts, subject.function.resources.pointers
+def known_arguments(
+    subject: Subject, shape: tuple[int, int, int] | None = None
+) -> Arguments | None:
+    """What is known of a launch's arguments, a workgroup's size among the hidden ones.
+
+    Args:
+        subject: the kernel.
+        shape: work-items of the workgroup in x, y, z; None where that is not known.
+    """
+    facts, resources = subject.facts, subject.function.resources
     if facts.signature:
         return arguments_of(facts.signature, facts.values or {}, facts.attributes)
-    if pointers is None:
-        return None
     from ..emulator.unknowns import Arguments
 
-    return Arguments(pointers=frozenset(pointers))
-
-
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The figures of a region: each instruction once."""
-    code = subject.function.instructions
-    accesses = [code[index] for index in region.indices if code[index].cls in _LDS | _GLOBAL]
-    in_lds = [inst for inst in accesses if inst.cls in _LDS]
-    in_global = [inst for inst in accesses if inst.cls in _GLOBAL]
-    yield from _lds_metrics(subject, in_lds)
-    yield from _global_metrics(subject, in_global)
-
-
-_LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
-_GLOBAL: Final = frozenset(("global_load", "global_store"))
-
-
-def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
-    known = _known(subject, accesses, "cycles")
-    note = _why(subject, accesses, len(known), NO_LDS)
-    complete = bool(accesses) and len(known) == len(accesses)
-    origin = _origin(use for _, use in known)
-    for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
-        total = _sum(getattr(use, field) for _, use in known) if complete else None
-        yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
-    if not known:
-        yield Metric("lds.conflicts", None, "mapping", "derived", note)
-        return
-    inst, worst = max(known, key=lambda item: item[1].conflicts or 0.0)
-    conflicting = sum(bool(use.conflicts) for _, use in known)
-    value: dict[str, Scalar] = {
-        "accesses": conflicting,
-        "of": len(accesses),
-        "unknown": len(accesses) - len(known),
-        "cycles": _rounded(worst.cycles) if conflicting else None,
-        "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
-        "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
-        "instruction": inst.mnemonic if conflicting else None,
-        "at": source_line(inst.loc) if conflicting else None,
-        "writes": inst.cls == "lds_write" if conflicting else None,
-        "origin": worst.origin,
-    }
-    yield Metric("lds.conflicts", value, "mapping", origin)
-
-
-def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
-    known = _known(subject, accesses, "lines")
-    note = _why(subject, accesses, len(known), NO_GLOBAL)
-    complete = bool(accesses) and len(known) == len(accesses)
-    lines = _sum(use.lines for _, use in known) if complete else None
-    touched = _sum(use.bytes for _, use in known) if complete else None
-    line = subject.machine.cache_line_bytes if subject.machine is not None else None
-    origin = _origin(use for _, use in known)
-    yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
-    use = 100 * touched / (lines * line) if touched is not None and lines and line else None
-    yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")
-    if not known:
-        yield Metric("cache.waste", None, "mapping", "derived", note)
-        return
-    inst, worst = max(known, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0))
-    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known)
-    value: dict[str, Scalar] = {
-        "accesses": wasting,
-        "of": len(accesses),
-        "unknown": len(accesses) - len(known),
-        "lines": _rounded(worst.lines) if wasting else None,
-        "ideal": _rounded(worst.lines_ideal) if wasting else None,
-        "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
-        "line": line,
-        "instruction": inst.mnemonic if wasting else None,
-        "at": source_line(inst.loc) if wasting else None,
-        "writes": inst.cls == "global_store" if wasting else None,
-        "origin": worst.origin,
-    }
-    yield Metric("cache.waste", value, "mapping", origin)
-
-
-def _known(
-    subject: Subject, accesses: Sequence[Instruction], figure: str
-) -> list[tuple[Instruction, LaneUse]]:
-    """The accesses of which a figure is known."""
-    uses = ((inst, subject.uses.get(inst.index)) for inst in accesses)
-    return [
-        (inst, use) for inst, use in uses if use is not None and getattr(use, figure) is not None
-    ]
-
-
-def _why(subject: Subject, accesses: Sequence[Instruction], known: int, none: str) -> str:
-    """Why a sum over accesses is unknown; empty where it is known."""
-    if not accesses:
-        return none
-    if known == len(accesses):
-        return ""
-    reasons = [subject.uses[inst.index].unknown for inst in accesses if inst.index in subject.uses]
-    reason = next((reason for reason in reasons if reason), NOT_LOOKED_AT)
-    return f"{len(accesses) - known} of {len(accesses)} accesses: {reason}"
-
-
-def _rounded(figure: float | None) -> float | None:
-    if figure is None:
-        return None
-    return int(figure) if figure == int(figure) else round(figure, 2)
-
-
-def _ratio(one: float | None, other: float | None) -> float | None:
-    return _rounded(one / other) if one is not None and other else None
+    words = {}
+    at = resources.group_size_offset
+    if at is not None and shape is not None:
+        x, y, z = shape
+        words = {at: x | y << 16, at + 4: z}
+    pointers = resources.pointers
+    return Arguments(words, None if pointers is None else frozenset(pointers))

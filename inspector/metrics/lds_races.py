@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import unforeseen
 from ..model import Instruction, Metric, MetricSpec, Scalar
-from .lanes import NO_LDS, NOT_LOOKED_AT, known_arguments
+from .lane_metrics import NO_LDS, NOT_LOOKED_AT
+from .lanes import known_arguments
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:

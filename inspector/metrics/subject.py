@@ -47,6 +47,7 @@ class Facts(Struct, frozen=True):
         lds_from: who said so: the user or Triton.
         lds_note: the same for people ("Triton's metadata", "--lds").
         workgroup_size: work-items per workgroup, where it is really known.
+        workgroup_shape: the same in x, y and z.
         waves_from: who said so.
         llvm: which LLVM occupancy model made the code: "22" or "triton".
         cu_mode: whether workgroups are confined to one CU (RDNA); None: what the code says.
@@ -65,6 +66,7 @@ class Facts(Struct, frozen=True):
     lds_from: LdsOrigin | None = None
     lds_note: str = ""
     workgroup_size: int | None = None
+    workgroup_shape: tuple[int, int, int] | None = None
     waves_from: LaunchOrigin | None = None
     llvm: str = "22"
     cu_mode: bool | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -56,6 +57,7 @@ class Overrides(Struct, frozen=True):
 
     lds_bytes: int | None = None
     waves_per_workgroup: int | None = None
+    workgroup: tuple[int, int, int] | None = None
     llvm: str | None = None
     cu_mode: bool | None = None
     time_us: float | None = None
@@ -340,10 +342,14 @@ def _facts(
     wave = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
     group: int | None = None
     waves_from: LaunchOrigin | None = None
-    if over.waves_per_workgroup is not None and wave is not None:
+    shape = over.workgroup
+    if shape is not None:
+        group, waves_from = math.prod(shape), "typed"
+    elif over.waves_per_workgroup is not None and wave is not None:
         group, waves_from = over.waves_per_workgroup * wave, "typed"
     elif isinstance(metadata.get("num_warps"), int) and wave is not None:
         group, waves_from = metadata["num_warps"] * wave, "triton"
+        shape = (group, 1, 1)
     variant = context.variant
     triton = bool(context.metadata) or variant is not None
     return Facts(
@@ -351,6 +357,7 @@ def _facts(
         lds_from=lds_from,
         lds_note=note,
         workgroup_size=group,
+        workgroup_shape=shape,
         waves_from=waves_from,
         llvm=over.llvm or ("triton" if triton else "22"),
         cu_mode=over.cu_mode,

@@ -150,7 +150,8 @@ def _assumed(job: Job) -> tuple[str, ...]:
     if not job.variant.options:
         notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
     typed = job.overrides
-    if typed.lds_bytes is not None or typed.waves_per_workgroup is not None:
+    launch = (typed.lds_bytes, typed.waves_per_workgroup, typed.workgroup)
+    if any(figure is not None for figure in launch):
         notes.append(_TYPED)
     return tuple(notes)
 

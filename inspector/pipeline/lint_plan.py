@@ -18,7 +18,7 @@ from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
 from ..metrics.bounds import OF_LANES
-from ..metrics.lanes import LANE_FIGURES
+from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_races import RACES
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings

@@ -156,6 +156,23 @@ _MemoryOp = TypedDict(  # a key is a word of Python's
 )
 
 
+class _LdsRemedy(TypedDict):
+    accesses: Count
+    cycles: float
+    cycles_ideal: float
+
+
+class LdsRemedy(_LdsRemedy, total=False):
+    """What would free an array in LDS of bank conflicts."""
+
+    row: int
+    pad: int
+    padded: float
+    swizzle_row: int
+    swizzle: int
+    swizzled: float
+
+
 class LaneUse(TypedDict, total=False):
     """What the lanes of a wave's access touch."""
 
@@ -166,6 +183,9 @@ class LaneUse(TypedDict, total=False):
     lines: float
     lines_ideal: float
     bytes: float
+    waste: float
+    addresses: float
+    remedy: LdsRemedy
     origin: Literal["derived", "estimated"]
     unknown: str
 

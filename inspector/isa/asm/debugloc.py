@@ -40,6 +40,8 @@ class LocationTable:
 
     def __init__(self) -> None:
         self._files: dict[int, str] = {}
+        self._folder = ""
+        """That of the compile: what relative names start from; empty where it is not stated."""
         self._by_base: dict[str, list[str]] = {}
         self._cache: dict[str, SourceLoc | None] = {}
         self._places: dict[tuple[str, int, int | None, SourceLoc | None], SourceLoc] = {}
@@ -55,9 +57,12 @@ class LocationTable:
         if second is not None:
             name = _unescape(second)
             path = name if _is_absolute(name) or not first else f"{first.rstrip('/')}/{name}"
-        root = self._files.get(0)
-        if number != 0 and root is not None and not _is_absolute(path) and _is_absolute(root):
-            path = f"{root.rpartition('/')[0]}/{path}"
+        if number == 0:
+            # clang names the folder it was started in, and the source as it was given from there.
+            folder = first if second is not None else path.rpartition("/")[0]
+            self._folder = folder.rstrip("/") if _is_absolute(folder) else ""
+        elif self._folder and not _is_absolute(path):
+            path = f"{self._folder}/{path}"
         if self._files.get(number) == path:
             return
         self._files[number] = path

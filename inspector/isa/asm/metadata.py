@@ -12,19 +12,19 @@ from msgspec import Struct
 
 from ...documents import check_yaml, yaml_loader
 from ...errors import KinspectError
-from ..launch import DYNAMIC_LDS_KINDS, POINTER_KIND
+from ..launch import DYNAMIC_LDS_KINDS, GROUP_SIZE_KIND, POINTER_KIND
 
 # Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
-# LDS and where pointers lie; they are cut before parsing down to the first that does, and to these.
+# LDS, and where pointers and the workgroup's size lie; they are cut down to these before parsing.
 _ARGUMENTS = re.compile(r"^(?P<prefix> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
 _DYNAMIC_LDS = re.compile(
     r"(\.value_kind|ValueKind):[ \t]*['\"]?"
     rf"({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
     re.MULTILINE,
 )
-_POINTER = re.compile(
-    r"\.offset:[ \t]*(\d+)[ \t]*\r?\n[ \t]*\.size:[ \t]*8[ \t]*\r?\n"
-    rf"[ \t]*\.value_kind:[ \t]*{POINTER_KIND}[ \t]*\r?$",
+_PLACED = re.compile(
+    r"\.offset:[ \t]*(\d+)[ \t]*\r?\n[ \t]*\.size:[ \t]*[28][ \t]*\r?\n"
+    rf"[ \t]*\.value_kind:[ \t]*({POINTER_KIND}|{GROUP_SIZE_KIND})[ \t]*\r?$",
     re.MULTILINE,
 )
 """Keys stand in alphabetical order, as LLVM writes them."""
@@ -125,8 +125,8 @@ def _without_arguments(text: str) -> str:
         dynamic = _DYNAMIC_LDS.search(text, start, position)
         arguments = [f"{{{dynamic[1]}: {dynamic[2]}}}"] if dynamic is not None else []
         arguments += [
-            f"{{.offset: {pointer[1]}, .value_kind: {POINTER_KIND}}}"
-            for pointer in _POINTER.finditer(text, start, position)
+            f"{{.offset: {placed[1]}, .value_kind: {placed[2]}}}"
+            for placed in _PLACED.finditer(text, start, position)
         ]
         listed = f"[{', '.join(arguments)}]" if arguments else "null"
         parts.append(f"{prefix}.args: {listed}\n")

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...model import Resources
-from ..launch import adds_lds, from_directives, pointer_offsets
+from ..launch import adds_lds, from_directives, group_size_offset, pointer_offsets
 from .expr import parse_int
 from .symbols import SymbolTable
 
@@ -241,6 +241,7 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
         values["reqd_workgroup_size"] = tuple(size)
     values["dynamic_lds"] = adds_lds(statements.metadata.get(".args"))
     values["pointers"] = pointer_offsets(statements.metadata.get(".args"))
+    values["group_size_offset"] = group_size_offset(statements.metadata.get(".args"))
     directives = {key: _number(raw, symbols) for key, raw in statements.amdhsa.items()}
     values["wave_start"] = from_directives(
         {key: number for key, number in directives.items() if number is not None}

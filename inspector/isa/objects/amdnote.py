@@ -13,7 +13,7 @@ import msgpack
 from msgspec import Struct
 
 from ...errors import KinspectError
-from ..launch import adds_lds, pointer_offsets
+from ..launch import adds_lds, group_size_offset, pointer_offsets
 from .elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32
@@ -40,6 +40,7 @@ class KernelNote(Struct, frozen=True):
     lds_bytes: int | None = None
     dynamic_lds: bool | None = None
     pointers: tuple[int, ...] | None = None
+    group_size_offset: int | None = None
     scratch_bytes: int | None = None
     kernarg_bytes: int | None = None
     wave_size: int | None = None
@@ -165,6 +166,7 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         lds_bytes=count(".group_segment_fixed_size"),
         dynamic_lds=adds_lds(entry.get(".args")),
         pointers=pointer_offsets(entry.get(".args")),
+        group_size_offset=group_size_offset(entry.get(".args")),
         scratch_bytes=count(".private_segment_fixed_size"),
         kernarg_bytes=count(".kernarg_segment_size"),
         wave_size=count(".wavefront_size"),

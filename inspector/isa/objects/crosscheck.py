@@ -108,6 +108,7 @@ def join(
         lds_bytes=d.lds_bytes if d else n.lds_bytes,
         dynamic_lds=n.dynamic_lds,
         pointers=n.pointers,
+        group_size_offset=n.group_size_offset,
         kernarg_bytes=_first(n.kernarg_bytes, d.kernarg_bytes if d else None),
         wave_size=_first(d.wave_size if d else None, n.wave_size),
         max_workgroup_size=n.max_workgroup_size,

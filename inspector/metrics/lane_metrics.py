@@ -1,0 +1,253 @@
+"""What a region's accesses of LDS and global memory come to: bank conflicts, cache lines.
+
+`lanes` says what each access touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ..model import Access, Instruction, LaneUse, Metric, MetricSpec, Scalar
+from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
+from .subject import Subject, Tally, source_line
+
+NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
+NOT_LOOKED_AT = "where its lanes lie was not looked at"
+
+SPECS = (
+    MetricSpec(
+        "lds.conflict_cycles",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles that LDS bank conflicts add to one wave's accesses; unknown if one of them is",
+    ),
+    MetricSpec(
+        "lds.data_cycles",
+        "cycles",
+        "derived",
+        "both",
+        "Cycles for which the LDS serves one wave's accesses, conflicts included",
+    ),
+    MetricSpec(
+        "lds.conflicts",
+        "mapping",
+        "derived",
+        "both",
+        "The access of LDS with most cycles of conflicts: its `cycles`, `ideal` without, `ways` "
+        "(the one over the other), `instruction`, `at` which line (`isa`: of the assembly), "
+        "`layout` of its tile, `writes`; `accesses` with conflicts, of `of`, of which `unknown`; "
+        "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
+        "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
+        "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
+        "row of `swizzle_row` bytes, `swizzled`; left out where Triton laid the tile out",
+    ),
+    MetricSpec(
+        "cache.lines",
+        "lines",
+        "derived",
+        "both",
+        "Cache lines that one wave's accesses of global memory touch; unknown if one of them is",
+    ),
+    MetricSpec(
+        "cache.lines_ideal",
+        "lines",
+        "derived",
+        "both",
+        "Cache lines that as many distinct bytes of each access need at least",
+    ),
+    MetricSpec(
+        "cache.line_use",
+        "%",
+        "derived",
+        "both",
+        "Share of those lines' bytes that the accesses use",
+    ),
+    MetricSpec(
+        "cache.waste",
+        "mapping",
+        "derived",
+        "both",
+        "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
+        "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
+        "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
+        "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
+        "`estimated` where it depends on sizes that are not known",
+    ),
+    MetricSpec(
+        "cache.uniform_loads",
+        "mapping",
+        "derived",
+        "both",
+        "Loads of global memory whose lanes all read the same address, where a scalar load would "
+        "do: `loads` of `of`, of which `unknown`; the first's `instruction` and `at` which line",
+    ),
+)
+
+LANE_FIGURES: Final = frozenset(spec.name for spec in SPECS)
+
+
+def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The figures of a region: each instruction once."""
+    code = subject.function.instructions
+    accesses = [
+        code[index] for index in region.indices if code[index].cls in LDS_ACCESSES | GLOBAL_ACCESSES
+    ]
+    in_lds = [inst for inst in accesses if inst.cls in LDS_ACCESSES]
+    in_global = [inst for inst in accesses if inst.cls in GLOBAL_ACCESSES]
+    yield from _lds_metrics(subject, in_lds)
+    yield from _global_metrics(subject, in_global)
+    yield _uniform_loads(subject, [i for i in in_global if i.cls == "global_load"])
+
+
+def with_layouts(metrics: Mapping[str, Metric], accesses: Sequence[Access]) -> Mapping[str, Metric]:
+    """Of Triton kernels, the layout of the tile that the worst access belongs to.
+
+    Args:
+        metrics: of a region.
+        accesses: of the kernel, with the lines of their instructions.
+    """
+    layout_at = {line: access.layout for access in accesses for line in access.lines}
+    changed = dict(metrics)
+    for name in ("lds.conflicts", "cache.waste"):
+        value = metrics[name].value if name in metrics else None
+        if not isinstance(value, Mapping) or not isinstance(value["isa"], int):
+            continue
+        layout = layout_at.get(value["isa"])
+        if layout is not None:
+            changed[name] = replace(metrics[name], value={**_laid_out(value), "layout": layout})
+    return changed
+
+
+def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Without the rows that were tried: nobody lays out Triton's buffers by hand."""
+    return {**value, **dict.fromkeys(_ROWS & value.keys())}
+
+
+_ROWS: Final = frozenset(("row", "pad", "padded", "swizzle_row", "swizzle", "swizzled"))
+
+
+def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
+    known = _known(subject, loads, "addresses")
+    if not known:
+        note = _why(subject, loads, 0, "no load of global memory")
+        return Metric("cache.uniform_loads", None, "mapping", "derived", note)
+    uniform = [inst for inst, use in known if use.addresses == 1 and (use.lanes or 0) > 1]
+    value: dict[str, Scalar] = {
+        "loads": len(uniform),
+        "of": len(loads),
+        "unknown": len(loads) - len(known),
+        "instruction": uniform[0].mnemonic if uniform else None,
+        "at": source_line(uniform[0].loc) if uniform else None,
+    }
+    return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+    known = _known(subject, accesses, "cycles")
+    note = _why(subject, accesses, len(known), NO_LDS)
+    complete = bool(accesses) and len(known) == len(accesses)
+    origin = origin_of(use for _, use in known)
+    for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
+        total = sum_of(getattr(use, field) for _, use in known) if complete else None
+        yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
+    if not known:
+        yield Metric("lds.conflicts", None, "mapping", "derived", note)
+        return
+    inst, worst = max(known, key=lambda item: item[1].conflicts or 0.0)
+    conflicting = sum(bool(use.conflicts) for _, use in known)
+    remedy = worst.remedy
+    value: dict[str, Scalar] = {
+        "accesses": conflicting,
+        "of": len(accesses),
+        "unknown": len(accesses) - len(known),
+        "cycles": _rounded(worst.cycles) if conflicting else None,
+        "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
+        "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
+        "instruction": inst.mnemonic if conflicting else None,
+        "at": source_line(inst.loc) if conflicting else None,
+        "isa": inst.line if conflicting else None,
+        "layout": None,
+        "writes": inst.cls == "lds_write" if conflicting else None,
+        "array_cycles": _rounded(remedy.cycles) if remedy is not None else None,
+        "array_ideal": _rounded(remedy.cycles_ideal) if remedy is not None else None,
+        "row": remedy.row if remedy is not None else None,
+        "pad": remedy.pad if remedy is not None else None,
+        "padded": _rounded(remedy.padded) if remedy is not None else None,
+        "swizzle_row": remedy.swizzle_row if remedy is not None else None,
+        "swizzle": remedy.swizzle if remedy is not None else None,
+        "swizzled": _rounded(remedy.swizzled) if remedy is not None else None,
+        "origin": worst.origin,
+    }
+    yield Metric("lds.conflicts", value, "mapping", origin)
+
+
+def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
+    known = _known(subject, accesses, "lines")
+    note = _why(subject, accesses, len(known), NO_GLOBAL)
+    complete = bool(accesses) and len(known) == len(accesses)
+    lines = sum_of(use.lines for _, use in known) if complete else None
+    touched = sum_of(use.bytes for _, use in known) if complete else None
+    line = subject.machine.cache_line_bytes if subject.machine is not None else None
+    origin = origin_of(use for _, use in known)
+    yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
+    least = sum_of(use.lines_ideal for _, use in known) if complete else None
+    yield Metric("cache.lines_ideal", _rounded(least), "lines", origin, note)
+    use = 100 * touched / (lines * line) if touched is not None and lines and line else None
+    yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")
+    if not known:
+        yield Metric("cache.waste", None, "mapping", "derived", note)
+        return
+    inst, worst = max(known, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0))
+    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known)
+    value: dict[str, Scalar] = {
+        "accesses": wasting,
+        "of": len(accesses),
+        "unknown": len(accesses) - len(known),
+        "lines": _rounded(worst.lines) if wasting else None,
+        "ideal": _rounded(worst.lines_ideal) if wasting else None,
+        "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
+        "line": line,
+        "percent": worst.waste if wasting else None,
+        "instruction": inst.mnemonic if wasting else None,
+        "at": source_line(inst.loc) if wasting else None,
+        "isa": inst.line if wasting else None,
+        "layout": None,
+        "writes": inst.cls == "global_store" if wasting else None,
+        "origin": worst.origin,
+    }
+    yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _known(
+    subject: Subject, accesses: Sequence[Instruction], figure: str
+) -> list[tuple[Instruction, LaneUse]]:
+    """The accesses of which a figure is known."""
+    uses = ((inst, subject.uses.get(inst.index)) for inst in accesses)
+    return [
+        (inst, use) for inst, use in uses if use is not None and getattr(use, figure) is not None
+    ]
+
+
+def _why(subject: Subject, accesses: Sequence[Instruction], known: int, none: str) -> str:
+    """Why a sum over accesses is unknown; empty where it is known."""
+    if not accesses:
+        return none
+    if known == len(accesses):
+        return ""
+    reasons = [subject.uses[inst.index].unknown for inst in accesses if inst.index in subject.uses]
+    reason = next((reason for reason in reasons if reason), NOT_LOOKED_AT)
+    return f"{len(accesses) - known} of {len(accesses)} accesses: {reason}"
+
+
+def _rounded(figure: float | None) -> float | None:
+    if figure is None:
+        return None
+    return int(figure) if figure == int(figure) else round(figure, 2)
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return _rounded(one / other) if one is not None and other else None

@@ -1,0 +1,184 @@
+"""HIP as clang writes it: places in the source, workgroups of two dimensions, hidden arguments."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from kinspect.inspector.cli.group import cli
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.metrics.lanes import SHAPE, WAVES
+from kinspect.inspector.model import KernelReport
+from kinspect.inspector.pipeline.analysis import Context, Overrides, analyze_text
+
+pytestmark = pytest.mark.skipif(not shutil.which("clang-22"), reason="clang-22 is not installed")
+
+MACROS = """
+#define kernel __attribute__((global)) __launch_bounds__
+#define shared __attribute__((shared))
+#define X __builtin_amdgcn_workitem_id_x()
+#define Y __builtin_amdgcn_workitem_id_y()
+#define __launch_bounds__(n) __attribute__((amdgpu_flat_work_group_size(1, n)))
+#define device __attribute__((device))
+"""
+TILE = """
+kernel(1024) void transpose(unsigned *out, const unsigned *in) {
+    shared unsigned tile[32][ROW];
+    tile[Y][X] = in[Y * 32 + X];
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+    out[Y * 32 + X] = tile[X][Y];
+}
+"""
+
+
+def compiled(folder: Path, source: str, *options: str, file: str = "k.hip") -> str:
+    """The assembly of a source with the macros above, compiled in `folder`."""
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(MACROS + source)
+    subprocess.run(
+        ["clang-22", "-x", "hip", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-S", "-O2",
+         "--offload-arch=gfx942", "-gline-tables-only", *options, file, "-o", "k.s"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return (folder / "k.s").read_text()
+
+
+def report(text: str, workgroup: tuple[int, int, int] | None = None) -> KernelReport:
+    (kernel,) = analyze_text(text, Context("k.s", overrides=Overrides(workgroup=workgroup)))
+    return kernel
+
+
+@pytest.mark.parametrize(("row", "cycles"), [(32, 64), (33, 2), (34, 4)])
+def test_banks_of_a_workgroup_of_two_dimensions(tmp_path: Path, row: int, cycles: int) -> None:
+    """A column of 32 rows: 32 dwords in one bank, in banks of their own, in every second one.
+
+    A wave has two columns; they lie in one phase each.
+    """
+    text = compiled(tmp_path, TILE.replace("ROW", str(row)))
+    read = next(op for op in report(text, (32, 32, 1)).memory_ops if op.cls == "lds_read")
+    assert read.use is not None
+    assert (read.use.cycles, read.use.cycles_ideal) == (cycles, 2)
+
+
+def test_the_shape_is_not_made_up(tmp_path: Path) -> None:
+    """1,024 work-items in a row would write and read LDS quite differently."""
+    text = compiled(tmp_path, TILE.replace("ROW", "33"))
+    assert {op.use.unknown for op in report(text).memory_ops if op.use is not None} == {SHAPE}
+    assert report(text).metrics["lds.conflict_cycles"].value is None
+
+
+def test_waves_that_the_launch_may_not_have(tmp_path: Path) -> None:
+    """Half of the largest workgroup loads; whether these are all waves is not known."""
+    source = """
+kernel(512) void half(unsigned *out, const unsigned *in) {
+    if (X < 256) out[X] = in[2 * X];
+}
+"""
+    text = compiled(tmp_path, source)
+    loads = [op for op in report(text).memory_ops if op.cls == "global_load"]
+    assert [op.use.unknown for op in loads if op.use is not None] == [WAVES]
+    loads = [op for op in report(text, (256, 1, 1)).memory_ops if op.cls == "global_load"]
+    assert [op.use.lines for op in loads if op.use is not None] == [4]
+
+
+def test_a_row_of_the_workgroup_as_wide_as_the_launch_has_it(tmp_path: Path) -> None:
+    """The code reads the width of the workgroup (blockDim.x): rows of 8 lanes, 64 bytes apart."""
+    source = """
+kernel(256) void rows(unsigned *out, const unsigned *in) {
+    auto *group = (__attribute__((address_space(4))) const unsigned short *)
+        __builtin_amdgcn_implicitarg_ptr();
+    unsigned width = group[6];
+    out[Y * width * 2 + X] = in[Y * width + X];
+}
+"""
+    text = compiled(tmp_path, source)
+    function = parse_text(text, "k.s").kernels[0]
+    assert function.resources.group_size_offset == 28  # two pointers, three counts of workgroups
+    uses = {op.cls: op.use for op in report(text, (8, 8, 1)).memory_ops}
+    load, store = uses["global_load"], uses["global_store"]
+    assert load is not None
+    assert store is not None
+    assert (load.lines, load.lines_ideal) == (2, 2)
+    assert (store.lines, store.lines_ideal) == (4, 2)
+
+
+def test_places_in_files_that_were_named_from_the_folder_of_the_compile(tmp_path: Path) -> None:
+    header = tmp_path / "include" / "rocwmma" / "load.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("device inline unsigned load(const unsigned *p) {\n    return *p;\n}\n")
+    source = """
+#include <rocwmma/load.h>
+kernel(64) void copy(unsigned *out, const unsigned *in) {
+    out[X] = load(in + X);
+}
+"""
+    text = compiled(tmp_path, source, "-Iinclude", file="src/deep/k.hip")
+    load = next(op for op in report(text).memory_ops if op.cls == "global_load")
+    assert load.source is not None
+    assert (load.source.file, load.source.line) == (str(header), 2)
+    user = load.source.in_user_code
+    assert (user.file, user.line) == (str(tmp_path / "src" / "deep" / "k.hip"), 11)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--workgroup", "0"), "each from 1 on"),
+        (("--workgroup", "64,64"), "4,096 work-items"),
+        (("--workgroup", "64", "--waves", "1"), "exclude each other"),
+    ],
+)
+def test_workgroups_that_there_cannot_be(options: tuple[str, ...], reason: str) -> None:
+    result = CliRunner().invoke(cli, ["analyze", __file__, *options])
+    assert result.exit_code != 0
+    assert reason in result.output + str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("element", "pitch", "pad"),
+    [("unsigned", 32 * 4, 4), ("__attribute__((ext_vector_type(4))) unsigned", 32 * 16, 16)],
+)
+def test_padding_that_was_tried_frees_the_compiled_kernel(
+    tmp_path: Path, element: str, pitch: int, pad: int
+) -> None:
+    """What the model says of one element more a row is what the kernel compiled with it shows."""
+    source = TILE.replace("unsigned", element)
+    before = report(compiled(tmp_path, source.replace("ROW", "32")), (32, 32, 1))
+    value = before.metrics["lds.conflicts"].value
+    assert isinstance(value, dict)
+    assert (value["row"], value["pad"]) == (pitch, pad)
+    after = report(compiled(tmp_path, source.replace("ROW", "33")), (32, 32, 1))
+    assert after.metrics["lds.data_cycles"].value == value["padded"] == value["array_ideal"]
+    assert after.metrics["lds.conflict_cycles"].value == 0
+
+
+def test_a_swizzle_that_was_tried_frees_the_compiled_kernel(tmp_path: Path) -> None:
+    source = TILE.replace("ROW", "32")
+    before = report(compiled(tmp_path, source), (32, 32, 1)).metrics["lds.conflicts"].value
+    assert isinstance(before, dict)
+    assert (before["swizzle_row"], before["swizzle"]) == (128, 4)
+    turned = source.replace("tile[Y][X]", "tile[Y][X ^ Y]").replace("tile[X][Y]", "tile[X][Y ^ X]")
+    after = report(compiled(tmp_path, turned), (32, 32, 1))
+    assert after.metrics["lds.data_cycles"].value == before["swizzled"] == before["array_ideal"]
+
+
+def test_lanes_that_all_read_one_address(tmp_path: Path) -> None:
+    """A volatile scale is no scalar load, but one address."""
+    source = """
+kernel(64) void scaled(unsigned *out, volatile unsigned *scale, const unsigned *in) {
+    out[X] = in[X] * scale[1] + in[X / 2];
+}
+"""
+    kernel = report(compiled(tmp_path, source))
+    loads = [op.use for op in kernel.memory_ops if op.cls == "global_load"]
+    assert sorted((use.addresses, use.waste) for use in loads if use is not None) == [
+        (1, round(100 - 100 * 4 / 128, 2)), (32, 0), (64, 0),
+    ]  # fmt: skip
+    value = kernel.metrics["cache.uniform_loads"].value
+    assert isinstance(value, dict)
+    assert (value["loads"], value["of"], value["unknown"]) == (1, 3, 0)
