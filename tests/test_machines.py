@@ -417,3 +417,25 @@ def test_a_block_of_matrix_instructions_takes_the_sum(arch: str) -> None:
     cycles = [matrix_cycles(load(arch), name, operands) for name, operands in block]
     assert None not in cycles
     assert sum(c for c in cycles if c) == 4 * float(found[1])
+
+
+@pytest.mark.skipif(MCA is None, reason="llvm-mca-22 is not installed")
+@pytest.mark.parametrize("arch", ["gfx906", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1201"])
+def test_latencies_are_not_beyond_llvms_schedule(arch: str) -> None:
+    """LLVM counts in passes of 4 clocks on CDNA. There only a transcendental's is longer than ours:
+    the result may be read one wait state later already (CDNA3 ISA, 4.5)."""
+    assert MCA is not None
+    add = "s_add_u32 s0, s1, s2" if arch != "gfx1201" else "s_add_co_u32 s0, s1, s2"
+    code = f"v_add_f32 v0, v1, v2\nv_exp_f32 v0, v1\n{add}\n"
+    done = subprocess.run(
+        [MCA, f"-mtriple={TRIPLE}", f"-mcpu={arch}", "-instruction-tables=normal",
+         "-instruction-info", "-resource-pressure=false", "-summary-view=false"],
+        input=code, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    rows = re.findall(r"^\s*\d+\s+(\d+)\s+[\d.]+\s", done.stdout, re.M)
+    clocks = 4 if arch.startswith("gfx9") else 1
+    valu, transcendental, salu = (int(row) * clocks for row in rows)
+    ours = load(arch).result_cycles
+    assert (ours["valu"], ours["salu"]) == (valu, salu)
+    assert ours["transcendental"] == (transcendental if clocks == 1 else 4)
+    assert ours["transcendental"] <= transcendental

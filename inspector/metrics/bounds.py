@@ -23,20 +23,17 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..errors import unforeseen
 from ..isa.graph.cfg import dominators
-from ..machines import matrix_cycles
 from ..machines.products import all_products
 from ..model import (
     Demand,
     Function,
     Instruction,
-    LaneUse,
     Loop,
     LoopReport,
     Machine,
@@ -45,13 +42,11 @@ from ..model import (
     Origin,
     int_of,
 )
-from .lane_metrics import NOT_LOOKED_AT
-from .mix import VALU_CLASSES, rates
-from .subject import MATRIX_CLASSES, Subject, innermost_loops
+from .subject import Subject, innermost_loops
+from .unit_bounds import Bound, latency, lines, wave_bounds
 
 if TYPE_CHECKING:
     from ..isa.graph.loops import DominatorTree
-    from .chains import Code
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 L2, MEMORY = "uncached.l2", "uncached.memory"
@@ -119,24 +114,6 @@ OF_LANES: Final = frozenset(
 """Figures that are looked for along with what lanes touch: operands are taken apart for both."""
 _OWN: Final = frozenset(("issue", "latency"))
 """What a wave does by itself."""
-_NOT_ISSUED: Final = frozenset(
-    ("wait", "alu_wait", "nop", "hint", "barrier", "barrier_signal", "control")
-)
-"""Classes that the instruction buffer deals with: they need no unit's turn."""
-_LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct"))
-_CACHED: Final = frozenset(("global_load", "global_store", "lds_direct"))
-_VMEM: Final = frozenset(
-    ("global_load", "global_store", "lds_direct", "lds_direct_store", "scratch_load",
-     "scratch_store", "atomic")
-)  # fmt: skip
-
-
-class Bound(Struct, frozen=True):
-    """Clocks that one unit takes for one wave's iteration; None where they are not known."""
-
-    cycles: float | None
-    origin: Literal["derived", "estimated"] = "derived"
-    note: str = ""
 
 
 class Residency(Struct, frozen=True):
@@ -211,7 +188,7 @@ def _hot_loops(
         if code is None:
             bounds["latency"] = Bound(None, note="not looked for")
         else:
-            bounds["latency"] = _latency(code, loop, executed)
+            bounds["latency"] = latency(code, loop, executed)
         yield loop, _metrics(subject, machine, executed, bounds, resident, metrics)
 
 
@@ -246,154 +223,6 @@ def residency(machine: Machine, demand: Demand, metrics: Mapping[str, Metric]) -
         eus = machine.eus if machine.eus_cu_mode is None else machine.eus_cu_mode
         return Residency(workgroups * waves, eus, 1)
     return Residency(workgroups * waves, machine.eus, 2)
-
-
-# --------------------------------------------------------------------------- one wave
-
-
-def wave_bounds(
-    subject: Subject, machine: Machine, executed: Sequence[Instruction]
-) -> dict[str, Bound]:
-    """Each unit's, for one wave; without the latency of chains.
-
-    Args:
-        subject: the kernel.
-        machine: its target.
-        executed: the instructions.
-    """
-    slot, slow = rates(subject)
-    vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
-    transcendental = sum("transcendental" in inst.op.traits for inst in vector)
-    turn = machine.issue_cycles
-    unknown = _not_published(machine)
-    return {
-        "matrix": _matrix(machine, executed),
-        "vector": _times(len(vector), slot, unknown),
-        "transcendental": _times(transcendental, slow, unknown),
-        "scalar": _times(sum(inst.cls == "salu" for inst in executed), turn, unknown),
-        "vmem": _times(sum(inst.cls in _VMEM for inst in executed), turn, unknown),
-        "lds": _lds_data(subject.uses, executed),
-        "lds_port": _lds_port(subject, machine, executed),
-        "l1": _lines(subject.uses, machine, executed),
-        "issue": _times(sum(inst.cls not in _NOT_ISSUED for inst in executed), turn, unknown),
-    }
-
-
-def _times(count: int, cycles: int | None, unknown: str) -> Bound:
-    if not count:
-        return Bound(0)
-    return Bound(None, note=unknown) if cycles is None else Bound(count * cycles)
-
-
-def _matrix(machine: Machine, executed: Sequence[Instruction]) -> Bound:
-    total = 0
-    unknown = ""
-    for inst in executed:
-        if inst.cls in MATRIX_CLASSES:
-            cycles = matrix_cycles(machine, inst.op.name, inst.operands)
-            if cycles is None:
-                unknown = f"no cycle figure for {inst.op.name} on {machine.arch}"
-            total += cycles or 0
-    return Bound(total or None, note=unknown) if unknown else Bound(total)
-
-
-def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> Bound:
-    accesses = [inst for inst in executed if inst.cls in _LDS]
-    known = {
-        inst.index: use.cycles
-        for inst in accesses
-        if (use := uses.get(inst.index)) is not None and use.cycles is not None
-    }
-    return _sum(known, accesses, uses)
-
-
-def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction]) -> Bound:
-    """What goes through one of the ports: addresses and written data inwards, read data outwards.
-
-    Each active lane sends 4 bytes of address.
-    """
-    accesses = [inst for inst in executed if inst.cls in ("lds_read", "lds_write")]
-    if not accesses:
-        return Bound(0)
-    port = machine.lds_port_bytes_per_clk
-    if not port:
-        return Bound(None, note=_not_published(machine))
-    inwards: dict[int, float] = {}
-    outwards: dict[int, float] = {}
-    for inst in accesses:
-        use = subject.uses.get(inst.index)
-        if use is None or use.lanes is None or inst.op.bits is None:
-            continue
-        words = ceil(inst.op.bits / 32)
-        reads = inst.cls == "lds_read"
-        inwards[inst.index] = use.lanes * 4 * (1 if reads else 1 + words) / port["write"]
-        outwards[inst.index] = use.lanes * 4 * words / port["read"] if reads else 0.0
-    into, out = (_sum(known, accesses, subject.uses) for known in (inwards, outwards))
-    return max((into, out), key=lambda bound: bound.cycles or 0)
-
-
-def _lines(uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]) -> Bound:
-    accesses = [inst for inst in executed if inst.cls in _CACHED]
-    if not accesses:
-        return Bound(0)
-    line, rate = machine.cache_line_bytes, machine.l1_bytes_per_clk
-    if line is None or rate is None:
-        return Bound(None, note=_not_published(machine))
-    known = {
-        inst.index: use.lines * line / rate
-        for inst in accesses
-        if (use := uses.get(inst.index)) is not None and use.lines is not None
-    }
-    return _sum(known, accesses, uses)
-
-
-def _not_published(machine: Machine) -> str:
-    return f"the rates of {machine.arch} are not published"
-
-
-def _sum(
-    known: Mapping[int, float], accesses: Sequence[Instruction], uses: Mapping[int, LaneUse]
-) -> Bound:
-    """The sum of what is known of some accesses: still a lower bound if some are not.
-
-    Args:
-        known: cycles by index of the instruction.
-        accesses: all of them.
-        uses: what their lanes touch, or why that is not known.
-    """
-    left_out = [inst.index for inst in accesses if inst.index not in known]
-    note = ""
-    if left_out:
-        reasons = (uses[index].unknown for index in left_out if index in uses)
-        reason = next(filter(None, reasons), NOT_LOOKED_AT)
-        note = f"{len(left_out)} of {len(accesses)} accesses are left out: {reason}"
-        if not known:
-            return Bound(None, note=note)
-    estimated = any(uses[index].origin == "estimated" for index in known)
-    return Bound(sum(known.values()), "estimated" if estimated else "derived", note)
-
-
-def _latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
-    from .chains import MOST_INSTRUCTIONS, carried_cycles
-
-    function = code.function
-    always = [inst.index for inst in executed]
-    here = set(always)
-    others = [
-        index
-        for block in loop.blocks
-        for index in range(function.blocks[block].start, function.blocks[block].stop)
-        if index not in here
-    ]
-    if len(always) + len(others) > MOST_INSTRUCTIONS:
-        return Bound(None, note=f"not looked for in more than {MOST_INSTRUCTIONS:,} instructions")
-    try:
-        cycles = carried_cycles(code, always, others)
-    except Exception as error:
-        # Operands that the emulator does not understand must not take the report with them.
-        return Bound(None, note=unforeseen(error).message)
-    note = "" if cycles is not None else f"the latencies of {code.machine.arch} are not published"
-    return Bound(cycles, note=note)
 
 
 # --------------------------------------------------------------------------- all resident waves
@@ -460,13 +289,13 @@ def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> 
 def _uncached(
     subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
 ) -> Iterator[Metric]:
-    lines = _lines(subject.uses, replace(machine, l1_bytes_per_clk=1), executed)
-    touched = None if lines.cycles is None else lines.cycles * resident.waves
+    touching = lines(subject.uses, replace(machine, l1_bytes_per_clk=1), executed)
+    touched = None if touching.cycles is None else touching.cycles * resident.waves
     for name, per_clock in (
         (L2, machine.l2_bytes_per_clk),
         (MEMORY, memory_bytes_per_clk(machine)),
     ):
-        cycles, note = None, lines.note
+        cycles, note = None, touching.note
         if touched is not None and per_clock is not None and machine.cus is not None:
             cycles = touched * machine.cus / resident.cus / per_clock
         elif touched is not None:

@@ -1,0 +1,187 @@
+"""What each unit of the machine takes at least for one wave's iteration of a loop.
+
+Rates come from the machine file. Where addresses are not known an access is left out: the sum over
+the others is a lower bound all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
+
+from ..errors import unforeseen
+from ..machines import matrix_cycles
+from ..model import Instruction, LaneUse, Loop, Machine
+from .lane_metrics import NOT_LOOKED_AT
+from .mix import VALU_CLASSES, rates
+from .subject import MATRIX_CLASSES, Subject
+
+if TYPE_CHECKING:
+    from .chains import Code
+
+_NOT_ISSUED: Final = frozenset(
+    ("wait", "alu_wait", "nop", "hint", "barrier", "barrier_signal", "control")
+)
+"""Classes that the instruction buffer deals with: they need no unit's turn."""
+_LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct"))
+_CACHED: Final = frozenset(("global_load", "global_store", "lds_direct"))
+_VMEM: Final = frozenset(
+    ("global_load", "global_store", "lds_direct", "lds_direct_store", "scratch_load",
+     "scratch_store", "atomic")
+)  # fmt: skip
+
+
+class Bound(Struct, frozen=True):
+    """Clocks that one unit takes for one wave's iteration; None where they are not known."""
+
+    cycles: float | None
+    origin: Literal["derived", "estimated"] = "derived"
+    note: str = ""
+
+
+def wave_bounds(
+    subject: Subject, machine: Machine, executed: Sequence[Instruction]
+) -> dict[str, Bound]:
+    """Each unit's, for one wave; without the latency of chains.
+
+    Args:
+        subject: the kernel.
+        machine: its target.
+        executed: the instructions.
+    """
+    slot, slow = rates(subject)
+    vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
+    transcendental = sum("transcendental" in inst.op.traits for inst in vector)
+    turn = machine.issue_cycles
+    unknown = _not_published(machine)
+    return {
+        "matrix": _matrix(machine, executed),
+        "vector": _times(len(vector), slot, unknown),
+        "transcendental": _times(transcendental, slow, unknown),
+        "scalar": _times(sum(inst.cls == "salu" for inst in executed), turn, unknown),
+        "vmem": _times(sum(inst.cls in _VMEM for inst in executed), turn, unknown),
+        "lds": _lds_data(subject.uses, executed),
+        "lds_port": _lds_port(subject, machine, executed),
+        "l1": lines(subject.uses, machine, executed),
+        "issue": _times(sum(inst.cls not in _NOT_ISSUED for inst in executed), turn, unknown),
+    }
+
+
+def _times(count: int, cycles: int | None, unknown: str) -> Bound:
+    if not count:
+        return Bound(0)
+    return Bound(None, note=unknown) if cycles is None else Bound(count * cycles)
+
+
+def _matrix(machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    total = 0
+    unknown = ""
+    for inst in executed:
+        if inst.cls in MATRIX_CLASSES:
+            cycles = matrix_cycles(machine, inst.op.name, inst.operands)
+            if cycles is None:
+                unknown = f"no cycle figure for {inst.op.name} on {machine.arch}"
+            total += cycles or 0
+    return Bound(total or None, note=unknown) if unknown else Bound(total)
+
+
+def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> Bound:
+    accesses = [inst for inst in executed if inst.cls in _LDS]
+    known = {
+        inst.index: use.cycles
+        for inst in accesses
+        if (use := uses.get(inst.index)) is not None and use.cycles is not None
+    }
+    return _sum(known, accesses, uses)
+
+
+def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    """What goes through one of the ports: addresses and written data inwards, read data outwards.
+
+    Each active lane sends 4 bytes of address.
+    """
+    accesses = [inst for inst in executed if inst.cls in ("lds_read", "lds_write")]
+    if not accesses:
+        return Bound(0)
+    port = machine.lds_port_bytes_per_clk
+    if not port:
+        return Bound(None, note=_not_published(machine))
+    inwards: dict[int, float] = {}
+    outwards: dict[int, float] = {}
+    for inst in accesses:
+        use = subject.uses.get(inst.index)
+        if use is None or use.lanes is None or inst.op.bits is None:
+            continue
+        words = ceil(inst.op.bits / 32)
+        reads = inst.cls == "lds_read"
+        inwards[inst.index] = use.lanes * 4 * (1 if reads else 1 + words) / port["write"]
+        outwards[inst.index] = use.lanes * 4 * words / port["read"] if reads else 0.0
+    into, out = (_sum(known, accesses, subject.uses) for known in (inwards, outwards))
+    return max((into, out), key=lambda bound: bound.cycles or 0)
+
+
+def lines(uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    accesses = [inst for inst in executed if inst.cls in _CACHED]
+    if not accesses:
+        return Bound(0)
+    line, rate = machine.cache_line_bytes, machine.l1_bytes_per_clk
+    if line is None or rate is None:
+        return Bound(None, note=_not_published(machine))
+    known = {
+        inst.index: use.lines * line / rate
+        for inst in accesses
+        if (use := uses.get(inst.index)) is not None and use.lines is not None
+    }
+    return _sum(known, accesses, uses)
+
+
+def _not_published(machine: Machine) -> str:
+    return f"the rates of {machine.arch} are not published"
+
+
+def _sum(
+    known: Mapping[int, float], accesses: Sequence[Instruction], uses: Mapping[int, LaneUse]
+) -> Bound:
+    """The sum of what is known of some accesses: still a lower bound if some are not.
+
+    Args:
+        known: cycles by index of the instruction.
+        accesses: all of them.
+        uses: what their lanes touch, or why that is not known.
+    """
+    left_out = [inst.index for inst in accesses if inst.index not in known]
+    note = ""
+    if left_out:
+        reasons = (uses[index].unknown for index in left_out if index in uses)
+        reason = next(filter(None, reasons), NOT_LOOKED_AT)
+        note = f"{len(left_out)} of {len(accesses)} accesses are left out: {reason}"
+        if not known:
+            return Bound(None, note=note)
+    estimated = any(uses[index].origin == "estimated" for index in known)
+    return Bound(sum(known.values()), "estimated" if estimated else "derived", note)
+
+
+def latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
+    from .chains import MOST_INSTRUCTIONS, carried_cycles
+
+    function = code.function
+    always = [inst.index for inst in executed]
+    here = set(always)
+    others = [
+        index
+        for block in loop.blocks
+        for index in range(function.blocks[block].start, function.blocks[block].stop)
+        if index not in here
+    ]
+    if len(always) + len(others) > MOST_INSTRUCTIONS:
+        return Bound(None, note=f"not looked for in more than {MOST_INSTRUCTIONS:,} instructions")
+    try:
+        cycles = carried_cycles(code, always, others)
+    except Exception as error:
+        # Operands that the emulator does not understand must not take the report with them.
+        return Bound(None, note=unforeseen(error).message)
+    note = "" if cycles is not None else f"the latencies of {code.machine.arch} are not published"
+    return Bound(cycles, note=note)
