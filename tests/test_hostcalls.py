@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.emulator.hostcall import formatted
+from kinspect.inspector.emulator.printf import formatted
 
 Tool = Callable[..., Any]
 

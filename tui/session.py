@@ -30,7 +30,7 @@ class Entry(Struct, frozen=True):
 
     Attributes:
         order: its place: target, and number in it.
-        report: it.
+        report: of the kernel.
         nth: 0; of kernels whose reports have one id the second has 1, and so on.
         tried: what was changed by hand for it: it is no kernel of the run.
     """

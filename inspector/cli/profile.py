@@ -13,7 +13,7 @@ import click
 from ..errors import KinspectError
 from .options import compile_options
 from .profile_imported import compare, export, import_
-from .profiles import expression, read, report_options, write
+from .profiles import checked_expression, read, report_options, write
 from .progress import tell
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
         sampling=options["pc_sampling"],
         sampling_method=options["pc_method"],
         sampling_interval=options["pc_interval"],
-        kernel=expression(options["kernel"]),
+        kernel=checked_expression(options["kernel"]),
         skip_warmup=options["skip_warmup"],
         tool=options["tool"],
         rocprof=options["rocprof"],

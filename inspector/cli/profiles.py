@@ -1,4 +1,4 @@
-"""What `kinspect profile` and its subcommands share: reading a recording and printing it."""
+"""Shared by `kinspect profile` and its subcommands: options, reading a recording, printing it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def report_options(function: F) -> F:
-    """What of a recording is shown: `kernel`, `skip_warmup`, `top`, `joined`, `form`, `details`."""
+    """Options on what is shown: `kernel`, `skip_warmup`, `top`, `joined`, `form`, `details`."""
     for option in (
         click.option("--details", is_flag=True, help="Every kernel in full."),
         emulate_option,
@@ -59,8 +59,12 @@ def report_options(function: F) -> F:
     return function
 
 
-def expression(text: str | None) -> str | None:
-    """What was given to --kernel, once it is known to be a regular expression."""
+def checked_expression(text: str | None) -> str | None:
+    """The value of --kernel.
+
+    Raises:
+        KinspectError: it is no regular expression.
+    """
     try:
         re.compile(text or "")
     except re.error as error:
@@ -71,7 +75,11 @@ def expression(text: str | None) -> str | None:
 
 
 def read(path: Path, options: Mapping[str, Any]) -> Profile:
-    """Reads and joins a run folder or file, as `report_options` and `compile_options` ask.
+    """Reads a run folder or file and joins it with analysed kernels.
+
+    Args:
+        path: of the recording.
+        options: the command's, by name: those of `report_options` and `compile_options`.
 
     Raises:
         KinspectError: nothing can be read there, a target is wrong, or --kernel is no expression.
@@ -94,7 +102,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         request = replace(request, capture=capture, sample=Sample())
     skip = options["skip_warmup"]
     settings = profiling.Options(
-        kernel=expression(options.get("kernel")),
+        kernel=checked_expression(options.get("kernel")),
         top=options.get("top"),
         **({} if skip is None else {"skip_warmup": skip}),
         targets=tuple(options["joined"]),
@@ -105,7 +113,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
 
 
 def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
-    """Prints it in the format that `report_options` names."""
+    """Writes a profile in the format that the options name."""
     from ..formats import profile_json, profile_text
 
     if options["form"] == "json":
@@ -154,7 +162,7 @@ def save_reports(profile: Profile, path: Path) -> None:
 
 
 def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
-    """Kernels that were measured alone, as reports that have nothing but what was measured."""
+    """Kernels that were measured and not analysed, as reports of the measured figures alone."""
     from ..model import KernelReport
 
     return tuple(

@@ -48,8 +48,8 @@ class Content(Struct, frozen=True):
 
     Args:
         statements: in order, definitions of layout aliases left out.
-        whole: how often each key is there.
-        bare: likewise.
+        whole: key -> how many statements have it as `Statement.whole`.
+        bare: key -> how many statements have it as `Statement.bare`.
     """
 
     statements: tuple[Statement, ...]

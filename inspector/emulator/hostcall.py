@@ -5,22 +5,18 @@ ones, rings a doorbell (a signal whose value it adds to) and spins until the hos
 packet's ready flag. Here the host answers in the write to the doorbell itself.
 
 Sources: the layout in memory and the protocol, ROCm's clr, rocclr/device/devhostcall.{hpp,cpp};
-messages, devhcmessages.cpp; what `printf` sends, devhcprintf.cpp; signals, `amd_signal_t` in
-ROCr's amd_hsa_signal.h.
+messages, devhcmessages.cpp; signals, `amd_signal_t` in ROCr's amd_hsa_signal.h.
 """
 
 from __future__ import annotations
 
-import math
-import re
-import struct
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from .access import NotCoveredError
 from .memory import PADDING, Array, Buffer, Words
+from .printf import formatted
 
 HOSTCALL_ADDRESS: Final = 0x7E02_0000_0000
 _PACKETS: Final = 512
@@ -40,23 +36,28 @@ _BEGIN, _END = 1, 2
 
 
 class Printed:
-    """What a launch has printed so far: text by stream, in the order in which it came."""
+    """What a launch has printed so far.
+
+    Attributes:
+        parts: whether to standard error, and the text; in the order in which it was printed.
+    """
 
     def __init__(self) -> None:
         self.parts: list[tuple[bool, str]] = []
-        """Whether it goes to standard error, and the text."""
 
     def add(self, error: bool, text: str) -> None:
-        """Some more text."""
+        """Adds a text, to the last part if that goes to the same stream."""
         if self.parts and self.parts[-1][0] == error:
             text = self.parts.pop()[1] + text
         self.parts.append((error, text))
 
 
 class HostCalls:
-    """The buffer of one launch, and the host that serves it.
+    """The hostcall buffer of one launch, and the host that serves it.
 
-    Raises, when a kernel rings: NotCoveredError, for another service than `printf`.
+    Attributes:
+        buffer: the memory, at `HOSTCALL_ADDRESS`.
+        printed: what the kernel has printed.
     """
 
     def __init__(self) -> None:
@@ -79,7 +80,11 @@ class HostCalls:
         self._next_message = 0
 
     def serve(self) -> None:
-        """Handles what is on the stack of ready packets; the last one pushed comes first."""
+        """Handles the packets on the ready stack, the last pushed first; a write to the doorbell.
+
+        Raises:
+            NotCoveredError: a packet asks for another service than `printf`.
+        """
         packet = int(self._words[_READY_STACK // 8])
         self._words[_READY_STACK // 8] = 0
         while packet:
@@ -129,104 +134,3 @@ class _Doorbell(Words):
         super().scatter(offsets, values, size)
         if offsets.size and int(offsets.max()) >= _SIGNAL:
             self._host.serve()
-
-
-# ---------------------------------------------------------------------- printf
-
-_SPECIFIER: Final = re.compile(
-    r"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXfFeEgGaAcspn]))"
-)
-_BITS: Final = {"hh": 8, "h": 16, None: 32}
-
-
-def formatted(words: list[int]) -> str:
-    """What `printf` writes for a format string and arguments, as they were sent.
-
-    Args:
-        words: of 64 bits: the format, zero-terminated, then each argument in a word of its own;
-            strings stand in as many as they need.
-    """
-    data = struct.pack(f"<{len(words)}Q", *words)
-    form, place = _string(data, 0)
-    pieces, last = [], 0
-    for match in _SPECIFIER.finditer(form):
-        pieces.append(form[last : match.start()])
-        last = match.end()
-        if match["kind"] is None:
-            pieces.append("%")
-            continue
-        stars = (match["width"], match["precision"]).count("*")
-        if place + 8 * (stars + 1) > len(data):
-            return "".join(pieces)  # too few arguments: the runtime stops here
-        sizes = [struct.unpack_from("<i", data, place + 8 * at)[0] for at in range(stars)]
-        place += 8 * stars
-        spec = _spec(match, iter(sizes))
-        if match["kind"] == "s":
-            text, place = _string(data, place)
-            pieces.append(f"%{spec}s" % text)
-            continue
-        pieces.append(_number(match, spec, data[place : place + 8]))
-        place += 8
-    pieces.append(form[last:])
-    return "".join(pieces)
-
-
-def _string(data: bytes, place: int) -> tuple[str, int]:
-    """A zero-terminated string, and where the word behind it begins."""
-    end = data.find(b"\0", place)
-    end = len(data) if end < 0 else end
-    return data[place:end].decode(errors="replace"), place + (end - place + 8) // 8 * 8
-
-
-def _spec(match: re.Match[str], sizes: Iterator[int]) -> str:
-    """Flags, width and precision, with the arguments that stars stand for."""
-    width = str(next(sizes)) if match["width"] == "*" else match["width"]
-    if match["precision"] is None:
-        return match["flags"] + width
-    precision = next(sizes) if match["precision"] == "*" else int(match["precision"] or 0)
-    return match["flags"] + width + (f".{precision}" if precision >= 0 else "")
-
-
-def _number(match: re.Match[str], spec: str, raw: bytes) -> str:
-    kind: str = match["kind"]
-    (bits,) = struct.unpack("<Q", raw)
-    if kind == "n":
-        return ""
-    if kind == "p":
-        return f"%{spec}s" % (f"{bits:#x}" if bits else "(nil)")
-    if kind == "c":
-        return f"%{spec}s" % chr(bits & 0xFF)
-    if kind in "diouxX":
-        width = _BITS.get(match["length"], 64)
-        bits &= (1 << width) - 1
-        if kind in "di" and bits >> (width - 1):
-            bits -= 1 << width
-        if kind == "o" and "#" in spec:  # Python would write 0o17
-            return f"%{spec.replace('#', '')}s" % (f"0{bits:o}" if bits else "0")
-        return f"%{spec}{kind}" % bits
-    (value,) = struct.unpack("<d", raw)
-    if not math.isfinite(value):
-        text = ("-" if bits >> 63 else "") + ("nan" if math.isnan(value) else "inf")
-        mark = re.search("[+ ]", str(match["flags"]))
-        if not bits >> 63 and mark is not None:
-            text = mark[0] + text
-        digits = re.match(r"[-+ #0]*(\d*)", spec)
-        assert digits is not None
-        aligned = "%" + "-" * ("-" in match["flags"]) + digits[1] + "s"
-        return aligned % (text.upper() if kind.isupper() else text)
-    if kind in "aA":
-        text = _hexadecimal(value)
-        return f"%{spec.partition('.')[0]}s" % (text.upper() if kind == "A" else text)
-    return f"%{spec}{kind}" % value
-
-
-def _hexadecimal(value: float) -> str:
-    """As glibc's `%a`: no zeros at the end of the fraction."""
-    mantissa, _, exponent = value.hex().partition("p")
-    if not exponent:
-        return mantissa
-    return mantissa.rstrip("0").rstrip(".") + "p" + exponent
-
-
-__all__ = ["HOSTCALL_ADDRESS", "HostCalls", "formatted"]

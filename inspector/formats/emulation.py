@@ -14,18 +14,21 @@ from ..pipeline.emulated_code import CodeResult
 from ..pipeline.emulation import EmulationResult
 from ..pipeline.emulation_profile import (
     AccessProfile,
+    BranchProfile,
     EmulationFinding,
     EmulationProfile,
     LineCount,
 )
 
 SCHEMA_VERSION = 1
-MOST_LINES = 12
+MAX_LINES = 12
 """Source lines of a kernel that the text shows."""
+_MAX_CLASSES = 3
+_SOURCE_WIDTH = 60
 
 
 def write_json(result: EmulationResult, stream: TextIO) -> None:
-    """Everything."""
+    """Writes everything, as `schema_version` 1."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
@@ -40,7 +43,7 @@ def write_json(result: EmulationResult, stream: TextIO) -> None:
 
 
 def write_text(result: EmulationResult, stream: TextIO) -> None:
-    """A table for each kernel: where its instructions were executed, and what went wrong."""
+    """Writes a table for each kernel, with its figures and findings, and a line on the run."""
     for kernel in result.kernels:
         _write_kernel(kernel, stream)
     for note in result.notes:
@@ -54,7 +57,7 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
 
 
 def write_code_json(result: CodeResult, stream: TextIO) -> None:
-    """One launch of a kernel that was given as code."""
+    """Writes the result of launching assembly or a code object, as `schema_version` 1."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
@@ -66,87 +69,126 @@ def write_code_json(result: CodeResult, stream: TextIO) -> None:
 
 
 def write_code_text(result: CodeResult, stream: TextIO) -> None:
-    """The same as text: the profile, and what the buffers hold."""
+    """Writes the same as text: the kernel, and what its buffers hold afterwards."""
     _write_kernel(result.profile, stream)
     for buffer in result.buffers:
-        held = (
-            "no numbers"
-            if buffer.smallest is None
-            else (f"{buffer.smallest:g} to {buffer.largest:g}")
-        )
+        values = "no numbers"
+        if buffer.smallest is not None:
+            values = f"{buffer.smallest:g} to {buffer.largest:g}"
         nan = f", {buffer.nan:,} NaN" if buffer.nan else ""
-        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {held}{nan}\n")
+        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {values}{nan}\n")
 
 
 def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
+    total = kernel.executed["instructions"]
+    classes = ", ".join(
+        f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
+    )
+    stream.write(f"{_heading(kernel)}\n")
+    stream.write(f"  {total:,} instructions executed: {classes}\n")
+    columns = [
+        Column("line", _line_number),
+        Column("executed", lambda count: f"{count.instructions:,}", right=True),
+        Column("share", lambda count: f"{100 * count.instructions / total:.1f} %", right=True),
+        Column("mostly", _main_classes),
+        Column("source", _source),
+    ]
+    texts = (
+        *rows_of(columns, kernel.lines[:MAX_LINES]),
+        *_global_memory(kernel),
+        *_bank_conflicts(kernel),
+        *_traffic(kernel),
+        *_loop_trips(kernel),
+        *_divergence(kernel),
+        *_imbalance(kernel),
+        *(_finding(finding) for finding in kernel.findings),
+    )
+    stream.writelines(f"  {text}\n" for text in texts)
+    stream.write("\n")
+
+
+def _heading(kernel: EmulationProfile) -> str:
     part = ""
     if kernel.workgroups < kernel.grid_workgroups:
         why = f"{plural(kernel.given_up, 'launch')} given up" if kernel.given_up else "a sample"
         part = f" of {kernel.grid_workgroups:,} ({why}: results are not real)"
-    stream.write(
+    return (
         f"{kernel.name} on {kernel.arch}   {plural(kernel.launches, 'launch')}, "
-        f"{plural(kernel.workgroups, 'workgroup')}{part}, {plural(kernel.waves, 'wave')}\n"
+        f"{plural(kernel.workgroups, 'workgroup')}{part}, {plural(kernel.waves, 'wave')}"
     )
-    executed = ", ".join(
-        f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
-    )
-    stream.write(f"  {kernel.executed['instructions']:,} instructions executed: {executed}\n")
-    lines = kernel.lines[:MOST_LINES]
-    total = kernel.executed["instructions"]
-    columns = [
-        Column("line", lambda c: _place(c)),
-        Column("executed", lambda c: f"{c.instructions:,}", right=True),
-        Column("share", lambda c: f"{100 * c.instructions / total:.1f} %", right=True),
-        Column("mostly", lambda c: _mostly(c)),
-        Column("source", lambda c: _source(c)),
-    ]
-    stream.writelines(f"  {line}\n" for line in rows_of(columns, lines))
-    for text in (*_memory(kernel), *_work(kernel), *_trips(kernel), *_flow(kernel)):
-        stream.write(f"  {text}\n")
-    for finding in kernel.findings:
-        stream.write(f"  {_finding(finding)}\n")
-    stream.write("\n")
 
 
-def _memory(kernel: EmulationProfile) -> Iterator[str]:
-    """What the accesses cost: bytes and cache lines of global memory, bank conflicts of LDS."""
-    in_global = [access for access in kernel.accesses if access.cache_lines]
-    if in_global:
-        moved = {
-            op: sum(access.bytes for access in in_global if access.op == op)
-            for op in ("load", "store", "atomic")
-        }
-        lines = sum(access.cache_lines or 0 for access in in_global)
-        least = sum(access.least_cache_lines or 0 for access in in_global)
-        parts = [f"{op}s {_bytes(number)}" for op, number in moved.items() if number]
-        yield f"global memory: {', '.join(parts)}; {lines / least:.2f} x the least cache lines"
-        worst = max(in_global, key=_wasted_lines)
-        if _wasted_lines(worst) > 0:
-            yield (
-                f"  most wasted at {_where(worst)}: "
-                f"{(worst.cache_lines or 0) / worst.waves:.1f} lines for each access of a wave, "
-                f"{(worst.least_cache_lines or 0) / worst.waves:.1f} would do"
-            )
-    conflicting = [access for access in kernel.accesses if access.conflict_cycles]
-    if conflicting:
-        total = sum(access.conflict_cycles or 0 for access in conflicting)
-        worst = max(conflicting, key=lambda access: access.conflict_cycles or 0)
-        yield f"LDS bank conflicts: {total:,} cycles"
+# --------------------------------------------------------------------------- cells of a line
+
+
+def _line_number(count: LineCount) -> str:
+    return str(count.line) if count.line else "-"
+
+
+def _main_classes(count: LineCount) -> str:
+    classes = list(count.classes.items())[:_MAX_CLASSES]
+    return " ".join(f"{name} {number:,}" for name, number in classes)
+
+
+def _source(count: LineCount) -> str:
+    """The text of a source line, as far as its file is here."""
+    if count.file is None or not count.line:
+        return ""
+    return linecache.getline(count.file, count.line).strip()[:_SOURCE_WIDTH]
+
+
+# --------------------------------------------------------------------------- figures of a kernel
+
+
+def _global_memory(kernel: EmulationProfile) -> Iterator[str]:
+    """Bytes moved, cache lines against the fewest possible, and where most lines are wasted."""
+    accesses = [access for access in kernel.accesses if access.cache_lines]
+    if not accesses:
+        return
+    bytes_of = {
+        op: sum(access.bytes for access in accesses if access.op == op)
+        for op in ("load", "store", "atomic")
+    }
+    lines = sum(access.cache_lines or 0 for access in accesses)
+    least = sum(access.least_cache_lines or 0 for access in accesses)
+    parts = [f"{op}s {_scaled(number, 'B')}" for op, number in bytes_of.items() if number]
+    yield f"global memory: {', '.join(parts)}; {lines / least:.2f} x the least cache lines"
+    worst = max(accesses, key=_wasted_lines)
+    if _wasted_lines(worst) > 0:
         yield (
-            f"  most at {_where(worst)}: {(worst.conflict_cycles or 0) / worst.waves:.1f} cycles "
-            "more for each access of a wave"
+            f"  most wasted at {_place(worst)}: "
+            f"{(worst.cache_lines or 0) / worst.waves:.1f} lines for each access of a wave, "
+            f"{(worst.least_cache_lines or 0) / worst.waves:.1f} would do"
         )
 
 
-def _work(kernel: EmulationProfile) -> Iterator[str]:
-    """Distinct bytes and operations of a launch, and what they come to."""
+def _wasted_lines(access: AccessProfile) -> int:
+    return (access.cache_lines or 0) - (access.least_cache_lines or 0)
+
+
+def _bank_conflicts(kernel: EmulationProfile) -> Iterator[str]:
+    """Cycles of LDS bank conflicts, and where most of them are."""
+    accesses = [access for access in kernel.accesses if access.conflict_cycles]
+    if not accesses:
+        return
+    total = sum(access.conflict_cycles or 0 for access in accesses)
+    worst = max(accesses, key=lambda access: access.conflict_cycles or 0)
+    yield f"LDS bank conflicts: {total:,} cycles"
+    yield (
+        f"  most at {_place(worst)}: {(worst.conflict_cycles or 0) / worst.waves:.1f} cycles "
+        "more for each access of a wave"
+    )
+
+
+def _traffic(kernel: EmulationProfile) -> Iterator[str]:
+    """Distinct bytes and operations of a launch, and the operations per byte."""
     traffic = kernel.traffic
     if traffic is None:
         return
-    each = "" if kernel.launches == 1 else " of each launch, in the mean"
+    per_launch = "" if kernel.launches == 1 else " of each launch, in the mean"
     yield (
-        f"distinct bytes{each}: {_bytes(traffic.unique_read)} read, "
-        f"{_bytes(traffic.unique_written)} written"
+        f"distinct bytes{per_launch}: {_scaled(traffic.unique_read, 'B')} read, "
+        f"{_scaled(traffic.unique_written, 'B')} written"
     )
     flops = traffic.matrix_flops + traffic.vector_flops
     if flops and kernel.flops_per_byte is not None:
@@ -156,18 +198,29 @@ def _work(kernel: EmulationProfile) -> Iterator[str]:
         )
 
 
-def _flow(kernel: EmulationProfile) -> Iterator[str]:
-    """Branches that divide waves' lanes, and how unlike the workgroups are."""
+def _loop_trips(kernel: EmulationProfile) -> Iterator[str]:
+    """Iterations of the loops."""
+    if kernel.trips:
+        loops = ", ".join(f"{name} {count:g}" for name, count in kernel.trips.items())
+        yield f"iterations of each loop, for each time it is entered: {loops}"
+
+
+def _divergence(kernel: EmulationProfile) -> Iterator[str]:
+    """Executions of branches at which the lanes of a wave divided."""
     divided = [branch for branch in kernel.branches if branch.divided]
-    if divided:
-        worst = max(divided, key=lambda branch: branch.divided or 0)
-        times = sum(branch.divided or 0 for branch in divided)
-        total = sum(branch.waves for branch in kernel.branches)
-        place = f"line {worst.source_line}: " if worst.source_line else ""
-        yield (
-            f"branches with the lanes of a wave divided: {times:,} of {total:,}, most at "
-            f"{place}{worst.instruction} ({worst.divided:,} of {worst.waves:,})"
-        )
+    if not divided:
+        return
+    worst = max(divided, key=lambda branch: branch.divided or 0)
+    times = sum(branch.divided or 0 for branch in divided)
+    total = sum(branch.waves for branch in kernel.branches)
+    yield (
+        f"branches with the lanes of a wave divided: {times:,} of {total:,}, most at "
+        f"{_place(worst)} ({worst.divided:,} of {worst.waves:,})"
+    )
+
+
+def _imbalance(kernel: EmulationProfile) -> Iterator[str]:
+    """How much the work of the workgroups differs, where it does."""
     spread = kernel.per_workgroup
     if spread is not None and spread.least != spread.most:
         yield (
@@ -176,49 +229,23 @@ def _flow(kernel: EmulationProfile) -> Iterator[str]:
         )
 
 
-def _wasted_lines(access: AccessProfile) -> int:
-    return (access.cache_lines or 0) - (access.least_cache_lines or 0)
+def _finding(finding: EmulationFinding) -> str:
+    place = f"{finding.file}:{finding.source_line}: " if finding.file else ""
+    return (
+        f"{place}{finding.kind}: {finding.detail} ({finding.instruction}, line {finding.line} of "
+        "the assembly)"
+    )
 
 
-def _where(access: AccessProfile) -> str:
-    place = f"line {access.source_line}: " if access.source_line else ""
-    return f"{place}{access.instruction}"
-
-
-def _bytes(number: int) -> str:
-    return _scaled(number, "B")
+def _place(profile: AccessProfile | BranchProfile) -> str:
+    """An instruction with its source line, where that is known."""
+    line = f"line {profile.source_line}: " if profile.source_line else ""
+    return f"{line}{profile.instruction}"
 
 
 def _scaled(number: int, unit: str) -> str:
+    """`1.5 MB`, with decimal prefixes."""
     for letter, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.1f} {letter}{unit}"
     return f"{number} {unit}"
-
-
-def _trips(kernel: EmulationProfile) -> Iterator[str]:
-    if kernel.trips:
-        loops = ", ".join(f"{name} {count:g}" for name, count in kernel.trips.items())
-        yield f"iterations of each loop, for each time it is entered: {loops}"
-
-
-def _place(count: LineCount) -> str:
-    return str(count.line) if count.line else "-"
-
-
-def _mostly(count: LineCount) -> str:
-    return " ".join(f"{name} {number:,}" for name, number in list(count.classes.items())[:3])
-
-
-def _source(count: LineCount) -> str:
-    if count.file is None or not count.line:
-        return ""
-    return linecache.getline(count.file, count.line).strip()[:60]
-
-
-def _finding(finding: EmulationFinding) -> str:
-    where = f"{finding.file}:{finding.source_line}: " if finding.file else ""
-    return (
-        f"{where}{finding.kind}: {finding.detail} ({finding.instruction}, line {finding.line} of "
-        "the assembly)"
-    )

@@ -1,6 +1,6 @@
 """A lint report as Markdown, for a job's summary or a comment on a pull request.
 
-Never longer than what GitHub takes of a comment: what does not fit is counted instead.
+It is never longer than a comment on GitHub may be: what does not fit is counted instead.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from . import lint_view as view
 from .lint_view import Group
 
 MOST_BYTES = 60_000
-"""GitHub takes 65,536 characters of a comment; a caller may add some."""
-_TABLES = 0.65
-"""Share of the text for the tables; the rest is for explanations."""
+"""A comment on GitHub may have 65,536 characters; a caller may add some."""
+_TABLES_SHARE = 0.65
+"""Share of the text that tables may take; explanations have the rest."""
 _RESERVE = 600
 """Bytes for the sentences that say what was left out."""
 _HTML = MappingProxyType({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
-"""Of these @ would call a person; a backslash does not keep it from that."""
+"""An `@` would notify a person, even behind a backslash."""
 _MARKUP = re.compile(r"[\\`*\[\]|~$#]|(?<!\w)_|_(?!\w)")
 _MARKUP_OR_HTML = re.compile(rf"[&<>@]|{_MARKUP.pattern}")
 
@@ -43,7 +43,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
         page.add([f"**{plural(failing, 'finding')} at or above {report.fail_on}**", ""])
     problems = _problems(report)
     for n, line in enumerate(problems):
-        if not page.add([line], _TABLES):
+        if not page.add([line], _TABLES_SHARE):
             page.force([f"- and {len(problems) - n} more"])
             break
     page.add([""])
@@ -52,7 +52,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
         kernels.setdefault((group.kernel.name, group.place.file), []).append(group)
     explained: dict[str, None] = {}
     for n, groups in enumerate(kernels.values()):
-        if not page.add(_kernel(report, groups), _TABLES):
+        if not page.add(_kernel(report, groups), _TABLES_SHARE):
             left = plural(len(kernels) - n, "more kernel")
             page.force([f"*{left} with findings not shown: see the whole report.*", ""])
             break
@@ -66,7 +66,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
 
 
 class _Page:
-    """Lines up to a number of bytes."""
+    """Lines of text that may take so many bytes in all."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -83,7 +83,7 @@ class _Page:
         return True
 
     def force(self, lines: list[str]) -> None:
-        """Adds a short sentence, for which room was kept."""
+        """Adds a short sentence, for which `_RESERVE` has kept room."""
         self._lines += lines
 
     def text(self) -> str:
@@ -100,7 +100,7 @@ def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
         message = view.message_of(group, of_several=True)
         text = view.rule_of(report, group.first.rule)
         if text is not None and view.general_fix(text) != text.fix:
-            message = f"{message} → {group.first.advice}"  # it is another for each finding
+            message = f"{message} → {group.first.advice}"  # the fix differs from finding to finding
         place = group.place
         spot = f"{file_name(place.file)}:{place.line}" if place.line else file_name(place.file)
         cells = (
@@ -145,7 +145,7 @@ def _problems(report: LintReport) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Text that shows as it is, on one line."""
+    """A text on one line, with all markup escaped."""
     return _MARKUP_OR_HTML.sub(lambda m: _HTML.get(m[0], f"\\{m[0]}"), one_line(text))
 
 

@@ -58,8 +58,8 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Faile
 
     Args:
         index: its place in the run.
-        target: it.
-        work: what to do.
+        target: a saved file.
+        work: what to do with it.
 
     Yields:
         What was made of each of its kernels, and what could not be read.

@@ -29,7 +29,7 @@ _TICK = 0.2
 
 
 def recompile(app: KinspectApp, entry: Entry) -> None:
-    """Opens the form for a kernel; what was compiled becomes a row, and is compared.
+    """Opens the form for a kernel; the compiled kernel becomes a row, and is compared with it.
 
     Args:
         app: the application.
@@ -54,7 +54,7 @@ def recompile(app: KinspectApp, entry: Entry) -> None:
 
 
 class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
-    """The form; gives the new report and what was changed for it."""
+    """The form; its result is the new report, with what was changed for it in words."""
 
     DEFAULT_CSS = """
     RecompileScreen { align: center middle; background: $background 60%; }
@@ -70,8 +70,8 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
     RecompileScreen Input:focus { background: $primary 25%; }
     RecompileScreen Input.changed { color: $accent; text-style: bold; }
     RecompileScreen .was { width: 14; padding-left: 1; color: $foreground 60%; }
-    RecompileScreen #said { margin-top: 1; height: auto; }
-    RecompileScreen #said.failed { color: $error; }
+    RecompileScreen #message { margin-top: 1; height: auto; }
+    RecompileScreen #message.failed { color: $error; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", show=False),
@@ -86,15 +86,15 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         self._entry = entry
         self._request = request if request is not None else Request(())
         self._settings = settings_of_kernel(entry.report)
-        self._under_way: Recompile | None = None
-        self._doing = ""
-        self._since = 0.0
+        self._compile_job: Recompile | None = None
+        self._stage = ""  # of the compile that runs; empty if none does
+        self._started_at = 0.0
         self._cancelled = False
 
     # ------------------------------------------------------------------ layout
 
     def compose(self) -> ComposeResult:
-        """A line for each thing that can be changed."""
+        """A line for each setting, the options first."""
         report = self._entry.report
         with VerticalScroll(can_focus=False) as box:
             box.border_title = escape(f"Recompile {report.name} for {report.arch}")
@@ -111,15 +111,15 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
                     yield Label(setting.name, markup=False)
                     yield Input(text, name=setting.name, compact=True, select_on_focus=True)
                     yield Static("", classes="was", markup=False)
-            yield Static("", id="said", markup=False)
+            yield Static("", id="message", markup=False)
 
     def on_mount(self) -> None:
-        """The first field has the keys."""
+        """Focuses the first field."""
         self.query(Input).first().focus()
         self.set_interval(_TICK, self._tick)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Marks what is another value, beside what it was."""
+        """Marks a changed value, and shows the former one beside it."""
         event.stop()
         setting = next(
             candidate for candidate in self._settings if candidate.name == event.input.name
@@ -134,9 +134,9 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
     # ------------------------------------------------------------------ compiling
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Compiles, unless that is under way."""
+        """Compiles, unless a compile is running."""
         event.stop()
-        if self._doing:
+        if self._stage:
             return
         from ..recompiling import changes
 
@@ -149,29 +149,29 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         if not changed:
             self._say("nothing is changed: type another value", failed=True)
             return
-        self._doing, self._since, self._cancelled = "starting", time.monotonic(), False
+        self._stage, self._started_at, self._cancelled = "starting", time.monotonic(), False
         self._say("")
         self.run_worker(
             lambda: self._compile(changed), thread=True, exclusive=True, group="recompile"
         )
 
     def _compile(self, changed: Mapping[str, Value]) -> None:
-        """In a thread: has it compiled, and hands the report or the failure over."""
+        """Compiles, in a thread, and hands the report or the failure to the UI's thread."""
         from ..recompile_child import Recompile
 
-        def say(stage: str) -> None:
-            self._doing = stage
+        def show_stage(stage: str) -> None:
+            self._stage = stage
 
         report: KernelReport | None = None
         failure: KinspectError | None = None
-        self._under_way = work = Recompile(self._entry.report, changed, self._request)
-        if self._cancelled:  # before there was anything to end
-            work.stop()
+        self._compile_job = job = Recompile(self._entry.report, changed, self._request)
+        if self._cancelled:  # before there was a job to stop
+            job.stop()
         try:
-            report = work.run(say)
+            report = job.run(show_stage)
         except KinspectError as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # the application has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the application has ended in the meantime
             self.app.call_from_thread(self._done, report, failure, changed)
 
     def _done(
@@ -180,7 +180,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         failure: KinspectError | None,
         changed: Mapping[str, Value],
     ) -> None:
-        self._doing = ""
+        self._stage = ""
         if self._cancelled:
             return
         if report is not None:
@@ -189,29 +189,29 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
             self._fail(failure)
 
     def action_cancel(self) -> None:
-        """Closes the form; a compile that is under way is ended."""
+        """Closes the form, and stops the compile if one is running."""
         self._abort()
         self.dismiss(None)
 
     def on_unmount(self) -> None:
-        """The application ends: so do its compilers."""
+        """Stops the compile when the application ends."""
         self._abort()
 
     def _abort(self) -> None:
         self._cancelled = True
-        if self._under_way is not None:
-            self._under_way.stop()
+        if self._compile_job is not None:
+            self._compile_job.stop()
 
-    # ------------------------------------------------------------------ what it says
+    # ------------------------------------------------------------------ messages
 
     def _tick(self) -> None:
-        if self._doing:
-            self._say(f"{self._doing} … {time.monotonic() - self._since:.0f} s")
+        if self._stage:
+            self._say(f"{self._stage} … {time.monotonic() - self._started_at:.0f} s")
 
     def _fail(self, error: KinspectError) -> None:
         self._say(f"{error.message}\n→ {error.hint}" if error.hint else error.message, failed=True)
 
     def _say(self, text: str, *, failed: bool = False) -> None:
-        line = self.query_one("#said", Static)
+        line = self.query_one("#message", Static)
         line.set_class(failed, "failed")
         line.update(Text(text))

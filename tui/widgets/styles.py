@@ -20,7 +20,7 @@ def part_style(widget: Widget, name: str) -> Style:
     """The style of a component class, its colours blended with what is behind the widget.
 
     Args:
-        widget: it.
+        widget: that the class is of.
         name: the component class.
 
     Returns:
@@ -33,7 +33,7 @@ def bar_style(widget: Widget, name: str) -> Style:
     """The style of a bar over a row, such as the cursor's: a tint, laid over what is drawn.
 
     Args:
-        widget: it.
+        widget: that the class is of.
         name: the component class, which sets a background.
 
     Returns:

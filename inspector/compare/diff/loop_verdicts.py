@@ -27,8 +27,8 @@ class Region(Struct, frozen=True):
 
     Args:
         loop: id of the left side's loop; None for the kernel.
-        left: its figures.
-        right: likewise.
+        left: figures of the left side.
+        right: figures of the right side.
         per: see `LoopPair.per`.
         basis: in words, what a figure is per.
     """

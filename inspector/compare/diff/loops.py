@@ -141,8 +141,8 @@ def basis(
     """How the figures of two loops, or two kernels without one, relate to the work that they do.
 
     Args:
-        left: figures of one wave and one pass.
-        right: likewise.
+        left: figures of one wave and one pass on the left side.
+        right: the same of the right side.
         waves: of a workgroup, on each side.
         each: what the figures are of.
 

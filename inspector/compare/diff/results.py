@@ -181,8 +181,8 @@ class DiffReport(Struct, frozen=True):
         left: what the left side is called.
         right: what the right side is called.
         pairs: worst first.
-        only_left: kernels without a counterpart.
-        only_right: likewise.
+        only_left: kernels that only the left side has.
+        only_right: kernels that only the right side has.
         errors: what could not be captured, compiled or read, with the side's name.
         tolerances: metric -> as it was typed.
         notes: about the run as a whole.

@@ -102,7 +102,7 @@ def diff_builds(
         progress: called after every compile.
 
     Raises:
-        KinspectError: likewise, or other than two Tritons.
+        KinspectError: as `compare_builds`, or there are not two Tritons.
     """
     if len(tritons) != 2:
         raise KinspectError(

@@ -82,7 +82,7 @@ def explain_finding(
     """What a finding means: its message, why it matters, what to change, where to read on.
 
     Args:
-        finding: it.
+        finding: of a kernel's report.
         rules: id -> the rule as written, for the explanation and the references.
         unit_of: the unit of a metric; None: figures stand without.
 

@@ -1,6 +1,7 @@
-"""Keeps what torch.compile generates in a script: its kernels are captured once the script ended.
+"""Collects the code that torch.compile generates in a script.
 
-A text is kept in a file named after its contents, since reports point at its lines.
+Its kernels are captured once the script has ended. Until then each text is stored in a file, which
+is named after its contents and stays: reports point at its lines.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from ..inductor.source import USERS, KernelSource, SourceError, kernels_of
 from ..records import Emit, note
 from ..world.graphs.generated import Generated
 
-DIGITS = 12
-"""Of a digest, in the name of a file: enough for no two texts ever to share one."""
+DIGEST_DIGITS = 12
+"""Of a digest in a file's name: enough that no two texts ever share one."""
 
 
 class Graphs:
-    """Takes what is generated.
+    """The graphs that were compiled so far.
 
     Args:
-        folder: where the texts are kept.
-        emit: takes `{"generated": ...}`, what `inductor.capture` is to be asked afterwards.
+        folder: where the texts are stored.
+        emit: takes `{"generated": ...}` records; the host passes them to `inductor.capture`.
         is_selected: whether a kernel of this name and function name was asked for.
-        expect: told how many kernels will be captured.
+        expect: called with how many kernels of a graph will be captured.
     """
 
     def __init__(
@@ -42,11 +43,11 @@ class Graphs:
         self._is_selected = is_selected
         self._expect = expect
         self._paths: set[str] = set()
-        self._without: dict[str, None] = {}
+        self._without_kernels: dict[str, None] = {}
 
     def take(self, generated: Generated) -> None:
-        """One graph's text. Kernels that the script itself brought are no part of it."""
-        digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGITS]
+        """Takes one graph's text; kernels of the script's own in it are captured elsewhere."""
+        digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGEST_DIGITS]
         stem = re.sub(r"\W", "_", os.path.basename(generated.file).removesuffix(".py"))
         path = os.path.join(self._folder, f"{stem}.{generated.function}.{digest}.py")
         if path in self._paths:
@@ -56,15 +57,21 @@ class Graphs:
             kernels = list(kernels_of(generated.text, path))
         except SourceError:
             return
-        own = [k for k in kernels if isinstance(k, KernelSource) and k.heuristic != USERS]
-        if not own:
-            self._without[generated.function] = None
+        generated_kernels = [
+            kernel
+            for kernel in kernels
+            if isinstance(kernel, KernelSource) and kernel.heuristic != USERS
+        ]
+        if not generated_kernels:
+            self._without_kernels[generated.function] = None
             return
-        selected = [k for k in own if self._is_selected(k.name, k.function)]
-        if not selected:
+        selected_count = sum(
+            self._is_selected(kernel.name, kernel.function) for kernel in generated_kernels
+        )
+        if not selected_count:
             return
-        _keep(path, generated.text)
-        self._expect(len(selected))
+        _store(path, generated.text)
+        self._expect(selected_count)
         origin = {
             "function": generated.function,
             "file": generated.file,
@@ -74,19 +81,20 @@ class Graphs:
         self._emit({"generated": {"path": path, "origin": origin}})
 
     def keep(self, compiler: str, text: str) -> str:
-        """Keeps a module that a compiler wrote and is about to import; gives its path."""
-        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+        """Stores a module that a compiler wrote and is about to import; returns its path."""
+        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
         path = os.path.join(self._folder, f"{compiler}.{digest}.py")
-        _keep(path, text)
+        _store(path, text)
         return path
 
     def finish(self) -> None:
-        """Notes the functions for which no Triton kernels were generated."""
-        for function in self._without:
+        """Emits a note on each function for which no Triton kernels were generated."""
+        for function in self._without_kernels:
             self._emit(note(f"torch.compile of {function} calls library kernels alone"))
 
 
-def _keep(path: str, text: str) -> None:
+def _store(path: str, text: str) -> None:
+    """Writes a file whole or not at all; one that is there already has the same contents."""
     if os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -17,8 +17,10 @@ from typing import Any
 
 from .kernel_file import tensors_of
 
-CHUNK = 1 << 24  # values compared at a time, in float64
-MOST_SLICES = 4
+CHUNK = 1 << 24
+"""Values that are compared at a time, in float64."""
+MAX_SLICES = 4
+"""Slices of the inputs that are checked where the whole reference does not fit."""
 
 
 class UncheckedError(Exception):
@@ -58,7 +60,9 @@ class Expected:
         for index, expected in zip(self.slices, self.tensors):
             if len(results) != len(expected):
                 return f"{len(results)} results, expected {len(expected)}"
-            parts = [_part(a, e, index) for a, e in zip(results, expected)]
+            parts = [
+                _part_for_slice(result, tensor, index) for result, tensor in zip(results, expected)
+            ]
             complaint = _difference(parts, expected, tolerance)
             if complaint is not None:
                 return f"slice {index}: {complaint}"
@@ -90,19 +94,9 @@ def expected_of(
     if whole is not None:
         return Expected((tuple(flat(whole)),), None, "reference")
     for axis in range(3):
-        count = _common(inputs, axis)
-        if count is None:
-            continue
-        chosen = sorted({i * (count - 1) // max(1, MOST_SLICES - 1) for i in range(MOST_SLICES)})
-        parts = []
-        for index in chosen:
-            reference = functools.partial(module.reference, **_sliced(inputs, axis, index))
-            part = _attempt(reference, out_of_memory)
-            if part is None:
-                break
-            parts.append(tuple(flat(part)))
-        else:
-            return Expected(tuple(parts), tuple(chosen), "slices of the reference")
+        expected = _expected_slices(module, inputs, axis, out_of_memory)
+        if expected is not None:
+            return expected
     if hasattr(module, "torch_operator"):
         outputs = _attempt(functools.partial(module.torch_operator, **inputs), out_of_memory)
         if outputs is not None:
@@ -110,10 +104,35 @@ def expected_of(
     raise UncheckedError("the reference needs more memory than the GPU has")
 
 
+def _expected_slices(
+    module: Any,
+    inputs: Mapping[str, Any],
+    axis: int,
+    out_of_memory: tuple[type[BaseException], ...],
+) -> Expected | None:
+    """The reference's results for slices of the inputs, spread evenly over an axis.
+
+    None where the inputs have no such axis in common, or not even a slice fits into memory.
+    """
+    length = _common_length(inputs, axis)
+    if length is None:
+        return None
+    indices = sorted({i * (length - 1) // max(1, MAX_SLICES - 1) for i in range(MAX_SLICES)})
+    results = []
+    for index in indices:
+        reference = functools.partial(module.reference, **_sliced(inputs, axis, index))
+        result = _attempt(reference, out_of_memory)
+        if result is None:
+            return None
+        results.append(tuple(flat(result)))
+    return Expected(tuple(results), tuple(indices), "slices of the reference")
+
+
 def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> Tolerance:
     """A case's own tolerance, or the loosest one of the correctness cases that are most like it.
 
-    That is: those with the same dtype and flags; failing these, with the same dtype; else all.
+    Those are the cases with the same dtype and flags; where there are none, the cases with the same
+    dtype; else all.
 
     Raises:
         UncheckedError: no case has a tolerance.
@@ -129,7 +148,7 @@ def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) ->
 
 
 def _flags(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The words and true switches of a case: what is computed, not how much of it."""
+    """The texts and true switches of a case: they say what is computed, not how much of it."""
     return {
         key: value
         for key, value in case.items()
@@ -144,7 +163,7 @@ def flat(value: Any) -> list[Any]:
 
 @contextmanager
 def unfilled_memory_shows() -> Iterator[None]:
-    """Memory that torch allocates without filling holds NaN, or the largest integer.
+    """Makes torch fill the memory that it allocates with NaN, or with the largest integer.
 
     A kernel that writes nothing could otherwise return what the oracle left in memory.
     """
@@ -167,7 +186,7 @@ def _attempt(call: Callable[[], Any], out_of_memory: tuple[type[BaseException], 
         return call()
     except out_of_memory:
         pass
-    # Out of the except clause: the traceback held the half-made tensors.
+    # Not in the except clause: its traceback keeps the tensors that were made so far alive.
     gc.collect()
     _release()
     return None
@@ -180,8 +199,8 @@ def _release() -> None:
         torch.cuda.empty_cache()
 
 
-def _common(inputs: Mapping[str, Any], axis: int) -> int | None:
-    """The length that all input tensors share along an axis, if it is one that can be sliced."""
+def _common_length(inputs: Mapping[str, Any], axis: int) -> int | None:
+    """The length that all input tensors have along an axis; None where it cannot be sliced."""
     tensors = [t for value in inputs.values() for t in flat(value)]
     if any(t.ndim <= axis or t.ndim < 3 for t in tensors if t.numel() > 1):
         return None
@@ -190,6 +209,8 @@ def _common(inputs: Mapping[str, Any], axis: int) -> int | None:
 
 
 def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
+    """The inputs with one index of an axis alone, of length 1; scalars stay."""
+
     def part(value: Any) -> Any:
         is_tensor = hasattr(value, "narrow")
         return value.narrow(axis, index, 1) if is_tensor and value.numel() > 1 else value
@@ -197,61 +218,73 @@ def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
     return {name: part(value) for name, value in inputs.items()}
 
 
-def _part(whole: Any, sliced: Any, index: int) -> Any:
-    """The part of a result that a slice of the inputs yields: along the axis that became 1."""
-    axes = [i for i, (a, b) in enumerate(zip(whole.shape, sliced.shape)) if a != b]
+def _part_for_slice(whole: Any, sliced: Any, index: int) -> Any:
+    """The part of a result that belongs to a slice of the inputs.
+
+    Args:
+        whole: the result for all inputs.
+        sliced: the reference's result for the slice; the axis in which it has length 1 is the one.
+        index: of the slice.
+    """
+    shapes = zip(whole.shape, sliced.shape)
+    axes = [axis for axis, (length, sliced_length) in enumerate(shapes) if length != sliced_length]
     if len(axes) != 1 or whole.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
-        return whole  # its shape will be complained about
+        return whole  # the comparison will report its shape
     return whole.narrow(axes[0], index, 1)
 
 
 def _difference(
     actual: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance, exact: bool = True
 ) -> str | None:
+    """What is wrong with results, or None; `exact`: their dtypes have to be the expected ones."""
     if len(actual) != len(expected):
         return f"{len(actual)} results, expected {len(expected)}"
-    for index, (a, e) in enumerate(zip(actual, expected)):
+    for index, (result, tensor) in enumerate(zip(actual, expected)):
         label = f"result {index}: " if len(expected) > 1 else ""
-        if tuple(a.shape) != tuple(e.shape) or (exact and a.dtype != e.dtype):
-            return f"{label}is {tuple(a.shape)} {a.dtype}, expected {tuple(e.shape)} {e.dtype}"
-        wrong, worst, where = _count(a, e, tolerance)
+        shape, expected_shape = tuple(result.shape), tuple(tensor.shape)
+        if shape != expected_shape or (exact and result.dtype != tensor.dtype):
+            return f"{label}is {shape} {result.dtype}, expected {expected_shape} {tensor.dtype}"
+        wrong, worst, indices = _count_wrong(result, tensor, tolerance)
         if wrong:
-            place = ", ".join(map(str, where))
+            place = ", ".join(map(str, indices))
             return (
-                f"{label}{wrong} of {a.numel()} values differ by more than atol"
+                f"{label}{wrong} of {result.numel()} values differ by more than atol"
                 f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
                 f" {worst:.4g}, at [{place}]"
             )
     return None
 
 
-def _count(a: Any, e: Any, tolerance: Tolerance) -> tuple[int, float, tuple[int, ...]]:
-    """How many values are off, by how much at worst, and where that is."""
-    flat_a, flat_e = a.reshape(-1), e.reshape(-1)
-    wrong, worst, place = 0, -1.0, 0
-    for start in range(0, flat_a.numel(), CHUNK):
-        x, y = _wide(flat_a[start : start + CHUNK]), _wide(flat_e[start : start + CHUNK])
-        gap = (x - y).abs()
-        equal = (x == y) | (x.isnan() & y.isnan())
+def _count_wrong(
+    result: Any, expected: Any, tolerance: Tolerance
+) -> tuple[int, float, tuple[int, ...]]:
+    """How many values are wrong, by how much at worst, and the index of that one."""
+    flat_result, flat_expected = result.reshape(-1), expected.reshape(-1)
+    wrong_count, worst, worst_position = 0, -1.0, 0
+    for start in range(0, flat_result.numel(), CHUNK):
+        actual = _as_float64(flat_result[start : start + CHUNK])
+        wanted = _as_float64(flat_expected[start : start + CHUNK])
+        error = (actual - wanted).abs()
+        equal = (actual == wanted) | (actual.isnan() & wanted.isnan())
         # ~(≤) rather than >: a NaN on one side is a difference.
-        off = ~equal & ~(gap <= tolerance.atol + tolerance.rtol * y.abs())
-        count = int(off.sum())
+        wrong = ~equal & ~(error <= tolerance.atol + tolerance.rtol * wanted.abs())
+        count = int(wrong.sum())
         if not count:
             continue
-        wrong += count
-        gap = gap.nan_to_num(nan=float("inf")).masked_fill(~off, -1.0)
-        at = int(gap.argmax())
-        if float(gap[at]) > worst:
-            worst, place = float(gap[at]), start + at
-    where = []
-    for size in reversed(tuple(a.shape)):
-        where.append(place % size)
-        place //= size
-    return wrong, worst, tuple(reversed(where))
+        wrong_count += count
+        error = error.nan_to_num(nan=float("inf")).masked_fill(~wrong, -1.0)
+        position = int(error.argmax())
+        if float(error[position]) > worst:
+            worst, worst_position = float(error[position]), start + position
+    index = []
+    for size in reversed(tuple(result.shape)):
+        index.append(worst_position % size)
+        worst_position //= size
+    return wrong_count, worst, tuple(reversed(index))
 
 
-def _wide(values: Any) -> Any:
-    """As float64, which holds every value of the types that kernels return (int64 up to 2⁵³)."""
+def _as_float64(values: Any) -> Any:
+    """Values as float64, which holds those of all types that kernels return (int64 up to 2⁵³)."""
     if values.dtype.is_floating_point and values.dtype.itemsize == 1:
         values = values.float()  # there is no other way out of float8 on some devices
     return values.double()

@@ -66,7 +66,7 @@ def _aiter(module: ModuleType) -> None:
 def _dtensor(module: ModuleType) -> None:
     """Makes C++ see a DTensor on the device of its local tensor, which is the host's."""
     subclasses = importlib.import_module(".subclasses", __package__)
-    subclasses.follow(module.DTensor, "_local_tensor")
+    subclasses.report_inner_device(module.DTensor, "_local_tensor")
 
 
 def _symmetric_memory(module: ModuleType) -> None:

@@ -45,7 +45,7 @@ class Known:
     """An operand with contents.
 
     Args:
-        tensor: it.
+        tensor: the operand.
         owner: counts what is written to it.
         version: the count when the call was kept.
     """
@@ -75,8 +75,8 @@ class Part:
         source: the contents of its allocation; None where they may be anything.
         nbytes: of the allocation.
         dtype: of the view.
-        size: likewise.
-        stride: likewise.
+        size: of the view, by dimension.
+        stride: of the view, by dimension, in elements.
         offset: of its first element, in elements.
     """
 
@@ -151,8 +151,8 @@ class Call(Work):
     Args:
         func: the overload.
         plan: what is known of it.
-        args: its arguments, with `Known`, `Part` and `Target` in the place of tensors.
-        kwargs: likewise.
+        args: its positional arguments, with `Known`, `Part` and `Target` in the place of tensors.
+        kwargs: its keyword arguments, with the same in the place of tensors.
         seed: of its random numbers.
     """
 
@@ -193,8 +193,8 @@ class Deferred:
         Args:
             func: the overload.
             plan: what is known of it.
-            args: its arguments; devices among them are the CPU.
-            kwargs: likewise.
+            args: its positional arguments; devices among them are the CPU.
+            kwargs: its keyword arguments; devices among them are the CPU.
             results: tensors of its results' shapes; None where they are what it writes to.
         """
         if plan.uninitialised or plan.view or not plan.native:

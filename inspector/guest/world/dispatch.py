@@ -590,8 +590,8 @@ class Dispatcher:
 
         Args:
             plan: of the operator.
-            args: its arguments.
-            kwargs: likewise.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
             outers: the device tensors among them.
             call: how to do it later, where it is not known what it did.
         """

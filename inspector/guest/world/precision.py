@@ -43,8 +43,8 @@ def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
     Args:
         func: the overload.
         name: of the operator.
-        args: with CPU tensors.
-        kwargs: likewise.
+        args: positional arguments, with CPU tensors.
+        kwargs: keyword arguments, with CPU tensors.
     """
     kind = _half(args, kwargs)
     wide = [one(value, _widened) for value in args]

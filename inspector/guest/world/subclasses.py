@@ -19,52 +19,52 @@ CPU = torch.device("cpu")
 
 
 def install() -> None:
-    """Lets wrappers be made for the claimed device."""
-    plain = torch.Tensor._make_wrapper_subclass
+    """Patches torch's maker of wrapper tensors, so that it accepts the claimed device."""
+    original = torch.Tensor._make_wrapper_subclass
 
-    @functools.wraps(plain)
+    @functools.wraps(original)
     def make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is None or torch.device(device).type not in DEVICE_TYPES:
-            return plain(cls, *args, **kwargs)
-        return _claiming(plain(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0))
+            return original(cls, *args, **kwargs)
+        return _claiming(original(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0))
 
     torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 
 
 def _claiming(wrapper: Any, device: torch.device) -> Any:
-    """The wrapper; its class reports the claimed device to Python code from here on."""
+    """Makes a wrapper report the claimed device to Python code; patches its class for that."""
     setattr(wrapper, CLAIM, device)
-    kind = type(wrapper)
-    for name, answer in (("device", _device), ("is_cuda", _is_cuda), ("is_cpu", _is_cpu)):
-        if not _overrides(kind, name):
-            setattr(kind, name, property(answer))
-    if not _overrides(kind, "get_device"):
-        kind.get_device = _get_device
+    wrapper_class = type(wrapper)
+    for name, getter in (("device", _device), ("is_cuda", _is_cuda), ("is_cpu", _is_cpu)):
+        if not _overrides(wrapper_class, name):
+            setattr(wrapper_class, name, property(getter))
+    if not _overrides(wrapper_class, "get_device"):
+        wrapper_class.get_device = _get_device
     return wrapper
 
 
-def follow(kind: Any, attribute: str) -> None:
-    """Lets a class of wrappers that C++ makes report the device of the tensor it wraps.
+def report_inner_device(wrapper_class: Any, attribute: str) -> None:
+    """Makes wrappers that C++ creates report the device of the tensor inside.
 
     Args:
-        kind: the class.
-        attribute: of its instances: the tensor inside.
+        wrapper_class: their class.
+        attribute: of a wrapper: the tensor inside.
     """
 
     def device(wrapper: Any) -> Any:
         return getattr(wrapper, attribute).device
 
-    kind.device = property(device)
-    kind.is_cuda = property(lambda wrapper: device(wrapper).type == "cuda")
-    kind.is_cpu = property(lambda wrapper: device(wrapper).type == "cpu")
-    kind.get_device = lambda wrapper: getattr(wrapper, attribute).get_device()
+    wrapper_class.device = property(device)
+    wrapper_class.is_cuda = property(lambda wrapper: device(wrapper).type == "cuda")
+    wrapper_class.is_cpu = property(lambda wrapper: device(wrapper).type == "cpu")
+    wrapper_class.get_device = lambda wrapper: getattr(wrapper, attribute).get_device()
 
 
-def _overrides(kind: type, name: str) -> bool:
-    """Whether a class, or one between it and torch's, overrides an attribute."""
-    below = kind.__mro__[: kind.__mro__.index(torch.Tensor)]
-    return any(name in vars(base) for base in below)
+def _overrides(wrapper_class: type, name: str) -> bool:
+    """Whether a class, or one between it and torch.Tensor, overrides an attribute."""
+    classes = wrapper_class.__mro__
+    return any(name in vars(base) for base in classes[: classes.index(torch.Tensor)])
 
 
 def _device(wrapper: Any) -> Any:

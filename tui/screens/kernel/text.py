@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....inspector.explain.code.spans import STRING, spans, style_of, within_strings
 from ....inspector.explain.view import HOT, WARM
-from ....inspector.model import Finding, KernelReport, LoopReport
+from ....inspector.model import Finding, KernelReport
 from ...widgets.code import Cell, Span, Text
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 _MOST_COUNTERS = 3
 _MOST_BARS = 3
 WIDTH = 7
-"""Columns of the gutter for what was measured or emulated."""
-_LITTLE = 0.05  # share of what was measured of the kernel, %
+"""Columns of the gutter for a measured or emulated share."""
+_LEAST_SHARE = 0.05  # %; smaller ones are drawn as a dot
 _INDENT = 8  # of instructions in assembly: LLVM writes a tab
 _SHOWN_INDENT = 2
 
@@ -54,7 +54,7 @@ def displayed(kind: str, lines: Sequence[str]) -> Sequence[str]:
 
 
 def plain(kind: str, lines: Sequence[str], folds: Mapping[int, int] | None) -> Text:
-    """A text of which nothing is known but its lines."""
+    """A text before its kernel's report has come: lines and line numbers."""
     gutter = Gutter(len(lines))
     return Text(lines, _spans(kind, lines, None), gutter, gutter.width, folds)
 
@@ -67,7 +67,16 @@ def marked(
     marks: Marks | None,
     costs: Costs | None = None,
 ) -> tuple[Text, Gutter]:
-    """A text of a reported kernel; `marks` and `costs` are None while it is being analysed."""
+    """A text of a reported kernel, with its gutter.
+
+    Args:
+        kind: source, ttgir, llir or amdgcn.
+        lines: of the text.
+        folds: line -> the last of the lines that can be folded away under it.
+        report: the kernel's.
+        marks: what is known of its lines; None while they are being analysed.
+        costs: what was measured or emulated of them; None while that is being worked out.
+    """
     isa_marks = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
@@ -77,7 +86,7 @@ def marked(
     if report.measured_lines or report.emulated is not None:
         from .measured import heading
 
-        gutter.measure(heading(report), costs)
+        gutter.add_shares(heading(report), costs)
     return Text(lines, _spans(kind, lines, isa_marks), gutter, gutter.width, folds), gutter
 
 
@@ -92,7 +101,7 @@ def _spans(kind: str, lines: Sequence[str], marks: Marks | None) -> Callable[[in
 
 
 def worst(findings: Sequence[Finding]) -> str | None:
-    """The severity of the gravest of these; None where there are none."""
+    """The highest severity among findings; None where there are none."""
     for severity in SIGNS:
         if any(finding.severity == severity for finding in findings):
             return severity
@@ -112,42 +121,42 @@ class Gutter:
         self._digits = max(3, len(str(lines)))
         self._kind = kind
         self._marks = marks
-        self._over = ""  # what stands over the measured column; empty: there is none
-        self._costs: Mapping[int, float] = {}
+        self._share_heading = ""  # of the column of shares; empty if there is none
+        self._shares: Mapping[int, float] = {}
         self._cells: Mapping[int, Cell] = {}
 
-    def measure(self, over: str, costs: Costs | None) -> None:
-        """Adds a column of what was measured or emulated; its figures may come later."""
-        self._over = over
+    def add_shares(self, heading: str, costs: Costs | None) -> None:
+        """Adds the column of measured or emulated shares; it is empty while `costs` is None."""
+        self._share_heading = heading
         self._cells = costs.cells.get(self._kind, {}) if costs is not None else {}
-        self._costs = costs.shares.get(self._kind, {}) if costs is not None else {}
+        self._shares = costs.shares.get(self._kind, {}) if costs is not None else {}
 
     @property
     def width(self) -> int:
         """Columns that it takes."""
-        return self._digits + 3 + (WIDTH if self._over else 0)
+        return self._digits + 3 + (WIDTH if self._share_heading else 0)
 
     @property
     def heading(self) -> str:
-        """What stands over its columns."""
+        """The titles of its columns."""
         line = "line".rjust(self._digits)
-        if self._over:
-            line = line.ljust(self._digits + 2) + self._over
+        if self._share_heading:
+            line = line.ljust(self._digits + 2) + self._share_heading
         return line.ljust(self.width)
 
     def __call__(self, line: int) -> list[Cell]:
-        """What stands left of a line."""
+        """The cells left of a line."""
         return [
             (f"{line + 1:>{self._digits}} ", "number"),
             *self._sign(line),
-            *self._cost(line),
+            *self._share(line),
             (" ", "number"),
         ]
 
-    def _cost(self, line: int) -> list[Cell]:
-        if not self._over:
+    def _share(self, line: int) -> list[Cell]:
+        if not self._share_heading:
             return []
-        return [self._cells.get(line) or cell(self._costs.get(line))]
+        return [self._cells.get(line) or cell(self._shares.get(line))]
 
     def _sign(self, line: int) -> list[Cell]:
         findings = self._marks.findings(line, self._kind) if self._marks is not None else ()
@@ -156,12 +165,12 @@ class Gutter:
 
 
 class CodeGutter(Gutter):
-    """Assembly: also loops, operations outstanding by counter, and each instruction's class.
+    """The gutter of assembly, with loops, outstanding operations by counter, and classes too.
 
     Args:
         lines: how many lines the text has.
         report: the kernel.
-        marks: what is known of its lines; None: not yet, but the columns are there already.
+        marks: what is known of its lines; while it is None, the columns are there but empty.
     """
 
     def __init__(self, lines: int, report: KernelReport, marks: Marks | None) -> None:
@@ -170,8 +179,9 @@ class CodeGutter(Gutter):
         self._counters = [name for name in COUNTERS if name in waited][:_MOST_COUNTERS]
         self._bars = min(_MOST_BARS, max((loop.depth for loop in report.loops), default=0))
         self._chains = _chains(report)
-        self._first = {min(a for a, _ in loop.lines) - 1: loop.depth for loop in _placed(report)}
-        self._last = {max(b for _, b in loop.lines) - 1: loop.depth for loop in _placed(report)}
+        loops = [loop for loop in report.loops if loop.lines]
+        self._first = {min(first for first, _ in loop.lines) - 1: loop.depth for loop in loops}
+        self._last = {max(last for _, last in loop.lines) - 1: loop.depth for loop in loops}
 
     @property
     def width(self) -> int:
@@ -180,13 +190,19 @@ class CodeGutter(Gutter):
 
     @property
     def heading(self) -> str:
-        """What stands over its columns."""
+        """The titles of its columns."""
         names = "".join(f" {COUNTERS[name][0]}" for name in self._counters)
         line = "line".rjust(self._digits)
-        return line + " " * (self._digits + 2 + self._bars - len(line)) + names + self._over + "  "
+        return (
+            line
+            + " " * (self._digits + 2 + self._bars - len(line))
+            + names
+            + self._share_heading
+            + "  "
+        )
 
     def __call__(self, line: int) -> list[Cell]:
-        """What stands left of a line."""
+        """The cells left of a line."""
         cells: list[Cell] = [(f"{line + 1:>{self._digits}} ", "number"), *self._sign(line)]
         marks = self._marks
         if marks is None:
@@ -196,7 +212,7 @@ class CodeGutter(Gutter):
         counts = marks.outstanding(line) if cls is not None and self._counters else {}
         for name in self._counters:
             cells.append(_count(name, counts) if name in counts else ("   ", "number"))
-        cells += self._cost(line)
+        cells += self._share(line)
         cells.append(("▎" if cls is not None else " ", style_of(cls or "")))
         return [*cells, (" ", "number")]
 
@@ -219,17 +235,13 @@ class CodeGutter(Gutter):
 
 
 def cell(share: float | None) -> Cell:
-    """A line's share in the gutter; its colour is its heat."""
+    """A line's share in the gutter; the hotter, the stronger its colour."""
     if share is None:
         return " " * WIDTH, "number"
-    if share < _LITTLE:
+    if share < _LEAST_SHARE:
         return f"{'·':>{WIDTH - 1}} ", "dim"
     style = "heat" if share >= HOT else "warning" if share >= WARM else "dim"
     return f"{share:>{WIDTH - 1}.1f} ", style
-
-
-def _placed(report: KernelReport) -> list[LoopReport]:
-    return [loop for loop in report.loops if loop.lines]
 
 
 def _chains(report: KernelReport) -> dict[str, tuple[bool, ...]]:

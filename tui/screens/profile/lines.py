@@ -338,7 +338,7 @@ def row(line: Line, shown_columns: Sequence[Column], *, folded: bool) -> Row:
     """A row as the table draws it.
 
     Args:
-        line: it.
+        line: a measured kernel.
         shown_columns: the columns.
         folded: whether it stands under its kernel.
     """

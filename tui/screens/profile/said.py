@@ -46,7 +46,7 @@ def wrapped(text: str, width: int, style: str = "", first: str = "", rest: str =
     """A sentence in as many lines as it takes.
 
     Args:
-        text: it.
+        text: the sentence.
         width: of a line.
         style: of all of it.
         first: what the first line begins with.

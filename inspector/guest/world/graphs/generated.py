@@ -14,8 +14,8 @@ class CompileCall:
 
     Args:
         name: of the function or the module's class.
-        file: where it was called.
-        line: likewise.
+        file: in which it was called.
+        line: of the call.
     """
 
     name: str
@@ -30,8 +30,8 @@ class Generated:
     Args:
         text: the wrapper, with the kernels' sources.
         function: name of the compiled function, or of the module's class where torch defines it.
-        file: where it is defined, or was compiled.
-        line: likewise.
+        file: in which it is defined, or was compiled.
+        line: in that file.
         lines: name of each operation -> file and line of the script that it comes from.
     """
 

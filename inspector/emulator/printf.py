@@ -1,0 +1,133 @@
+"""`printf` as device code sends it: a format string and arguments in 64-bit words.
+
+What is sent: ROCm's clr, rocclr/device/devhcprintf.cpp. How it is written: as glibc's printf does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+_SPECIFIER: Final = re.compile(
+    r"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
+    r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXfFeEgGaAcspn]))"
+)
+_INTEGER_BITS: Final = {"hh": 8, "h": 16, None: 32}
+"""By the length in a specifier; others are 64 bits wide."""
+_WORD: Final = 8
+
+
+def formatted(words: list[int]) -> str:
+    """What `printf` writes for a format string and arguments, as they were sent.
+
+    Args:
+        words: of 64 bits: the format, zero-terminated, then each argument in a word of its own;
+            strings take as many words as they need.
+    """
+    data = struct.pack(f"<{len(words)}Q", *words)
+    form, offset = _string(data, 0)  # `offset`: where the next argument begins
+    pieces, copied = [], 0
+    for match in _SPECIFIER.finditer(form):
+        pieces.append(form[copied : match.start()])
+        copied = match.end()
+        if match["kind"] is None:
+            pieces.append("%")
+            continue
+        star_count = (match["width"], match["precision"]).count("*")
+        if offset + _WORD * (star_count + 1) > len(data):
+            return "".join(pieces)  # too few arguments: the runtime stops here
+        sizes = [
+            struct.unpack_from("<i", data, offset + _WORD * index)[0] for index in range(star_count)
+        ]
+        offset += _WORD * star_count
+        layout = _layout(match, iter(sizes))
+        if match["kind"] == "s":
+            text, offset = _string(data, offset)
+            pieces.append(f"%{layout}s" % text)
+            continue
+        (bits,) = struct.unpack_from("<Q", data, offset)
+        pieces.append(_argument(match, layout, bits))
+        offset += _WORD
+    pieces.append(form[copied:])
+    return "".join(pieces)
+
+
+def _string(data: bytes, offset: int) -> tuple[str, int]:
+    """A zero-terminated string, and where the word behind it begins."""
+    end = data.find(b"\0", offset)
+    end = len(data) if end < 0 else end
+    return data[offset:end].decode(errors="replace"), offset + (
+        end - offset + _WORD
+    ) // _WORD * _WORD
+
+
+def _layout(match: re.Match[str], sizes: Iterator[int]) -> str:
+    """Flags, width and precision, with the arguments that stand for stars put in."""
+    width = str(next(sizes)) if match["width"] == "*" else match["width"]
+    if match["precision"] is None:
+        return match["flags"] + width
+    precision = next(sizes) if match["precision"] == "*" else int(match["precision"] or 0)
+    return match["flags"] + width + (f".{precision}" if precision >= 0 else "")
+
+
+def _argument(match: re.Match[str], layout: str, bits: int) -> str:
+    """An argument that is a word, as its specifier writes it.
+
+    Args:
+        match: the specifier.
+        layout: flags, width and precision.
+        bits: the word.
+    """
+    kind: str = match["kind"]
+    if kind == "n":
+        return ""
+    if kind == "p":
+        return f"%{layout}s" % (f"{bits:#x}" if bits else "(nil)")
+    if kind == "c":
+        return f"%{layout}s" % chr(bits & 0xFF)
+    if kind in "diouxX":
+        return _integer(kind, layout, bits, _INTEGER_BITS.get(match["length"], 64))
+    return _float(match, layout, bits)
+
+
+def _integer(kind: str, layout: str, bits: int, width: int) -> str:
+    value = bits & ((1 << width) - 1)
+    if kind in "di" and value >> (width - 1):
+        value -= 1 << width
+    if kind == "o" and "#" in layout:  # Python would write 0o17
+        return f"%{layout.replace('#', '')}s" % (f"0{value:o}" if value else "0")
+    return f"%{layout}{kind}" % value
+
+
+def _float(match: re.Match[str], layout: str, bits: int) -> str:
+    kind: str = match["kind"]
+    (value,) = struct.unpack("<d", struct.pack("<Q", bits))
+    if not math.isfinite(value):
+        return _not_finite(match, layout, value, negative=bool(bits >> 63))
+    if kind in "aA":
+        text = _hexadecimal(value)
+        return f"%{layout.partition('.')[0]}s" % (text.upper() if kind == "A" else text)
+    return f"%{layout}{kind}" % value
+
+
+def _not_finite(match: re.Match[str], layout: str, value: float, *, negative: bool) -> str:
+    """`nan` or `inf`, to which no precision and no leading zeros apply."""
+    text = ("-" if negative else "") + ("nan" if math.isnan(value) else "inf")
+    sign = re.search("[+ ]", str(match["flags"]))
+    if not negative and sign is not None:
+        text = sign[0] + text
+    width = re.match(r"[-+ #0]*(\d*)", layout)
+    assert width is not None
+    aligned = "%" + "-" * ("-" in match["flags"]) + width[1] + "s"
+    return aligned % (text.upper() if match["kind"].isupper() else text)
+
+
+def _hexadecimal(value: float) -> str:
+    """As glibc's `%a`: no zeros at the end of the fraction."""
+    mantissa, _, exponent = value.hex().partition("p")
+    if not exponent:
+        return mantissa
+    return mantissa.rstrip("0").rstrip(".") + "p" + exponent
