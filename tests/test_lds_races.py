@@ -10,6 +10,8 @@ from emulated import KERNEL, troubles
 from kinspect.inspector.emulator.lds_races import Race, RaceReport, races_of
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
+from kinspect.inspector.model import Metric
+from kinspect.inspector.pipeline.analysis import Context, Overrides, analyze_text
 
 DATA = Path(__file__).parent / "data" / "emulator"
 
@@ -168,6 +170,25 @@ def test_a_split_barrier(between: str, behind: str, races: int) -> None:
     text = KERNEL.format(arch="gfx1201", code=places + code)
     text = text.replace("  .amdhsa_accum_offset 32\n", "")
     assert len(races_of(parse_text(text, "k.s").kernels[0], load("gfx1201"), 2).races) == races
+
+
+def test_how_many_waves_there_are_has_to_be_known() -> None:
+    """`counts_in_lds` allows 16 waves, and has no barrier: one was meant."""
+    text = (DATA.parents[2] / "rules" / "fixtures" / "hip_arrays_gfx942.s").read_text()
+
+    def races(waves: int | None) -> Metric:
+        context = Context("k.s", overrides=Overrides(waves_per_workgroup=waves))
+        reports = {report.name: report for report in analyze_text(text, context)}
+        return reports["counts_in_lds"].metrics["lds.races"]
+
+    assert races(None).value is None
+    assert "--waves" in races(None).note
+    pairs = []
+    for waves in (1, 16):
+        value = races(waves).value
+        assert isinstance(value, dict)
+        pairs.append(value["pairs"])
+    assert pairs[0] == 0 < pairs[1]
 
 
 def compiled(name: str) -> str:

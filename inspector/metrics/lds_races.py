@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..emulator.lds_races import Race, RaceReport
 
 RACES: Final = "lds.races"
+_HOW_MANY: Final = "a launch may use fewer waves than the kernel allows; pass --waves"
+"""A kernel that is meant for one wave needs no barriers, whatever it allows."""
 _IN_NOTE: Final = 4
 """Pairs that a note lists."""
 _LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store"))
@@ -73,6 +75,8 @@ def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
         return None, NO_LDS
     if machine is None or not waves or not subject.facts.races_wanted:
         return None, NOT_LOOKED_AT
+    if demand is not None and demand.waves_from == "largest":
+        return None, _HOW_MANY
     if importlib.util.find_spec("numpy") is None:
         return None, NOT_LOOKED_AT
     from ..emulator.lds_races import races_of
