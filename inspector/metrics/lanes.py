@@ -346,7 +346,7 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
         return {}, {}
     shape = subject.facts.workgroup_shape or resources.reqd_workgroup_size
     if shape is None:
-        if resources.wave_start.work_item_dims:
+        if resources.wave_start.work_item_dims and not is_in_a_row(subject):
             return dict.fromkeys(sites, LaneUse(unknown=SHAPE)), {}
         shape = waves * (demand.wave_size or machine.wave_sizes[0]), 1, 1
     from ..emulator.addresses import places_of
@@ -359,6 +359,16 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
     except Exception as error:
         # A bug in the emulator's steps must not take the report with it.
         return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
+
+
+def is_in_a_row(subject: Subject) -> bool:
+    """Whether work-items are numbered in x alone: Triton's are."""
+    size = subject.function.resources.reqd_workgroup_size
+    return (
+        bool(subject.facts.signature)
+        or subject.ttgir is not None
+        or (size is not None and size[1:] == (1, 1))
+    )
 
 
 def known_arguments(

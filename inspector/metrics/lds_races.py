@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import unforeseen
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
-from .lanes import known_arguments
+from .lanes import is_in_a_row, known_arguments
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
@@ -84,22 +84,12 @@ def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
     arguments = known_arguments(subject)
     try:
         report = races_of(
-            subject.function, machine, waves, arguments, in_a_row=_is_in_a_row(subject)
+            subject.function, machine, waves, arguments, in_a_row=is_in_a_row(subject)
         )
     except Exception as error:
         # A bug in the emulator's steps must not take the report with it.
         return None, unforeseen(error).message
     return (None, report.why) if report.why else (report, "")
-
-
-def _is_in_a_row(subject: Subject) -> bool:
-    """Whether work-items are numbered in x alone: Triton's are."""
-    size = subject.function.resources.reqd_workgroup_size
-    return (
-        bool(subject.facts.signature)
-        or subject.ttgir is not None
-        or (size is not None and size[1:] == (1, 1))
-    )
 
 
 def _described(race: Race, code: tuple[Instruction, ...]) -> dict[str, Scalar]:
