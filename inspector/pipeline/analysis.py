@@ -46,7 +46,7 @@ from ..model import (
 if TYPE_CHECKING:
     from .executing import Sample
 
-ANALYSIS_VERSION = 22
+ANALYSIS_VERSION = 23
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Of one file, in whose kernels it is worked out where lanes lie: some 75 µs for each."""
