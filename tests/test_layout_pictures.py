@@ -320,7 +320,7 @@ def test_formats(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     [
         (("--arch", "gfx942", "%nothing"), "no value or layout named %nothing"),
         (("--arch", "gfx942", "9999"), "no value with a layout on line 9999; the nearest with one"),
-        ((), "it has 2 kernels; choose one with --kernel and --arch: gemm"),
+        ((), "it has 2 kernels; choose one with --kernel, --arch or --case: gemm"),
         (("--arch", "gfx942", "--format", "svg"), "--format svg draws one value"),
     ],
 )
@@ -359,3 +359,26 @@ def test_assembly_has_no_layouts(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = layout(capsys, DATA.parent / "small_gfx942.s")
     assert status == 2
     assert "there is no TTGIR in it" in err
+
+
+def test_one_of_several_specialisations_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("triton")
+    script = tmp_path / "two.py"
+    script.write_text(
+        "import torch, triton, triton.language as tl\n\n\n"
+        "@triton.jit\n"
+        "def double(x, y, B: tl.constexpr):\n"
+        "    off = tl.arange(0, B)\n"
+        "    tl.store(y + off, tl.load(x + off) * 2)\n\n\n"
+        "for dtype in (torch.float32, torch.float16):\n"
+        "    x = torch.zeros(1024, device='cuda', dtype=dtype)\n"
+        "    double[(1,)](x, torch.empty_like(x), 1024)\n"
+    )
+    status, _, err = layout(capsys, script)
+    assert status == 2
+    assert "--case: double[x=*fp32]@gfx942, double[x=*fp16]@gfx942" in err
+    status, out, _ = layout(capsys, script, "--case", "fp16")
+    assert status == 0
+    assert "1024xf16" in out

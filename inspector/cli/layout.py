@@ -24,6 +24,12 @@ _MOST_NAMED = 8
 @click.argument("wanted", metavar="[%VALUE|#LAYOUT|LINE]", required=False)
 @format_option("text", "json", "svg", "html")
 @output_option
+@click.option(
+    "--case",
+    metavar="TEXT",
+    help="Of several specialisations of a kernel the one whose label (as `analyze` prints it) is or"
+    " contains this.",
+)
 @click.option("--color/--no-color", default=None, help="Colour or none.  [as the terminal has it]")
 @target_options
 def layout(
@@ -31,6 +37,7 @@ def layout(
     wanted: str | None,
     form: str,
     output: Path | None,
+    case: str | None,
     color: bool | None,
 ) -> None:
     """Draw layouts: which lane holds an element of a tensor, in which LDS bank an element lies.
@@ -41,7 +48,7 @@ def layout(
     values of a line of the source (14, gemm.py:14); of a .ttgir file a line is one of that file.
     """
     ttgir_lines = Path(target.targets[0]).suffix == ".ttgir"
-    kernel = _only(target)
+    kernel = _only(target, case)
     values = layout_values.values_of(_module(kernel))
     if not values:
         raise KinspectError(f"{kernel.id}: no value of its TTGIR has a layout", "")
@@ -86,21 +93,35 @@ def _write(
         layout_text.write(pictures, stream, color=color)
 
 
-def _only(target: TargetOptions) -> KernelReport:
+def _label(kernel: KernelReport) -> str:
+    """The kernel, its case and its target."""
+    case = _case(kernel)
+    return f"{kernel.name}[{case}]@{kernel.arch}" if case else f"{kernel.name}@{kernel.arch}"
+
+
+def _case(kernel: KernelReport) -> str | None:
+    return kernel.variant.case if kernel.variant is not None else None
+
+
+def _only(target: TargetOptions, case: str | None) -> KernelReport:
     """The kernel that is meant, analysed."""
     from ..pipeline.collecting import collect
 
     name = target.targets[0]
     report = collect(replace(target.request(), lanes=False))
     kernels = [kernel for kernel in report.kernels if "ttgir" in kernel.artifacts]
+    if case is not None:
+        labelled = [kernel for kernel in kernels if case in (_case(kernel) or "")]
+        exact = [kernel for kernel in labelled if _case(kernel) == case]
+        kernels = exact or labelled or kernels
     if len(kernels) == 1:
         return kernels[0]
     if kernels:
-        names = ", ".join(kernel.id.rpartition("::")[2] for kernel in kernels[:_MOST_NAMED])
+        names = ", ".join(map(_label, kernels[:_MOST_NAMED]))
         more = ", …" if len(kernels) > _MOST_NAMED else ""
         raise KinspectError(
             f"{name}: it has {len(kernels)} kernels",
-            f"choose one with --kernel and --arch: {names}{more}",
+            f"choose one with --kernel, --arch or --case: {names}{more}",
         )
     if report.errors:
         raise KinspectError(f"{name}: {report.errors[0].message}", report.errors[0].hint)
