@@ -232,7 +232,7 @@ def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
 def _step(call: Work) -> Step:
     if isinstance(call, KernelCall):
         needs = tuple(source.call for source in sources_of(call.operands))
-        copies = 2 * sum(call.nbytes)  # one of ours and one of the emulator's
+        copies = 2 * sum(call.nbytes)  # one here, one in the emulator's process
         return Step(call, needs, None, copies, 0.0)
     assert isinstance(call, Call)
     operand = pieces.reduced_operand(call)
