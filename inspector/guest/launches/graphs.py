@@ -56,11 +56,13 @@ class Graphs:
             kernels = list(kernels_of(generated.text, path))
         except SourceError:
             return
-        own = [k for k in kernels if isinstance(k, KernelSource) and k.heuristic != USERS]
-        if not own:
+        inductor_kernels = [
+            k for k in kernels if isinstance(k, KernelSource) and k.heuristic != USERS
+        ]
+        if not inductor_kernels:
             self._without[generated.function] = None
             return
-        selected = [k for k in own if self._is_selected(k.name, k.function)]
+        selected = [k for k in inductor_kernels if self._is_selected(k.name, k.function)]
         if not selected:
             return
         _keep(path, generated.text)

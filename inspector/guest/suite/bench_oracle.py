@@ -86,9 +86,9 @@ def expected_of(
     Raises:
         UncheckedError: no oracle fits into memory.
     """
-    whole = _attempt(functools.partial(module.reference, **inputs), out_of_memory)
-    if whole is not None:
-        return Expected((tuple(flat(whole)),), None, "reference")
+    reference_result = _attempt(functools.partial(module.reference, **inputs), out_of_memory)
+    if reference_result is not None:
+        return Expected((tuple(flat(reference_result)),), None, "reference")
     for axis in range(3):
         count = _common(inputs, axis)
         if count is None:
@@ -197,12 +197,12 @@ def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
     return {name: part(value) for name, value in inputs.items()}
 
 
-def _part(whole: Any, sliced: Any, index: int) -> Any:
+def _part(result: Any, sliced: Any, index: int) -> Any:
     """The part of a result that a slice of the inputs yields: along the axis that became 1."""
-    axes = [i for i, (a, b) in enumerate(zip(whole.shape, sliced.shape)) if a != b]
-    if len(axes) != 1 or whole.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
-        return whole  # its shape will be complained about
-    return whole.narrow(axes[0], index, 1)
+    axes = [i for i, (a, b) in enumerate(zip(result.shape, sliced.shape)) if a != b]
+    if len(axes) != 1 or result.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
+        return result  # its shape will be complained about
+    return result.narrow(axes[0], index, 1)
 
 
 def _difference(
@@ -225,26 +225,29 @@ def _difference(
     return None
 
 
-def _count(a: Any, e: Any, tolerance: Tolerance) -> tuple[int, float, tuple[int, ...]]:
+def _count(actual: Any, expected: Any, tolerance: Tolerance) -> tuple[int, float, tuple[int, ...]]:
     """How many values are off, by how much at worst, and where that is."""
-    flat_a, flat_e = a.reshape(-1), e.reshape(-1)
+    flat_actual, flat_expected = actual.reshape(-1), expected.reshape(-1)
     wrong, worst, place = 0, -1.0, 0
-    for start in range(0, flat_a.numel(), CHUNK):
-        x, y = _wide(flat_a[start : start + CHUNK]), _wide(flat_e[start : start + CHUNK])
-        gap = (x - y).abs()
-        equal = (x == y) | (x.isnan() & y.isnan())
+    for start in range(0, flat_actual.numel(), CHUNK):
+        actual_chunk, expected_chunk = (
+            _wide(flat_actual[start : start + CHUNK]),
+            _wide(flat_expected[start : start + CHUNK]),
+        )
+        gap = (actual_chunk - expected_chunk).abs()
+        equal = (actual_chunk == expected_chunk) | (actual_chunk.isnan() & expected_chunk.isnan())
         # ~(≤) rather than >: a NaN on one side is a difference.
-        off = ~equal & ~(gap <= tolerance.atol + tolerance.rtol * y.abs())
+        off = ~equal & ~(gap <= tolerance.atol + tolerance.rtol * expected_chunk.abs())
         count = int(off.sum())
         if not count:
             continue
         wrong += count
         gap = gap.nan_to_num(nan=float("inf")).masked_fill(~off, -1.0)
-        at = int(gap.argmax())
-        if float(gap[at]) > worst:
-            worst, place = float(gap[at]), start + at
+        worst_index = int(gap.argmax())
+        if float(gap[worst_index]) > worst:
+            worst, place = float(gap[worst_index]), start + worst_index
     where = []
-    for size in reversed(tuple(a.shape)):
+    for size in reversed(tuple(actual.shape)):
         where.append(place % size)
         place //= size
     return wrong, worst, tuple(reversed(where))

@@ -20,14 +20,16 @@ CPU = torch.device("cpu")
 
 def install() -> None:
     """Lets wrappers be made for the claimed device."""
-    plain = torch.Tensor._make_wrapper_subclass
+    make_wrapper = torch.Tensor._make_wrapper_subclass
 
-    @functools.wraps(plain)
+    @functools.wraps(make_wrapper)
     def make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         if device is None or torch.device(device).type not in DEVICE_TYPES:
-            return plain(cls, *args, **kwargs)
-        return _claiming(plain(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0))
+            return make_wrapper(cls, *args, **kwargs)
+        return _claiming(
+            make_wrapper(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0)
+        )
 
     torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 

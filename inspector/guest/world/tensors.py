@@ -332,10 +332,10 @@ class DeviceTensor(torch.Tensor):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        plain = self.dispatcher.plain(self)
+        host_copy = self.dispatcher.plain(self)
         if isinstance(self, torch.nn.Parameter):
-            return rebuild_parameter, (plain, str(self.device), self.requires_grad)
-        return rebuild, (plain, str(self.device), self.requires_grad)
+            return rebuild_parameter, (host_copy, str(self.device), self.requires_grad)
+        return rebuild, (host_copy, str(self.device), self.requires_grad)
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise BufferError("a tensor without a device behind it cannot be exported")
