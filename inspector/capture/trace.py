@@ -4,9 +4,9 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
 
     {"trace": {"schema_version": 2, "kinspect", "command", "cwd", "status"}}     the first line
     {"process": {"pid", "parent", "argv", "cwd", "executable", "python", "triton", "torch",
-                 "device",        what Triton's driver says of the device, or null
+                 "device",        what Triton's driver reports of the device, or null
                  "sys_path", "complete"}}
-    {"source": {"id", "functions"}}                made of what: see `guest.record.contents`
+    {"source": {"id", "functions"}}                see `guest/record/contents.py`
     {"specialization": {
         "id",                     hash over all that follows up to `triton`
         "kernel": {"module", "qualname", "file", "line", "sha256", "gluon",
@@ -199,13 +199,13 @@ class Trace(_Strict, frozen=True):
 
 
 class _Compiled(_Strict, frozen=True):
-    """A journal's word that a specialisation came out of the compiler."""
+    """A journal's record that a specialisation was compiled."""
 
     id: str
 
 
 class _Launches(_Strict, frozen=True):
-    """A journal's running count; the last one of a process holds."""
+    """A journal's running count of launches; a later one replaces those before it."""
 
     id: str
     count: int
@@ -235,7 +235,7 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
     journals = [_Journal(path) for path in sorted(folder.glob("*.jsonl"))]
     notes = [f"the last line of process {j.pid} was cut off" for j in journals if j.torn]
     merged: dict[str, Specialization] = {}
-    # A forked child launches what its parent compiled, and what the parent's journal describes.
+    # A forked child may launch what its parent compiled, which only the parent's journal describes.
     described = {s.id: s for journal in journals for s in journal.described.values()}
     for journal in journals:
         for specialization in journal.counted(described):
@@ -243,14 +243,20 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
             merged[specialization.id] = (
                 _added(earlier, specialization) if earlier is not None else specialization
             )
-    head = Head(SCHEMA_VERSION, VERSION, list(command), str(Path.cwd()), status)
+    head = Head(
+        schema_version=SCHEMA_VERSION,
+        kinspect=VERSION,
+        command=list(command),
+        cwd=str(Path.cwd()),
+        status=status,
+    )
     return Trace(
-        head,
-        tuple(p for journal in journals for p in journal.processes),
-        tuple(merged.values()),
-        tuple(p for journal in journals for p in journal.problems),
-        tuple(notes),
-        tuple({s.id: s for journal in journals for s in journal.sources}.values()),
+        head=head,
+        processes=tuple(p for journal in journals for p in journal.processes),
+        specializations=tuple(merged.values()),
+        problems=tuple(p for journal in journals for p in journal.problems),
+        notes=tuple(notes),
+        sources=tuple({s.id: s for journal in journals for s in journal.sources}.values()),
     )
 
 
@@ -265,7 +271,7 @@ def write_trace(trace: Trace, path: Path) -> None:
     sources = {entry.id: entry for entry in trace.sources}
     for entry in trace.specializations:
         source = sources.pop(entry.kernel.source or "", None)
-        if source is not None:  # before the first of its kernel: what is cut off lacks nothing
+        if source is not None:  # before its first use: a truncated trace has every source it needs
             lines.append({"source": source})
         lines.append({"specialization": entry})
     lines += [{"source": entry} for entry in sources.values()]
@@ -284,11 +290,10 @@ def read_trace(path: Path) -> Trace:
     """Reads a trace.
 
     Returns:
-        The trace. A last line that was cut off, or a missing end, is a note: what stands before
-        it is whole.
+        The trace. A truncated last line or a missing end becomes a note.
 
     Raises:
-        KinspectError: it is no trace, one of another version, or damaged before its last line.
+        KinspectError: not a trace, of another version, or damaged before its last line.
     """
     try:
         records, torn = _lines(path)
@@ -296,10 +301,10 @@ def read_trace(path: Path) -> Trace:
         raise KinspectError(
             f"{path}: cannot be read ({error.strerror})", "check the path"
         ) from None
-    first = records[0][1] if records else {}
-    if "trace" not in first or not isinstance(first["trace"], dict):
+    header = records[0][1] if records else {}
+    if "trace" not in header or not isinstance(header["trace"], dict):
         raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")
-    version = first["trace"].get("schema_version")
+    version = header["trace"].get("schema_version")
     if version not in READABLE:
         versions = " and ".join(map(str, READABLE))
         raise KinspectError(
@@ -326,12 +331,12 @@ def read_trace(path: Path) -> Trace:
     if not complete and not torn:
         notes.append("the trace does not come to its end: something is missing")
     return Trace(
-        _convert(first["trace"], Head, path, 1),
-        tuple(parts["process"]),
-        tuple(parts["specialization"]),
-        tuple(parts["problem"]),
-        tuple(f"{path}: {note}" for note in notes),
-        tuple(parts["source"]),
+        head=_convert(header["trace"], Head, path, 1),
+        processes=tuple(parts["process"]),
+        specializations=tuple(parts["specialization"]),
+        problems=tuple(parts["problem"]),
+        notes=tuple(f"{path}: {note}" for note in notes),
+        sources=tuple(parts["source"]),
     )
 
 
@@ -350,7 +355,7 @@ class _Journal:
         self._complete = False
         for line, record in records:
             self._take(record, path, line)
-        # One that only compiled (a worker of Inductor's, which is killed) has no launches to lose.
+        # A process that only compiled (Inductor kills its workers) has no launches to lose.
         self._complete |= not self._counts and all(
             specialization.via == "compile" for specialization in self.described.values()
         )
@@ -416,9 +421,9 @@ def _counted(
 
 def _added(first: Specialization, second: Specialization) -> Specialization:
     """The launches of the same specialisation in two processes, together."""
-    grids = {tuple(grid): n for grid, n in first.grids}
-    for grid, n in second.grids:
-        grids[tuple(grid)] = grids.get(tuple(grid), 0) + n
+    grids = {tuple(grid): launches for grid, launches in first.grids}
+    for grid, count in second.grids:
+        grids[tuple(grid)] = grids.get(tuple(grid), 0) + count
     launches = [s.launches for s in (first, second) if s.launches is not None]
     return msgspec.structs.replace(
         first,
@@ -426,7 +431,7 @@ def _added(first: Specialization, second: Specialization) -> Specialization:
         launches=sum(launches) if launches else None,
         tuning_launches=first.tuning_launches + second.tuning_launches,
         at_least=first.at_least or second.at_least,
-        grids=[(list(grid), n) for grid, n in grids.items()],
+        grids=[(list(grid), count) for grid, count in grids.items()],
         other_grids=first.other_grids + second.other_grids,
         small=first.small + [s for s in second.small if s not in first.small],
     )

@@ -1,9 +1,9 @@
-"""What an MLIR text holds, apart from the order of its statements and from how it is printed.
+"""Compares MLIR texts by data flow, regardless of statement order and value names.
 
-Each statement becomes a key in which its operands are the keys of what defines them, so that equal
-collections of keys mean the same data flow, whatever the order and the names. Two keys are made of
-each: of all that is printed, and without what versions of Triton print in other ways: attributes,
-the types of operands, pointer types.
+Each statement gets a key: a hash over its operation and the keys of the statements that define its
+operands. Texts with equal collections of keys have the same data flow. There are two keys for each
+statement: `whole` covers everything that is printed, `bare` leaves out what Triton versions print
+differently (attributes, types of operands, pointer types).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Statement(Struct, frozen=True):
     """A line of the text.
 
     Args:
-        line: as it is printed, without location.
-        whole: its key.
-        bare: its key without what is printed in other ways.
+        line: the printed text, without location.
+        whole: its key over everything that is printed.
+        bare: its key without attributes, operand types and pointer types.
     """
 
     line: str
@@ -47,9 +47,9 @@ class Content(Struct, frozen=True):
     """A text's statements.
 
     Args:
-        statements: in order, definitions of layout aliases left out.
-        whole: key -> how many statements have it as `Statement.whole`.
-        bare: key -> how many statements have it as `Statement.bare`.
+        statements: in order, without definitions of layout aliases.
+        whole: number of statements with each `whole` key.
+        bare: number of statements with each `bare` key.
     """
 
     statements: tuple[Statement, ...]
@@ -58,7 +58,7 @@ class Content(Struct, frozen=True):
 
     @property
     def bare_digest(self) -> bytes:
-        """Of the statements without what is printed in other ways, in their order."""
+        """Hash over the statements' `bare` keys, in order."""
         return hashlib.sha256("\n".join(s.bare for s in self.statements).encode()).digest()
 
 
@@ -73,7 +73,7 @@ def content_of(text: str) -> Content:
 
 
 def changed_lines(first: Content, second: Content, *, bare: bool) -> tuple[set[str], set[str]]:
-    """The lines of each side of which the other has no equal."""
+    """The lines of each side that have no counterpart on the other, by `bare` or `whole` keys."""
     if bare:
         keys = first.bare - second.bare, second.bare - first.bare
     else:
@@ -87,8 +87,8 @@ def changed_lines(first: Content, second: Content, *, bare: bool) -> tuple[set[s
 def _statements(text: str) -> Iterator[Statement]:
     aliases: dict[str, str] = {}
     values: dict[str, tuple[str, str]] = {}
-    # The regions around a line: their operations' keys, and which of its regions it is.
-    around: list[tuple[str, str]] = []
+    # Keys (whole, bare) of the statements that opened the regions around the line.
+    regions: list[tuple[str, str]] = []
 
     def spell(match: re.Match[str]) -> str:
         return aliases.get(match[0], match[0])
@@ -105,41 +105,46 @@ def _statements(text: str) -> Iterator[Statement]:
             body = ALIAS.sub(spell, body)
         results = _RESULTS.match(body)
         operation = body[results.end() :] if results is not None else body
-        above = around.pop() if body.startswith("}") and around else None
-        context = above or (around[-1] if around else ("", ""))
-        bound: list[str] = []
-        forms = _forms(operation, values, bound)
+        closed_region = regions.pop() if body.startswith("}") and regions else None
+        context = closed_region or (regions[-1] if regions else ("", ""))
+        bound_names: list[str] = []
+        forms = _forms(operation, values, bound_names)
         whole, bare = (_key(where, form) for where, form in zip(context, forms, strict=True))
-        names = [*(_NAME.findall(results[1]) if results is not None else ()), *bound]
-        for n, name in enumerate(names):
-            values[name] = (f"{whole}.{n}", f"{bare}.{n}")
+        names = [*(_NAME.findall(results[1]) if results is not None else ()), *bound_names]
+        for index, name in enumerate(names):
+            values[name] = (f"{whole}.{index}", f"{bare}.{index}")
         if body.endswith("{"):
-            around.append((whole, bare))
+            regions.append((whole, bare))
         yield Statement(line, whole, bare)
 
 
-def _forms(text: str, values: dict[str, tuple[str, str]], bound: list[str]) -> tuple[str, str]:
-    """A statement with keys for its operands, whole and bare; what it binds goes to `bound`."""
+def _forms(
+    text: str, values: dict[str, tuple[str, str]], bound_names: list[str]
+) -> tuple[str, str]:
+    """A statement's text, whole and bare, with its operands' keys in place of their names.
+
+    Appends the names that the statement binds to `bound_names`.
+    """
     operands: list[tuple[str, str]] = []
 
-    def number(match: re.Match[str]) -> str:
+    def placeholder(match: re.Match[str]) -> str:
         end = match.end()
         if text.startswith((" = ", ":"), end):
-            bound.append(match[1])
-            return f"%bound{len(bound)}"
+            bound_names.append(match[1])
+            return f"%bound{len(bound_names)}"
         keys_of_value = values.get(match[1], ("?", "?"))
         operands.append(keys_of_value)
         return f"%{len(operands) - 1}{match[2] or ''}"
 
-    form = _VALUE.sub(number, text)
-    short = _bare(form)
-    for n in (0, 1):
-        keys = " ".join(operand[n] for operand in operands)
-        if n == 0:
+    form = _VALUE.sub(placeholder, text)
+    bare_form = _bare(form)
+    for variant in (0, 1):
+        keys = " ".join(operand[variant] for operand in operands)
+        if variant == 0:
             form = f"{form} | {keys}"
         else:
-            short = f"{short} | {keys}"
-    return form, short
+            bare_form = f"{bare_form} | {keys}"
+    return form, bare_form
 
 
 def _bare(form: str) -> str:
@@ -147,32 +152,36 @@ def _bare(form: str) -> str:
     if form.startswith(_KEYWORDS_ARE_ATTRIBUTES):
         return " ".join([form.split()[0], *_NAME.findall(form)])
     tokens = _TOKEN.findall(form)
-    opens = tokens and tokens[-1] == "{"
-    bare_tokens = _without_attributes(tokens[:-1] if opens else tokens)
-    head, types = _split(bare_tokens)
+    opens_region = tokens and tokens[-1] == "{"
+    bare_tokens = _without_attributes(tokens[:-1] if opens_region else tokens)
+    head, types = _split_types(bare_tokens)
     if "->" in types:
-        last = len(types) - 1 - types[::-1].index("->")
-        types = types[last + 1 :]
+        arrow = len(types) - 1 - types[::-1].index("->")
+        types = types[arrow + 1 :]
     text = f"{''.join(head)} : {''.join(types)}" if types else "".join(head)
-    text = _POINTER.sub("", _WORD.sub("", text)) if "tensor<" not in text else _alone(text)
-    return " ".join(text.split()) + (" {" if opens else "")
+    text = (
+        _POINTER.sub("", _WORD.sub("", text))
+        if "tensor<" not in text
+        else _without_pointer_types(text)
+    )
+    return " ".join(text.split()) + (" {" if opens_region else "")
 
 
-def _alone(text: str) -> str:
-    """The text without pointer types that are no tensor's elements."""
+def _without_pointer_types(text: str) -> str:
+    """The text without pointer types, except for those that are element types of tensors."""
     return re.sub(r"(?<!x)" + _POINTER.pattern, "", _WORD.sub("", text))
 
 
 def _without_attributes(tokens: Sequence[str]) -> list[str]:
-    """The tokens without dictionaries, but for those within types (`#ttg.blocked<{…}>`)."""
+    """The tokens without attribute dictionaries, except within types (`#ttg.blocked<{…}>`)."""
     remaining: list[str] = []
     types = skipped = 0
-    for n, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if skipped:
             skipped += (token in ("{", "<{")) - (token in ("}", "}>"))
             continue
         if token == "<{":
-            previous = tokens[n - 1] if n else ""
+            previous = tokens[index - 1] if index else ""
             if not types and previous.endswith((" ", ")", '"')):  # properties of an operation
                 skipped = 1
                 continue
@@ -190,20 +199,20 @@ def _without_attributes(tokens: Sequence[str]) -> list[str]:
     return remaining
 
 
-def _split(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before the last ` : ` outside of all brackets, and after it."""
-    depth, at = 0, None
-    for n, token in enumerate(tokens):
+def _split_types(tokens: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The tokens before and after the last ` : ` that is outside of all brackets."""
+    depth, colon = 0, None
+    for index, token in enumerate(tokens):
         if token in ("(", "[", "{", "<", "<{"):
             depth += 1
         elif token in (")", "]", "}", ">", "}>"):
             depth = max(depth - 1, 0)  # a line may begin by closing a region
         elif not depth and " : " in f"{token} ":
-            at = n
-    if at is None:
+            colon = index
+    if colon is None:
         return list(tokens), []
-    head, _, tail = f"{tokens[at]} ".rpartition(" : ")
-    return [*tokens[:at], head], [tail[:-1], *tokens[at + 1 :]]
+    head, _, tail = f"{tokens[colon]} ".rpartition(" : ")
+    return [*tokens[:colon], head], [tail[:-1], *tokens[colon + 1 :]]
 
 
 def _key(context: str, form: str) -> str:

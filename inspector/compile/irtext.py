@@ -1,8 +1,7 @@
-"""Texts of a compile's stages without what does not matter: names, numbers, debug information.
+"""Normalises the texts of a compile's stages, so that they can be compared.
 
-Of MLIR what counts is what is computed, not debug locations or value numbers. Two texts of a stage
-that say the same in other names become equal: `plain_*` drops what does not count and keeps the
-names for people to read; `normal_*` numbers the names as well.
+`plain_*` drops what does not affect the computation, such as debug information, and keeps names for
+people to read. `normal_*` also numbers the names: texts that differ in names alone become equal.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ALIAS_LINE = re.compile(r"^(#[A-Za-z]\w*) = (.*)$")
 ALIAS = re.compile(r"#[A-Za-z]\w*\b(?!\.)")
 CONTEXT = 3
 LARGE = 2000
-"""Lines from which on difflib ignores frequent lines: without that its search is quadratic."""
+"""Number of lines above which difflib ignores frequent lines, since its search is quadratic."""
 
 
 def strip_locations(text: str) -> str:
@@ -41,8 +40,8 @@ def strip_locations(text: str) -> str:
 def canonical(text: str) -> str:
     """The text without locations, its SSA values numbered in the order they appear.
 
-    Two texts that differ in value names alone become equal. Names are taken anew at every
-    definition that begins a line, for sibling regions may use one name twice.
+    Two texts that differ in value names alone become equal. Each definition at the start of a line
+    gets a new number, since sibling regions may reuse a name.
     """
     numbers: dict[str, str] = {}
     count = 0
@@ -62,7 +61,7 @@ def canonical(text: str) -> str:
 
 
 def spelled_out(text: str) -> str:
-    """The text with layout aliases spelled out where they are used, their definitions dropped.
+    """The text with layout aliases replaced by their definitions.
 
     Versions of Triton number the aliases differently.
     """
@@ -84,8 +83,8 @@ def spelled_out(text: str) -> str:
 def unified_diff(before: str, after: str, label_before: str, label_after: str) -> str:
     """A unified diff that ignores locations, renumbered values and renamed layout aliases.
 
-    Lines are aligned without their value names; a pair so aligned still counts as changed where a
-    name does not stand for the same value on both sides. The lines shown are those of the texts.
+    Lines are aligned by their text without value names. An aligned pair counts as changed if a name
+    stands for different values on the two sides. The diff shows the original lines.
 
     Returns:
         The diff, "" where nothing changed.
@@ -116,8 +115,11 @@ def _edits(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
     names: dict[str, str] = {}
     defined: set[str] = set()
     yield from _aligned(old[:head], new[:head], names, defined)
-    for tag, i, j, k, m in matcher.get_opcodes():
-        old_part, new_part = old[head + i : head + j], new[head + k : head + m]
+    for tag, old_start, old_stop, new_start, new_stop in matcher.get_opcodes():
+        old_part, new_part = (
+            old[head + old_start : head + old_stop],
+            new[head + new_start : head + new_stop],
+        )
         if tag == "equal":
             yield from _aligned(old_part, new_part, names, defined)
         else:
@@ -151,21 +153,21 @@ def _aligned(
     """Pairs of lines with equal keys: unchanged if their names stand for the same values.
 
     `names` maps names of the old text to the new one's; `defined` are those among them whose
-    definitions were aligned. Both grow as the lines go by.
+    definitions were aligned. Both are updated.
     """
     for index, line in enumerate(old):
         new_line = new[index]
         result = RESULT.match(line)
         is_same = True
-        ours, theirs = VALUE.findall(line), VALUE.findall(new_line)
-        for position, name in enumerate(ours):
+        old_names, new_names = VALUE.findall(line), VALUE.findall(new_line)
+        for position, name in enumerate(old_names):
             if position == 0 and result is not None:
-                names[name] = theirs[0]
+                names[name] = new_names[0]
                 defined.add(name)
-            elif names.setdefault(name, theirs[position]) != theirs[position]:
+            elif names.setdefault(name, new_names[position]) != new_names[position]:
                 is_same = False
-                if name not in defined:  # its first use may have been the one that changed
-                    names[name] = theirs[position]
+                if name not in defined:  # the mapping was a guess from the name's first use
+                    names[name] = new_names[position]
         if is_same:
             yield " ", new_line
         else:
@@ -175,17 +177,17 @@ def _aligned(
 
 def _hunks(edits: Sequence[tuple[str, str]]) -> Iterator[str]:
     """The changed places with their context, each under its `@@` line."""
-    changed = [n for n, (tag, _) in enumerate(edits) if tag != " "]
+    changed = [index for index, (tag, _) in enumerate(edits) if tag != " "]
     spans: list[list[int]] = []
-    for n in changed:
-        if spans and n - CONTEXT <= spans[-1][1]:
-            spans[-1][1] = n + CONTEXT + 1
+    for index in changed:
+        if spans and index - CONTEXT <= spans[-1][1]:
+            spans[-1][1] = index + CONTEXT + 1
         else:
-            spans.append([max(0, n - CONTEXT), n + CONTEXT + 1])
+            spans.append([max(0, index - CONTEXT), index + CONTEXT + 1])
     old_line = new_line = 1
-    done = 0
+    next_edit = 0
     for start, stop in spans:
-        skipped = edits[done:start]
+        skipped = edits[next_edit:start]
         old_line += sum(tag != "+" for tag, _ in skipped)
         new_line += sum(tag != "-" for tag, _ in skipped)
         hunk = edits[start:stop]
@@ -195,10 +197,8 @@ def _hunks(edits: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield from (tag + line for tag, line in hunk)
         old_line += old_count
         new_line += new_count
-        done = min(stop, len(edits))
+        next_edit = min(stop, len(edits))
 
-
-# --------------------------------------------------------------------------- stages
 
 # --------------------------------------------------------------------------- MLIR
 
@@ -213,7 +213,7 @@ def normal_mlir(text: str) -> str:
     return spelled_out(canonical(text))
 
 
-# Triton 3.5 spells the layout of matrix results anew and adds the instruction's K.
+# Triton 3.5 prints the layout of matrix results differently and adds the instruction's K.
 _OLDER_VERSION = re.compile(r"versionMajor = (\d+), versionMinor = \d+")
 _SHAPE = re.compile(r"instrShape = \[(\d+), (\d+), \d+\]")
 
@@ -244,9 +244,9 @@ _GROUP_USE = re.compile(r" (#\d+)(?=[\s,]|$)")
 _LABEL = re.compile(r'^([-\w$.]+|"[^"]*"):')
 _LOCAL = re.compile(r'%(?:[-\w$.]+|"[^"]*")')
 _NESTING = 6
-"""Levels of metadata that are spelled out: what hints to loops and aliasing need."""
+"""Levels of nested metadata that are expanded: enough for loop hints and aliasing."""
 
-# LLVM 21 spells an attribute anew that means the same.
+# LLVM 21 renamed this attribute.
 _SPELLED_ANEW = (("nocapture", "captures(none)"),)
 
 
@@ -282,7 +282,7 @@ def _attributes(text: str) -> str:
 
 
 def _spelled(text: str, metadata: dict[str, str], above: tuple[str, ...]) -> str:
-    """The text with metadata in place of its numbers; debug nodes and loops of them are cut."""
+    """The text with metadata expanded in place of its numbers; stops at debug nodes and cycles."""
 
     def spell(match: re.Match[str]) -> str:
         number = match[1]
@@ -311,8 +311,8 @@ _CODE = re.compile(r"\s+[a-z]|[\w$.]+:")
 def plain_amdgcn(text: str) -> str:
     """The instructions and labels of an AMDGCN text, and the figures that its metadata states.
 
-    Comments, data, sections of debug information and directives go: they name files, or repeat in
-    another form what the metadata says.
+    Comments, data, debug sections and directives are dropped: they name files, or repeat what the
+    metadata states.
     """
     return "\n".join(_code_lines(text))
 

@@ -1,13 +1,13 @@
 """Content-addressed store of compiled artifacts, under the user's cache directory.
 
-An entry is a folder of files with a manifest that states the size and hash of each. It appears
-whole, by one rename, or not at all, so that neither a crash nor two writers of one key can leave
-half of one. It is read only as it was written: what no longer has its hash is no entry. Everything
-in the store can be made again: deleting any of it is safe.
+An entry is a folder of files with a manifest that states the size and hash of each. An entry is
+created by a single rename, so that neither a crash nor two writers of one key leave a partial one.
+A file that does not match its hash makes the entry count as missing. Everything in the store can be
+computed again: deleting any of it is safe.
 
-What is being written lies in a staging folder beside the entries. Its owner holds a lock on a file
-of the same name, which the kernel releases when the owner ends, however it ends: so what a killed
-run left behind is known for certain, and the next run removes it.
+Files are written in a staging folder beside the entries. Its owner holds a lock on a file of the
+same name, which the kernel releases however the owner ends. So the next run can tell what a killed
+run left behind, and removes it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 STAGING = "staging"
 MOST_BYTES = 8 << 30
-"""What the store may hold: beyond that the oldest entries go after a run that added some."""
+"""Size limit of the store; a run that added entries deletes the oldest ones beyond it."""
 LOCK = ".lock"
 STALE_SECONDS = 24 * 3600.0
-"""Age at which a staging folder belongs to nobody where locks do not tell: on a file system without
-them, or left by a version that took none. No compile runs for a day."""
+"""Age at which a staging folder without a usable lock counts as abandoned: on a file system without
+locks, or left by a version that took none. No compile runs for a day."""
 PUT_ATTEMPTS = 5
 CHUNK = 1 << 20
 _DIGEST_BYTES = 32
@@ -116,8 +116,8 @@ class Store:
     def get(self, key: str) -> Entry | None:
         """The entry, or None where there is none or it is damaged.
 
-        Damaged is an entry of which a file is not there or has another content than it was stored
-        with: each is hashed. `holds` tells one from the other.
+        An entry is damaged if a file is missing or does not match its hash; every file is hashed.
+        `holds` distinguishes the two cases.
         """
         entry = self._stated(key)
         return entry if entry is not None and _is_whole(entry) else None
@@ -135,13 +135,13 @@ class Store:
                 str(kind): Artifact(str(kind), str(f["sha256"]), int(f["size"]), folder / f["name"])
                 for kind, f in manifest["files"].items()
             }
-            ours = manifest["key"] == key and all(
+            is_ours = manifest["key"] == key and all(
                 a.path.parent == folder for a in artifacts.values()
             )
             facts = dict(manifest["facts"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        return Entry(key, artifacts, facts) if ours else None
+        return Entry(key, artifacts, facts) if is_ours else None
 
     def verify(self, key: str) -> bool:
         """Whether the entry is there and every file has the content it was stored with."""
@@ -156,7 +156,7 @@ class Store:
         """
         try:
             self._staging.mkdir(parents=True, exist_ok=True)
-            lock, name = self._owned()
+            lock, name = self._create_lock()
         except OSError as error:
             raise self.unwritable(error) from error
         # The name without the lock's suffix is free: whoever uses it holds the lock.
@@ -173,16 +173,16 @@ class Store:
                 os.unlink(name)
             os.close(lock)
 
-    def _owned(self) -> tuple[int, str]:
-        """A new lock file that this process holds: its descriptor and its path."""
+    def _create_lock(self) -> tuple[int, str]:
+        """Creates a lock file and locks it; returns its descriptor and path."""
         while True:
             lock, name = tempfile.mkstemp(LOCK, f"{os.getpid()}-", self._staging)
             try:
                 if _locked(lock) and os.fstat(lock).st_nlink:
                     return lock, name
-            except OSError:  # a file system without locks: there the age of a folder decides
+            except OSError:  # no locks on this file system: `tidy` goes by age
                 return lock, name
-            os.close(lock)  # another process tidied it away before the lock was ours
+            os.close(lock)  # another process removed the file before it was locked
 
     def put(
         self,
@@ -193,7 +193,7 @@ class Store:
     ) -> Entry:
         """Moves a folder made by `stage` into the store.
 
-        Where another writer came first, the entry is theirs: one key has one content.
+        If another writer was first, their entry is kept: a key always has the same content.
 
         Args:
             key: see `artifact_key`.
@@ -247,15 +247,14 @@ class Store:
         raise failure or OSError(f"the entry {target} was removed as it was made")
 
     def note(self, key: str, name: str, data: bytes) -> None:
-        """Puts a small file beside an entry's own: something worked out from them.
+        """Stores a small file beside an entry's own, to cache something computed from them.
 
-        It goes when the entry goes, is not part of it (`get` does not list it), and is replaced
-        whole. Where there is no entry nothing is written, and not to be able to write is no
-        error: it can be worked out again.
+        It is deleted with the entry, is not listed by `get`, and is replaced atomically. Does
+        nothing if there is no entry, or if the file cannot be written.
 
         Args:
             key: see `artifact_key`.
-            name: the file's name; whatever the content depends on besides the entry is in it.
+            name: the file's name; includes whatever the content depends on besides the entry.
             data: the content.
         """
         if not self._folder(key).is_dir():
@@ -266,7 +265,7 @@ class Store:
             os.replace(folder / name, self._folder(key) / name)
 
     def noted(self, key: str, name: str) -> bytes | None:
-        """What `note` put there; None where there is nothing, or it has changed since."""
+        """The data that `note` stored; None if there are none or they have changed since."""
         try:
             stored = (self._folder(key) / name).read_bytes()
         except OSError:
@@ -279,7 +278,7 @@ class Store:
         self._set_aside(self._folder(key))
 
     def prune(self, max_bytes: int = MOST_BYTES) -> int:
-        """Deletes the oldest entries until the rest fits, and staging folders nobody owns.
+        """Deletes the oldest entries until the rest fits, and abandoned staging folders.
 
         Returns:
             The number of bytes freed.
@@ -310,7 +309,7 @@ class Store:
     def refusal(self, folder: Path) -> OSError | None:
         """Why no more can be written to a staged folder, such as a full disk; None if it can.
 
-        Tried, not computed: quotas and limits are in no figure of the file system.
+        Tries to write, since quotas and limits do not show in the file system's free space.
         """
         probe = folder / "probe"
         try:
@@ -332,7 +331,7 @@ class Store:
             os.rename(folder, bin_folder / "removed")
 
     def tidy(self) -> int:
-        """Removes what runs that were killed left in the staging folder.
+        """Removes what killed runs left in the staging folder.
 
         Returns:
             The number of bytes freed.
@@ -357,7 +356,7 @@ def _take_over(path: Path) -> int:
             free = _is_old(path)
         if not free:
             return 0
-        # The lock goes last: what cannot be removed now is found again by the next run.
+        # The lock is removed last, so that the next run finds what could not be removed now.
         freed = _remove_folder(path.with_suffix(""))
         if not path.with_suffix("").exists():
             path.unlink()

@@ -1,5 +1,5 @@
-"""The server's side of a capture: forks the children that run the user's code, and passes on what
-they write down while they still run.
+"""The server's side of a capture: forks the children that run the user's code, and forwards their
+records while they run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MODES: Mapping[str, str] = {
 EACH_ARCH = frozenset({"script"})
 """Modes that run once for each target, since what they run may ask what it runs on."""
 MOST_RUNS = 40
-"""Runs of one script for one target: further ones follow a crash or a missing module."""
+"""Most runs of one script for one target; another run follows a crash or a missing module."""
 MOST_STARTS = 3
-"""Time that a script has from its first start on, where modules are missing, as a multiple of the
-limit of one run."""
+"""Time for all runs of a script that are repeated because modules are missing, as a multiple of the
+time limit of one run."""
 GENERATED_SECONDS = 30.0
-"""Time that the front end has at least for what torch.compile generated, however late it is."""
+"""Least time in seconds for the front end over code that torch.compile generated."""
 MOST_COPY_BYTES = 1 << 30
 
 
@@ -54,7 +54,7 @@ class Capturing:
         self._request = request
         self._folder = str(request["folder"])
         self._output = os.path.join(self._folder, "output.txt")
-        self._stood_in: list[str] = []
+        self._stand_ins: list[str] = []
         self._questions: list[list[Any]] = []
         self._reversed: list[list[Any]] = []
         self.heavy = False
@@ -68,50 +68,50 @@ class Capturing:
                 self._import_torch()
             for arch in archs:
                 device = self._request["devices"][arch]
-                special = {"archs": [arch], "arch": arch, "device": device}
-                special["emulate"] = (self._request.get("emulators") or {}).get(arch)
-                self._target(f"-{arch}", special)
+                target_fields = {"archs": [arch], "arch": arch, "device": device}
+                target_fields["emulate"] = (self._request.get("emulators") or {}).get(arch)
+                self._capture_target(f"-{arch}", target_fields)
         else:
-            self._target("", {})
-        if self._stood_in:
-            self._send({"note": stood_in(self._stood_in)})
+            self._capture_target("", {})
+        if self._stand_ins:
+            self._send({"note": stood_in(self._stand_ins)})
         return {"output": tail_of(self._output), "heavy": self.heavy}
 
-    def _target(self, suffix: str, special: Mapping[str, Any]) -> None:
-        """One target, and then the kernels that torch.compile generated for it."""
+    def _capture_target(self, suffix: str, target_fields: Mapping[str, Any]) -> None:
+        """Captures one target, then the kernels that torch.compile generated in the script."""
         started = time.monotonic()
-        request = {**self._request, **special, "finished": [], "home": os.getcwd()}
+        request = {**self._request, **target_fields, "finished": [], "home": os.getcwd()}
         request["deadline"] = started + float(self._request["time_limit"])
-        self._latest = started + MOST_STARTS * float(self._request["time_limit"])
-        request["stubs"] = [*(self._request.get("stubs") or ()), *self._stood_in]
+        self._last_deadline = started + MOST_STARTS * float(self._request["time_limit"])
+        request["stubs"] = [*(self._request.get("stubs") or ()), *self._stand_ins]
         request["scratch"] = not self._request.get("cwd")
         work = os.path.join(self._folder, f"work{suffix}")
         os.makedirs(work, exist_ok=True)
         request["cwd"] = self._request.get("cwd") or work
         self._generated: dict[str, dict[str, Any]] = {}
-        self._out_of_time = False  # the script said itself that its time was up
+        self._out_of_time = False  # whether the child reported itself that its time was up
         self._repeat(MODES[request["mode"]], request, suffix)
         self._explore(request, suffix)
-        late = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
+        generated_deadline = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
         for number, (path, origin) in enumerate(self._generated.items()):
             generated_request = {
                 **request,
                 "path": path,
                 "origin": origin,
                 "finished": [],
-                "deadline": late,
+                "deadline": generated_deadline,
             }
             self._repeat(MODES["inductor"], generated_request, f"{suffix}-generated{number}")
 
     def _explore(self, request: dict[str, Any], suffix: str) -> None:
-        """Runs the script again with other answers to unknown questions, one more at a time."""
-        most = int(request.get("explore") or 0)
-        left = [[question] for question in self._questions]
+        """Runs the script again with assumptions reversed, one more of them at a time."""
+        max_runs = int(request.get("explore") or 0)
+        untried = [[question] for question in self._questions]
         questions = {tuple(question) for question in self._questions}
-        for number in range(most):
-            if not left:
+        for number in range(max_runs):
+            if not untried:
                 break
-            reversed_questions = left.pop(0)
+            reversed_questions = untried.pop(0)
             until = time.monotonic() + float(self._request["time_limit"])
             self._questions, self._reversed = [], reversed_questions
             rerun_request = {**request, "reversed": reversed_questions, "deadline": until}
@@ -119,32 +119,36 @@ class Capturing:
             for question in self._questions:
                 if tuple(question) not in questions:
                     questions.add(tuple(question))
-                    left.append([*reversed_questions, question])
+                    untried.append([*reversed_questions, question])
         self._reversed = []
-        if most and questions:
-            summary = f"{len(questions) - len(left)} of {len(questions)} other answers were tried"
-            hint = " (--explore N: more of them)" if left else ""
+        if max_runs and questions:
+            summary = (
+                f"{len(questions) - len(untried)} of {len(questions)} other answers were tried"
+            )
+            hint = " (--explore N: more of them)" if untried else ""
             self._send({"note": f"{request['path']}: {summary}{hint}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
         """Starts children until the run comes to its end, or another start would not help."""
         module = importlib.import_module("." + mode, __package__)
-        for number in range(MOST_RUNS):
-            request["folder"] = os.path.join(self._folder, f"world{suffix}-{number}")
+        for run_number in range(MOST_RUNS):
+            request["folder"] = os.path.join(self._folder, f"world{suffix}-{run_number}")
             os.makedirs(request["folder"], exist_ok=True)
-            last, outcome = self._child(module.capture, request)
-            if "end" in last or (self._out_of_time and outcome.reason == "timeout"):
+            last_record, outcome = self._child(module.capture, request)
+            if "end" in last_record or (self._out_of_time and outcome.reason == "timeout"):
                 return
-            if "retry" in last:
-                self._prepare(request, last["retry"])
+            if "retry" in last_record:
+                self._prepare(request, last_record["retry"])
                 continue
-            begun = last if "begin" in last else {}
-            self._send({"lost": outcome.describe(), **begun, "output": tail_of(self._output)})
-            if not begun or outcome.reason == "timeout":
+            begin_record = last_record if "begin" in last_record else {}
+            self._send(
+                {"lost": outcome.describe(), **begin_record, "output": tail_of(self._output)}
+            )
+            if not begin_record or outcome.reason == "timeout":
                 return
         message = f"given up after {MOST_RUNS} runs"
-        if self._stood_in:
-            message += f": {len(self._stood_in)} modules that it imports are not installed"
+        if self._stand_ins:
+            message += f": {len(self._stand_ins)} modules that it imports are not installed"
         hint = "install what it needs, or name an interpreter that has it with --python"
         self._send(error("capture", message, hint, place=request["path"]))
 
@@ -183,13 +187,13 @@ class Capturing:
     def _prepare(self, request: dict[str, Any], retry: Mapping[str, Any]) -> None:
         if "stubs" in retry:
             request["stubs"] += retry["stubs"]
-            self._stood_in += retry["stubs"]
-            # It has hardly begun.
-            each = float(self._request["time_limit"])
-            request["deadline"] = min(self._latest, time.monotonic() + each)
+            self._stand_ins += retry["stubs"]
+            # The script had hardly begun: give it the full time again.
+            run_seconds = float(self._request["time_limit"])
+            request["deadline"] = min(self._last_deadline, time.monotonic() + run_seconds)
         else:
             _copy(retry["from"], os.path.join(request["cwd"], retry["copy"]))
-        # It will be imported a second time: rather once, for all that follow.
+        # The next run imports torch again: import it here once for all later children.
         self._import_torch()
 
     def _import_torch(self) -> None:
@@ -199,7 +203,7 @@ class Capturing:
 
     def _send(self, record: dict[str, Any]) -> None:
         if self._reversed and ("error" in record or "lost" in record):
-            # With an answer that was only tried the script may well fail.
+            # A failure under a reversed assumption is no failure of the script.
             question, file, line = self._reversed[-1]
             failed = record["error"]["message"] if "error" in record else record["lost"]
             record = {"note": f"{file}:{line}: with the other answer to {question}: {failed}"}
@@ -219,7 +223,7 @@ class Follower:
         self._offset = 0
 
     def new(self) -> list[dict[str, Any]]:
-        """The complete lines since the last call; a line that was cut off waits for its rest."""
+        """The complete lines since the last call; an incomplete last line is left for later."""
         try:
             if os.path.getsize(self._path) <= self._offset:
                 return []
@@ -228,9 +232,9 @@ class Follower:
                 data = stream.read()
         except FileNotFoundError:
             return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        records: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete_lines)
+        records: list[dict[str, Any]] = [json.loads(line) for line in complete_lines.splitlines()]
         if records:
             self.last = records[-1]
         return records
@@ -238,23 +242,23 @@ class Follower:
 
 def _run(capture: Any, request: dict[str, Any], path: str) -> None:
     write = writer(path)
-    last: dict[str, Any] = {}
+    last_record: dict[str, Any] = {}
 
     def emit(record: dict[str, Any]) -> None:
-        nonlocal last
-        last = record
+        nonlocal last_record
+        last_record = record
         write(record)
 
     sys.path[:] = [os.path.abspath(entry) for entry in sys.path]
     os.chdir(request["cwd"])
     capture(request, emit)
-    # A retry is the last word; after anything else this one says that nothing is missing.
-    if "retry" not in last:
+    # Marks the records as complete, unless the capture asked for another run.
+    if "retry" not in last_record:
         emit({"end": True})
 
 
 def _copy(source: str, destination: str) -> None:
-    """Copies a file or folder of the user's to where the script looks for it."""
+    """Copies a user's file or folder into the scratch folder, where the script expects it."""
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     with contextlib.suppress(OSError):
         if os.path.isdir(source):

@@ -1,7 +1,7 @@
-"""Makes importable what `pip install -e .` would, of the checkout that a file lies in.
+"""Makes the packages of a file's checkout importable, as `pip install -e .` would.
 
-Nothing is built and nothing of the checkout is run for it: declarations are read as data. Modules
-that are installed go first, except for the package that the file itself is part of.
+Nothing is built and no code of the checkout is run: project files are read as data. Installed
+modules take precedence, except over the package that the file itself belongs to.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any
 from .syntax import parse
 
 PROTECTED = frozenset(("triton", "torch", "numpy"))
-"""Never taken from a checkout, where they are not built, nor stood in for."""
+"""Packages that are never imported from a checkout (they are not built there), nor stubbed."""
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
 CONVENTIONS = ("src", "python", "torch-ext", "lib")
 """Folders of a project that packages lie in where nothing is declared."""
 MOST_LEVELS = 16
 MOST_FOLDERS = 2000
-"""Folders of a checkout that are looked at for projects within it."""
+"""Most folders of a checkout that are searched for nested projects."""
 NESTED = 2
-"""Levels below the top of a checkout at which projects of their own are looked for."""
+"""Levels below the top of a checkout that are searched for nested projects."""
 _STANDARD = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))  # Python 3.9
 _SKIPPED = frozenset(("node_modules", "build", "dist", "third_party", "3rdparty", "venv", "env"))
 
@@ -37,34 +37,34 @@ class Checkout:
     """The folders around a file that packages may be imported from.
 
     Attributes:
-        own_root: the folder that the package lies in which the file is part of; the file's where
-            it is in none.
-        package: dotted name of the file's folder in it; None where it is in no package.
-        roots: all folders that packages lie in, nearest first.
-        names: of the distributions that the projects around the file declare.
+        own_root: the folder that contains the file's outermost package, or the file itself.
     """
 
     def __init__(self, path: str) -> None:
         path = os.path.realpath(path)
         folder = os.path.dirname(path)
         self.own_root, self.package = _package_around(folder)
-        top, above = _boundary(folder, self.own_root)
-        projects = [at for at in above if _is_project(at)]
+        top, folders_above = _checkout_folders(folder, self.own_root)
+        projects = [root for root in folders_above if _is_project(root)]
         roots = [folder, self.own_root]
         self.names: list[str] = []
-        for at in above:
-            if _is_package(at) and at not in projects and not _is_git(at):
+        for root in folders_above:
+            if _is_package(root) and root not in projects and not _is_git(root):
                 continue
-            roots += [*self._of_project(at), at] if at in projects else [*_usual(at), at]
+            roots += (
+                [*self._project_roots(root), root]
+                if root in projects
+                else [*_conventional_folders(root), root]
+            )
         if projects or _is_git(top):
-            for at in _projects_below(top):
-                if at not in projects:
-                    roots += [*self._of_project(at), at]
+            for root in _projects_below(top):
+                if root not in projects:
+                    roots += [*self._project_roots(root), root]
         self.roots = [
-            at
-            for at in dict.fromkeys(roots)
+            root
+            for root in dict.fromkeys(roots)
             # The root of a file system, or of all checkouts, holds anything.
-            if os.path.isdir(at) and os.path.dirname(at) != at
+            if os.path.isdir(root) and os.path.dirname(root) != root
         ]
 
     @property
@@ -72,22 +72,22 @@ class Checkout:
         """First name of the file's package."""
         return None if self.package is None else self.package.partition(".")[0]
 
-    def _of_project(self, folder: str) -> list[str]:
+    def _project_roots(self, folder: str) -> list[str]:
         declared = declarations(folder)
         if declared.name is not None:
             self.names.append(declared.name)
-        folders = [os.path.normpath(os.path.join(folder, at)) for at in declared.folders]
-        # What lies above the project is none of its packages.
-        inside = [at for at in folders if os.path.commonpath((at, folder)) == folder]
-        return [*inside, *_usual(folder)]
+        folders = [os.path.normpath(os.path.join(folder, root)) for root in declared.folders]
+        # Folders outside of the project do not hold its packages.
+        inside = [root for root in folders if os.path.commonpath((root, folder)) == folder]
+        return [*inside, *_conventional_folders(folder)]
 
 
-class Declared:
-    """What a project says of itself.
+class Declarations:
+    """What a project's files declare.
 
     Args:
-        name: of its distribution.
-        folders: that its packages or its tests' modules lie in, relative to it.
+        name: name of its distribution.
+        folders: folders that contain its packages or test modules, relative to the project.
     """
 
     def __init__(self, name: str | None, folders: list[str]) -> None:
@@ -95,21 +95,21 @@ class Declared:
         self.folders = folders
 
 
-def declarations(folder: str) -> Declared:
-    """What a folder's project files declare; of `setup.py` the literals alone are read."""
+def declarations(folder: str) -> Declarations:
+    """What a folder's project files declare. Of `setup.py` only literal arguments are read."""
     names: list[str] = []
     folders: list[str] = []
-    for read in (_pyproject, _setup_cfg, _setup_py, _pytest_ini):
+    for read_declarations in (_pyproject, _setup_cfg, _setup_py, _pytest_ini):
         try:
-            name, read_folders = read(folder)
+            name, read_folders = read_declarations(folder)
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue  # as if it were not there: imports say what they lack
+            continue  # treated as missing: a failing import will be reported
         except (AttributeError, KeyError, configparser.Error):
             continue
         names += [name] if name else []
         folders += read_folders
-    texts = [at for at in folders if isinstance(at, str)]
-    return Declared(names[0] if names else None, list(dict.fromkeys(texts)))
+    folder_names = [entry for entry in folders if isinstance(entry, str)]
+    return Declarations(names[0] if names else None, list(dict.fromkeys(folder_names)))
 
 
 def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
@@ -131,9 +131,9 @@ def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
         *(package["from"] for package in poetry.get("packages", []) if "from" in package),
         *(os.path.dirname(package) for package in wheel.get("packages", [])),
         *wheel.get("sources", []),
-        *_listed(tool.get("maturin", {}).get("python-source")),
-        *_listed(tool.get("scikit-build", {}).get("wheel", {}).get("packages")),
-        *_listed(tool.get("pytest", {}).get("ini_options", {}).get("pythonpath")),
+        *_as_list(tool.get("maturin", {}).get("python-source")),
+        *_as_list(tool.get("scikit-build", {}).get("wheel", {}).get("packages")),
+        *_as_list(tool.get("pytest", {}).get("ini_options", {}).get("pythonpath")),
     ]
     return document.get("project", {}).get("name") or poetry.get("name"), folders
 
@@ -143,8 +143,8 @@ def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
     parser.read(os.path.join(folder, "setup.cfg"))
     where = parser.get("options", "package_dir", fallback="")
     folders = [line.partition("=")[2].strip() for line in where.splitlines() if "=" in line]
-    folders += _listed(parser.get("options.packages.find", "where", fallback=None))
-    folders += _listed(parser.get("tool:pytest", "pythonpath", fallback=None))
+    folders += _as_list(parser.get("options.packages.find", "where", fallback=None))
+    folders += _as_list(parser.get("tool:pytest", "pythonpath", fallback=None))
     return parser.get("metadata", "name", fallback=None), folders
 
 
@@ -154,27 +154,27 @@ def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
     name, folders = None, list[Any]()
     for node in ast.walk(tree):
         called = node.func if isinstance(node, ast.Call) else None
-        last = getattr(called, "attr", getattr(called, "id", None))
-        if not isinstance(node, ast.Call) or last not in (
+        called_name = getattr(called, "attr", getattr(called, "id", None))
+        if not isinstance(node, ast.Call) or called_name not in (
             "setup",
             "find_packages",
             "find_namespace_packages",
         ):
             continue
-        stated = {keyword.arg: keyword.value for keyword in node.keywords}
-        if last == "setup":
-            name = _literal(stated.get("name")) or name
-            where = _literal(stated.get("package_dir"))
-            folders += where.values() if isinstance(where, dict) else []
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+        if called_name == "setup":
+            name = _literal(keywords.get("name")) or name
+            package_dir = _literal(keywords.get("package_dir"))
+            folders += package_dir.values() if isinstance(package_dir, dict) else []
         else:
-            folders.append(_literal(stated.get("where", node.args[0] if node.args else None)))
+            folders.append(_literal(keywords.get("where", node.args[0] if node.args else None)))
     return name if isinstance(name, str) else None, folders
 
 
 def _pytest_ini(folder: str) -> tuple[str | None, list[Any]]:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read([os.path.join(folder, name) for name in ("pytest.ini", ".pytest.ini", "tox.ini")])
-    return None, _listed(parser.get("pytest", "pythonpath", fallback=None))
+    return None, _as_list(parser.get("pytest", "pythonpath", fallback=None))
 
 
 def _literal(node: ast.expr | None) -> Any:
@@ -184,8 +184,8 @@ def _literal(node: ast.expr | None) -> Any:
         return None
 
 
-def _listed(setting: Any) -> list[Any]:
-    """Of a setting that is one folder, several, or several on lines or between blanks."""
+def _as_list(setting: Any) -> list[Any]:
+    """A setting as a list: it may be a list, or a text of words or lines."""
     return list(setting) if isinstance(setting, list) else str(setting).split() if setting else []
 
 
@@ -193,9 +193,9 @@ def _listed(setting: Any) -> list[Any]:
 
 
 def _package_around(folder: str) -> tuple[str, str | None]:
-    """The folder that a folder's outermost package lies in, and the folder's dotted name there.
+    """The folder that contains a folder's outermost package, and the folder's dotted name in it.
 
-    Folders without `__init__.py` count where a package is around them: they are packages too.
+    A folder without `__init__.py` inside of a package is a package too.
     """
     root = folder
     while not _is_package(root):
@@ -207,42 +207,46 @@ def _package_around(folder: str) -> tuple[str, str | None]:
     return root, os.path.relpath(folder, root).replace(os.sep, ".")
 
 
-def _boundary(folder: str, own_root: str) -> tuple[str, list[str]]:
+def _checkout_folders(folder: str, own_root: str) -> tuple[str, list[str]]:
     """The top of the checkout, and all folders from a file's up to it, nearest first.
 
     The top is where git's folder is; else the highest project; else the file's package.
     """
-    above = [folder]
-    while len(above) < MOST_LEVELS and os.path.dirname(above[-1]) != above[-1]:
-        if _is_git(above[-1]):
-            return above[-1], above
-        above.append(os.path.dirname(above[-1]))
-    # Not beyond the home folder, nor where others write: a stray setup.py there is nobody's.
+    ancestors = [folder]
+    while len(ancestors) < MOST_LEVELS and os.path.dirname(ancestors[-1]) != ancestors[-1]:
+        if _is_git(ancestors[-1]):
+            return ancestors[-1], ancestors
+        ancestors.append(os.path.dirname(ancestors[-1]))
+    # Folders that do not belong to one project: a stray setup.py there means nothing.
     shared = {os.path.realpath(os.path.expanduser("~")), "/", "/tmp", "/home"}
-    within = []
-    for at in above:
-        if at in shared:
+    private_ancestors = []
+    for candidate in ancestors:
+        if candidate in shared:
             break
-        within.append(at)
-    highest = max((n for n, at in enumerate(within) if _is_project(at)), default=None)
+        private_ancestors.append(candidate)
+    highest = max(
+        (n for n, candidate in enumerate(private_ancestors) if _is_project(candidate)), default=None
+    )
     if highest is None:
         top = own_root
-        within = [at for at in within if len(at) >= len(top)]
-        return top, within
-    return within[highest], within[: highest + 1]
+        private_ancestors = [
+            candidate for candidate in private_ancestors if len(candidate) >= len(top)
+        ]
+        return top, private_ancestors
+    return private_ancestors[highest], private_ancestors[: highest + 1]
 
 
-def _usual(folder: str) -> list[str]:
-    """Folders of a project where packages lie by convention."""
+def _conventional_folders(folder: str) -> list[str]:
+    """The folders of a project that contain packages by convention."""
     return [
-        at
+        candidate
         for name in CONVENTIONS
-        if os.path.isdir(at := os.path.join(folder, name)) and not _is_package(at)
+        if os.path.isdir(candidate := os.path.join(folder, name)) and not _is_package(candidate)
     ]
 
 
 def _projects_below(top: str) -> Iterator[str]:
-    """Projects within a checkout, level by level."""
+    """The projects nested in a checkout, level by level."""
     level, visited = [top], 0
     for _ in range(NESTED):
         below = []
@@ -287,15 +291,15 @@ def _is_git(folder: str) -> bool:
 
 
 class OwnPackage:
-    """Finds the package that the file is part of where the file is, whatever is installed."""
+    """Finds the file's own package beside the file, even if another copy is installed."""
 
     def __init__(self, checkout: Checkout) -> None:
         self._checkout = checkout
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """The spec of that package; None for any other name."""
-        own = self._checkout.own
-        if name != own or own in PROTECTED or own in _STANDARD:
+        package_name = self._checkout.own
+        if name != package_name or package_name in PROTECTED or package_name in _STANDARD:
             return None
         return PathFinder.find_spec(name, [self._checkout.own_root], target)
 
@@ -310,19 +314,19 @@ class Around:
         """The spec of a package or module; of a folder without `__init__.py` if it holds code."""
         if "." in name or name in PROTECTED:
             return None
-        spaces = []
+        namespace_specs = []
         for root in self._checkout.roots:
             spec = PathFinder.find_spec(name, [root], target)
             if spec is not None and spec.loader is not None and spec.origin is not None:
                 return spec
             if spec is not None and _holds_code(os.path.join(root, name)):
-                spaces.append(spec)
-        return spaces[0] if spaces else None
+                namespace_specs.append(spec)
+        return namespace_specs[0] if namespace_specs else None
 
     def find_distributions(
         self, context: importlib.metadata.DistributionFinder.Context
     ) -> Iterator[importlib.metadata.Distribution]:
-        """What an editable install would have written down of the projects around."""
+        """The metadata that an editable install of the surrounding projects would have written."""
         for name in self._checkout.names:
             if context.name is None or _normal(context.name) == _normal(name):
                 yield NotInstalled(name)
@@ -362,11 +366,11 @@ def install(path: str) -> Checkout:
 
 
 def _holds_code(folder: str) -> bool:
-    """Whether Python files lie in a folder or right below it: `wandb/` with its logs is none."""
+    """Whether a folder or its direct subfolders contain Python files, unlike `wandb/` with logs."""
     folders = [folder, *_folders(folder)[:50]]
-    for at in folders:
+    for candidate in folders:
         try:
-            if any(name.endswith(".py") for name in os.listdir(at)):
+            if any(name.endswith(".py") for name in os.listdir(candidate)):
                 return True
         except OSError:
             continue

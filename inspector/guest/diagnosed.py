@@ -81,8 +81,10 @@ def _first(text: str) -> _Diagnostic | None:
     spec = importlib.util.find_spec("triton")
     library = tuple(spec.submodule_search_locations or ()) if spec is not None else ()
     diagnostics = list(_diagnostics(text.splitlines()))
-    own = (diagnostic for diagnostic in diagnostics if not diagnostic.file.startswith(library))
-    return next(own, diagnostics[0] if diagnostics else None)
+    user_diagnostics = (
+        diagnostic for diagnostic in diagnostics if not diagnostic.file.startswith(library)
+    )
+    return next(user_diagnostics, diagnostics[0] if diagnostics else None)
 
 
 def _diagnostics(lines: list[str]) -> Iterator[_Diagnostic]:

@@ -80,9 +80,9 @@ def front_end_error(
             break
         cause = cause.__cause__
     text = one_line(getattr(cause, "error_message", None) or cause) or type(cause).__name__
-    whole = f"{type(cause).__name__}: {text}"
-    hint = _foreign(failure) or hint_for(f"{whole} {failure}")
-    record = error("frontend", whole, hint, kernel, case, place)
+    text_with_type = f"{type(cause).__name__}: {text}"
+    hint = _foreign(failure) or hint_for(f"{text_with_type} {failure}")
+    record = error("frontend", text_with_type, hint, kernel, case, place)
     # The host names the targets that fail alike.
     record["error"]["arch"] = arch
     return record

@@ -239,13 +239,13 @@ def _end_children(older: frozenset[int]) -> None:
     """
     deadline = time.monotonic() + ENDING_SECONDS
     while _has_children() and time.monotonic() < deadline:
-        left = descendants(os.getpid()) - older
-        if not left:
+        orphans = descendants(os.getpid()) - older
+        if not orphans:
             return
-        for pid in left:
+        for pid in orphans:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in left:
+        for pid in orphans:
             with contextlib.suppress(OSError):  # those below others of them become ours next
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(ENDING_STEP)
@@ -269,10 +269,10 @@ def _wait(
         if pidfd is not None:
             poller.register(pidfd, select.POLLIN)
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 return _ended(pid)
-            step = left if pidfd is not None else min(left, POLL_SECONDS)
+            step = seconds_left if pidfd is not None else min(seconds_left, POLL_SECONDS)
             if watch is not None:
                 watch()
                 step = min(step, WATCH_SECONDS)

@@ -1,4 +1,4 @@
-"""Which of many to look at: a few that lie far apart, not the first ones."""
+"""Chooses samples that lie far apart, instead of the first few."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ Point = Mapping[str, Any]
 
 
 def ends_and_middle(values: Sequence[T], most: int | None = 3) -> list[T]:
-    """At most so many of a row, the first and the last among them, at even distances.
+    """At most `most` evenly spaced values, including the first and the last.
 
     Args:
-        values: in an order that means something: sizes, a test's parameters.
+        values: in a meaningful order, such as increasing sizes.
         most: at least 1; None for all.
     """
     if most is None or len(values) <= most:
         return list(values)
     if most == 1:
         return [values[0]]
-    last = len(values) - 1
-    return [values[round(k * last / (most - 1))] for k in range(most)]
+    last_index = len(values) - 1
+    return [values[round(k * last_index / (most - 1))] for k in range(most)]
 
 
 def spread(points: Sequence[Point], most: int | None) -> list[int]:
-    """Places of at most so many points of a space, spread over it.
+    """Indices of at most `most` points, spread over their space.
 
-    Each name's least, middle and greatest value come first, every number of waves, and every value
-    that is no number; after them what is most unlike all that was chosen.
+    Points are chosen greedily. Those with landmark values come first: each name's least, middle and
+    greatest value, every number of waves, every non-numeric value. Then the point that differs most
+    from all points chosen so far.
 
     Args:
         points: name -> value; the names may differ from point to point.
         most: at least 1; None for all.
 
     Returns:
-        Places in ascending order; the first point is always among them.
+        Indices in ascending order, always including the first point's.
     """
     if most is None or len(points) <= most:
         return list(range(len(points)))
@@ -45,21 +46,28 @@ def spread(points: Sequence[Point], most: int | None) -> list[int]:
     chosen = [0]
     missing = landmarks - set(texts[0].items())
     unlike = [len(texts[0].items() ^ text.items()) for text in texts]
-    left = set(range(1, len(points)))
+    unchosen = set(range(1, len(points)))
     while len(chosen) < most:
         best = min(
-            left, key=lambda k: (-len(missing & texts[k].items()), -unlike[k], k)
+            unchosen,
+            key=lambda candidate: (
+                -len(missing & texts[candidate].items()),
+                -unlike[candidate],
+                candidate,
+            ),
         )  # ties: the earlier one
         chosen.append(best)
-        left.remove(best)
+        unchosen.remove(best)
         missing -= set(texts[best].items())
-        for k in left:
-            unlike[k] = min(unlike[k], len(texts[best].items() ^ texts[k].items()))
+        for candidate in unchosen:
+            unlike[candidate] = min(
+                unlike[candidate], len(texts[best].items() ^ texts[candidate].items())
+            )
     return sorted(chosen)
 
 
 def said_of_sample(name: str, sampled: int, total: int, noun: str) -> str:
-    """What is said where not all configurations are looked at."""
+    """The note on a sample: how many of how many configurations are looked at."""
     return (
         f"{name}: {sampled} of {total} {noun} are looked at, spread over their values"
         " (--max-configs all: every one)"

@@ -1,7 +1,7 @@
-"""Captures the variants of one file: load it, read its cases, run the front end on each.
+"""Captures the variants of one file: loads it, reads its cases, runs the front end on each.
 
-All of it in a forked child. Each finding is written out at once: a case that crashes or hangs the
-front end costs only itself, since the parent starts another child after it.
+Runs in a forked child. Each record is written at once: if a case crashes or hangs the front end,
+the parent starts another child for the cases after it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]
-    done = max(request.get("finished") or (0,))
+    finished = max(request.get("finished") or (0,))
     driver = activate(target(archs[0]))
     missing: list[str] = list(request.get("stubs") or ())
     stubs.install(missing)
@@ -77,16 +77,16 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         emit(error("capture", f"{path}: {message}", hint))
         return
     first_index: dict[tuple[str, str], int] = {}
-    elsewhere: list[Case] = []
-    # In the file's order, errors of what is no case among them.
+    for_other_targets: list[Case] = []
+    # In the file's order; an entry that is not a valid case stands as its error record.
     items: list[_Pair | dict[str, Any]] = []
     for index, raw in selected:
         try:
             case = read_case(index, raw)
-            first = first_index.setdefault((case.kernel, case.name), index)
-            if first != index:
+            namesake = first_index.setdefault((case.kernel, case.name), index)
+            if namesake != index:
                 raise CaseError(
-                    f"{CASES}[{first}] and {CASES}[{index}] of kernel {case.kernel!r} are both "
+                    f"{CASES}[{namesake}] and {CASES}[{index}] of kernel {case.kernel!r} are both "
                     f"named {case.name!r}",
                     "give the second another name",
                 )
@@ -96,39 +96,61 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             continue
         targets = list(filter(case.wants, archs))
         if not targets:
-            elsewhere.append(case)
+            for_other_targets.append(case)
         items += [_Pair(case, raw, arch) for arch in targets]
     pairs = [item for item in items if isinstance(item, _Pair)]
     try:
-        _spread(pairs, module, kernels, request)
+        _select_points(pairs, module, kernels, request)
     except CaseError as failure:
         emit(error("capture", f"{path}: {failure.message}", failure.hint))
         return
     for text in _remarks(pairs):
         emit(note(text))
+    _compile_items(path, kernels, items, driver=driver, finished=finished, emit=emit)
+    if not items:
+        message, hint = not_for(for_other_targets, archs)
+        emit(error("capture", f"{path}: {message}", hint))
+
+
+def _compile_items(
+    path: str,
+    kernels: TritonKernels,
+    items: Sequence[_Pair | dict[str, Any]],
+    *,
+    driver: Any,
+    finished: int,
+    emit: Emit,
+) -> None:
+    """Runs the front end over every pair's points, and emits the errors between them in order.
+
+    Args:
+        path: the file.
+        kernels: its kernels.
+        items: pairs to compile, and error records of entries that are not valid cases.
+        driver: Triton's active driver; its target is set to each pair's.
+        finished: number of front-end runs that earlier children completed, which are skipped.
+        emit: takes the records.
+    """
     number = 0
     for item in items:
         if not isinstance(item, _Pair):
-            if number >= done:
+            if number >= finished:
                 emit(item)
             continue
         case, arch = item.case, item.arch
         for point, option_sets in item.points.runs:
             number += 1
-            if number <= done:
+            if number <= finished:
                 continue
             emit({"begin": number, "case": case.name, "kernel": case.kernel, "arch": arch})
             driver.target = target(arch)
-            record = _record_of_point(path, kernels, case, point, arch)
+            record = _record_of_point(path, kernels, case, point=point, arch=arch)
             if "variant" not in record and item.tuned:
                 item.refused.append((point, record))
                 continue
             for options in option_sets:
                 emit(_with_options(record, options))
-        _say_refused(item, emit)
-    if not items:
-        message, hint = not_for(elsewhere, archs)
-        emit(error("capture", f"{path}: {message}", hint))
+        _report_refused(item, emit)
 
 
 @dataclass
@@ -143,36 +165,36 @@ class _Pair:
     refused: list[tuple[Mapping[str, Any], dict[str, Any]]] = field(default_factory=list)
 
 
-def _spread(
+def _select_points(
     pairs: Sequence[_Pair], module: Any, kernels: TritonKernels, request: Mapping[str, Any]
 ) -> None:
-    """Gives every pair its points: the axes that were typed, and the file's space if asked for.
+    """Selects every pair's points from the user's axes and, if asked for, the file's TUNING.
 
     Raises:
-        CaseError: a TUNING that is none.
+        CaseError: TUNING is malformed.
     """
     tuned = bool(request.get("all_configs")) and request.get("stated") is None
     tuning = read_tuning(getattr(module, TUNING, None)) if tuned else {}
-    most: int | None = None
+    max_points: int | None = None
     if tuning:
-        most = request.get("max_configs")
-        if most is None and request.get("most_tuned") is not None:
-            most = max(1, request["most_tuned"] // max(1, len(pairs)))
+        max_points = request.get("max_configs")
+        if max_points is None and request.get("most_tuned") is not None:
+            max_points = max(1, request["most_tuned"] // max(1, len(pairs)))
     for pair in pairs:
         pair.tuned = bool(tuning)
         pair.points = select_points(
             tuning,
-            request.get("axes") or {},
-            _constexprs(kernels, pair.case),
-            frozenset(request.get("backend_options") or ()),
-            most,
-            pair.raw,
-            getattr(module, DERIVE, None) if tuning else None,
+            user_axes=request.get("axes") or {},
+            constexprs=_constexprs(kernels, pair.case),
+            options=frozenset(request.get("backend_options") or ()),
+            most=max_points,
+            case=pair.raw,
+            derive=getattr(module, DERIVE, None) if tuning else None,
         )
 
 
 def _remarks(pairs: Sequence[_Pair]) -> list[str]:
-    """How much of each space is looked at, and what was taken as stated; each kernel once."""
+    """Notes on how much of each space is sampled and what the cases fix, once for each kernel."""
     texts: dict[str, None] = {}
     for pair in pairs:
         if not pair.tuned:
@@ -205,12 +227,21 @@ def _remarks(pairs: Sequence[_Pair]) -> list[str]:
     return list(texts)
 
 
-def _say_refused(pair: _Pair, emit: Emit) -> None:
-    """Points of a space that the front end refuses are no fault of the file, unless all are."""
+def _report_refused(pair: _Pair, emit: Emit) -> None:
+    """Reports the points that the front end refused: a note for some, an error for all of them."""
     if pair.tuned and not pair.points.runs:
         case = pair.case
         message = f"{DERIVE} refuses every point of {TUNING}"
-        emit(error("capture", message, f"mend {DERIVE}", case.kernel, case.name, arch=pair.arch))
+        emit(
+            error(
+                "capture",
+                message,
+                f"mend {DERIVE}",
+                kernel=case.kernel,
+                case=case.name,
+                arch=pair.arch,
+            )
+        )
     if not pair.refused:
         return
     point, record = pair.refused[0]
@@ -228,7 +259,7 @@ def _say_refused(pair: _Pair, emit: Emit) -> None:
 
 
 def _with_options(record: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """A variant's record with options that only the backend reads: the TTIR is the same."""
+    """A variant's record with backend options added, which do not change its TTIR."""
     if not options or "variant" not in record:
         return dict(record)
     variant = record["variant"]
@@ -242,24 +273,26 @@ def _with_options(record: Mapping[str, Any], options: Mapping[str, Any]) -> dict
 
 
 def _constexprs(kernels: TritonKernels, case: Case) -> list[str]:
-    """Those that the case states, and those that it leaves to defaults or the autotuner."""
+    """Names of the kernel's constexprs and of any others that the case states."""
     kernel = kernels.by_name.get(case.kernel)
     declared = [p.name for p in parameters(kernel) if p.constexpr] if kernel is not None else []
     return [*declared, *(name for name in case.constexprs if name not in declared)]
 
 
 def _record_of_point(
-    path: str, kernels: TritonKernels, case: Case, point: Mapping[str, Any], arch: str
+    path: str, kernels: TritonKernels, case: Case, *, point: Mapping[str, Any], arch: str
 ) -> dict[str, Any]:
+    """The variant of a case at one point of its space, or the error of the front end."""
+
     def wrong(message: str, hint: str) -> dict[str, Any]:
-        return error("capture", f"{path}: {message}", hint, case.kernel, case.name)
+        return error("capture", f"{path}: {message}", hint, kernel=case.kernel, case=case.name)
 
     kernel = kernels.by_name.get(case.kernel)
     if kernel is None:
         names = sorted(kernels.by_name)
-        near = did_you_mean([case.kernel], names)
+        suggestion = did_you_mean([case.kernel], names)
         return wrong(
-            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{near}",
+            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{suggestion}",
             "its kernels are " + ", ".join(names),
         )
     try:
@@ -270,15 +303,17 @@ def _record_of_point(
     except CaseError as failure:
         return wrong(failure.message, failure.hint)
     except UnknownOptionError as failure:
-        near = did_you_mean(failure.names, failure.option_names)
+        suggestion = did_you_mean(failure.names, failure.option_names)
         return wrong(
-            f"case {case.name!r}: this Triton has no option {failure}{near}",
+            f"case {case.name!r}: this Triton has no option {failure}{suggestion}",
             "its options are " + ", ".join(failure.option_names),
         )
     except Exception as failure:
         functions = kernels.reachable()
         name = ", ".join([case.name, *(f"{k}={v}" for k, v in point.items())])
-        return front_end_error(failure, case.kernel, name, arch, functions, path)
+        return front_end_error(
+            failure, case.kernel, name, arch=arch, functions=functions, fallback=path
+        )
     variant.update(
         kernel=case.kernel,
         case=case.name,

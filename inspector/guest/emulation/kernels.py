@@ -22,7 +22,7 @@ from .process import EmulationError, EmulatorProcess, SharedBuffer
 
 POINTER_BYTES = 8
 MOST_POINTERS = 1 << 16
-"""Elements up to which an integer tensor is looked through for addresses of other tensors."""
+"""Most elements of an integer tensor that is searched for addresses of other tensors."""
 
 
 class Executor:
@@ -31,11 +31,11 @@ class Executor:
     Args:
         arch: gfx name.
         process: executes launches.
-        told: gets what came of a launch: `{"kernel", "grid", "threads", "reply"}`.
+        report: called with the outcome of each launch: `{"kernel", "grid", "threads", "reply"}`.
         limit: seconds that one launch may take.
-        sample: so many workgroups of each launch alone are executed; None: all.
-        suspended: makes a context in which torch is as it really is, for Triton's front end.
-        executed: told of each tensor that a launch wrote to.
+        sample: number of workgroups of each launch to execute; None for all.
+        suspended: makes a context with the unpatched torch, for Triton's front end.
+        executed: called with each tensor that a launch wrote to.
         lds_limit: bytes of LDS that one workgroup may ask for.
     """
 
@@ -43,7 +43,7 @@ class Executor:
         self,
         arch: str,
         process: EmulatorProcess,
-        told: Callable[[dict[str, Any]], None],
+        report: Callable[[dict[str, Any]], None],
         limit: float,
         sample: int | None = None,
         suspended: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -54,7 +54,7 @@ class Executor:
         self.launches = 0
         self.target = target(arch)
         self._process = process
-        self._told = told
+        self._report = report
         self._limit = limit
         self._sample = sample
         self._suspended = suspended
@@ -64,17 +64,17 @@ class Executor:
         self._keys = 0
 
     def install(self) -> None:
-        """Takes the place of Triton's compiler."""
+        """Replaces Triton's compiler by `compile`."""
         replace_compiler(self.compile)
 
     def compile(
         self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None
     ) -> Any:
-        """What launches call; takes and gives what `triton.compile` does."""
+        """Called by launches; same parameters and kind of result as `triton.compile`."""
         _hash_by_file(src)
         with self._suspended():
             compiled = self._compile(src, target=self.target, options=dict(options or {}))
-        self._fits(compiled.metadata)
+        self._check_resources(compiled.metadata)
         self._keys += 1
         key = f"{src.name}-{self._keys}"
         signature = dict(getattr(src, "signature", None) or {})
@@ -84,8 +84,8 @@ class Executor:
 
         return EmulatedKernel(compiled, launched, len(signature))
 
-    def _fits(self, metadata: Any) -> None:
-        """Raises what loading the kernel onto the device would, when it asks for too much."""
+    def _check_resources(self, metadata: Any) -> None:
+        """Raises what loading the kernel onto the GPU would raise if it needs too much of it."""
         errors = importlib.import_module("triton.runtime.errors")
         threads = int(metadata.num_warps) * int(self.target.warp_size)
         if metadata.shared > self._lds_limit:
@@ -105,22 +105,7 @@ class Executor:
         if 0 in grid:
             return
         self._process.load(key, compiled.asm["amdgcn"], self.arch)
-        arguments: list[tuple[str, Any]] = []
-        tensors: list[tuple[str, Any]] = []
-        types = tuple(signature.values())
-        names = _names(signature)
-        passed = parameters(types, values)
-        for number, (kind, value) in enumerate(passed):
-            if not kind.startswith("*"):
-                arguments.append((kind, number_of(kind, value)))
-                continue
-            name = names[number] if number < len(names) else f"argument {number}"
-            if value is None or isinstance(value, int):
-                arguments.append((kind, value or 0))
-            else:
-                tensor = getattr(value, "base", value)  # triton.reinterpret's wrapper
-                tensors.append((name, tensor))
-                arguments.append((kind, int(tensor.data_ptr())))
+        arguments, tensors = _arguments(signature, values)
         metadata = compiled.metadata
         threads = int(metadata.num_warps) * int(self.target.warp_size)
         request = {
@@ -133,21 +118,42 @@ class Executor:
             "seconds": self._limit,
             "sample": self._sample,
         }
-        held = list(_buffers(tensors))
-        reply = self._process.launch(request, [buffer for buffer, _ in held])
+        owned_buffers = list(_buffers(tensors))
+        reply = self._process.launch(request, [buffer for buffer, _ in owned_buffers])
         for index in reply["written"]:
-            if held[index][1] is not None:
-                self._executed(held[index][1])
-        self._told(
+            _, owner = owned_buffers[index]
+            if owner is not None:
+                self._executed(owner)
+        self._report(
             {"kernel": str(metadata.name), "grid": list(grid), "threads": threads, "reply": reply}
         )
 
 
-def _hash_by_file(src: Any) -> None:
-    """Keeps a copy of a kernel in another file apart in Triton's cache.
+def _arguments(
+    signature: dict[str, Any], values: Sequence[Any]
+) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """A launch's arguments as (type, number or address), and its tensors as (name, tensor)."""
+    arguments: list[tuple[str, Any]] = []
+    tensors: list[tuple[str, Any]] = []
+    names = _names(signature)
+    for number, (kind, value) in enumerate(parameters(tuple(signature.values()), values)):
+        if not kind.startswith("*"):
+            arguments.append((kind, number_of(kind, value)))
+        elif value is None or isinstance(value, int):
+            arguments.append((kind, value or 0))
+        else:
+            name = names[number] if number < len(names) else f"argument {number}"
+            tensor = getattr(value, "base", value)  # triton.reinterpret's wrapper
+            tensors.append((name, tensor))
+            arguments.append((kind, int(tensor.data_ptr())))
+    return arguments, tensors
 
-    Triton knows a kernel by its text and first line alone. The code of the copy that was compiled
-    first would be taken for both, and with it the file that its locations name.
+
+def _hash_by_file(src: Any) -> None:
+    """Makes Triton's cache distinguish copies of a kernel in different files.
+
+    Triton identifies a kernel by its text and first line alone. It would use the code that was
+    compiled first for both copies, with debug locations that name the wrong file.
     """
     files = sorted(_files_of(getattr(src, "fn", None), set()))
     if files:
@@ -176,10 +182,10 @@ def _names(signature: dict[str, Any]) -> list[str]:
 
 
 def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer, Any]]:
-    """The storages behind tensors, each once, and those that their elements point to.
+    """The storages of tensors, and those that addresses in integer tensors point to, each once.
 
     Yields:
-        The storage, and the tensor that it is of; None for what is pointed to.
+        The storage, and its tensor; None for a storage that is only pointed to.
     """
     seen: set[int] = set()
     pointing = []
@@ -198,7 +204,7 @@ def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer,
 
 
 def _storage(tensor: Any, name: str) -> SharedBuffer | None:
-    """The memory under a tensor. One of the stand-in device has its bytes in its payload."""
+    """A tensor's memory; None if it is empty. A device tensor has its bytes in its payload."""
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     payload = getattr(tensor, "_payload", None)
@@ -218,19 +224,20 @@ def _may_hold_pointers(tensor: Any) -> bool:
 
 
 def _pointed_to(tensors: Sequence[Any]) -> Iterator[SharedBuffer]:
-    """Storages of live tensors that an integer tensor holds an address of."""
+    """Storages of live tensors that these integer tensors hold addresses of."""
     if not tensors:
         return
     torch = importlib.import_module("torch")
     numbers: set[int] = set()
     for tensor in tensors:
-        plain = getattr(tensor, "_payload", tensor)
-        numbers.update(int(n) for n in plain.detach().reshape(-1).tolist())
-    for thing in gc.get_objects():
-        if issubclass(type(thing), torch.Tensor) and (
-            hasattr(thing, "_payload") or thing.device.type == "cpu"
+        payload = getattr(tensor, "_payload", tensor)
+        numbers.update(int(number) for number in payload.detach().reshape(-1).tolist())
+    for candidate in gc.get_objects():
+        # Not isinstance(), which would ask proxies for their __class__.
+        if issubclass(type(candidate), torch.Tensor) and (
+            hasattr(candidate, "_payload") or candidate.device.type == "cpu"
         ):
-            buffer = _storage(thing, "memory behind a pointer")
+            buffer = _storage(candidate, "memory behind a pointer")
             if buffer is not None and any(
                 buffer.address <= number < buffer.address + buffer.size for number in numbers
             ):

@@ -181,9 +181,9 @@ class EmulatorProcess:
         """
         if self.deadline is None:
             return
-        left = max(self.deadline - time.monotonic(), 0.0)
+        seconds_left = max(self.deadline - time.monotonic(), 0.0)
         assert process.stdout is not None
-        answered, _, _ = select.select([process.stdout], [], [], left)
+        answered, _, _ = select.select([process.stdout], [], [], seconds_left)
         if not answered:
             process.kill()
             process.wait()

@@ -1,7 +1,7 @@
 """Runs one script, or one file of tests, on an emulated GPU: `bootstrap.py emulate REQUEST`.
 
-The script finds the GPU that it was told of, its tensors have contents, and every launch is
-executed. Its output is its own, and so is its exit status.
+The script sees the requested GPU, all its tensors have contents, and every launch is executed. Its
+output and its exit status are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .kernels import Executor
 from .process import EmulatorProcess
 
 OWN_FAILURE = 125
-"""Exit status where not the script failed, but its emulation could not begin."""
+"""Exit status if the emulation itself could not start, as opposed to the script failing."""
 
 
 def main(request_path: str) -> int:
@@ -51,12 +51,12 @@ def main(request_path: str) -> int:
     executor = Executor(
         request["arch"],
         process,
-        lambda launch: None,
-        float(request["seconds"]),
-        request["sample"],
-        world.suspended,
-        world.executed,
-        device.lds_bytes,
+        report=lambda launch: None,
+        limit=float(request["seconds"]),
+        sample=request["sample"],
+        suspended=world.suspended,
+        executed=world.executed,
+        lds_limit=device.lds_bytes,
     )
     executor.install()
     status = _run(os.path.abspath(request["path"]), request["test"], request["argv"], world)
@@ -100,7 +100,7 @@ def _run_tests(tests: str, argv: list[str]) -> int:
 
 
 def _status(code: Any) -> int:
-    """What Python makes of the argument of `sys.exit`."""
+    """The exit status that Python derives from the argument of `sys.exit`."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -110,7 +110,7 @@ def _status(code: Any) -> int:
 
 
 def _print_failure(failure: BaseException, path: str) -> None:
-    """The traceback from the script's first frame on, as without us."""
+    """Prints the traceback from the script's first frame on, as Python would have done."""
     trace = failure.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != path:
         trace = trace.tb_next
@@ -118,7 +118,7 @@ def _print_failure(failure: BaseException, path: str) -> None:
 
 
 def _limit_tuning(most: int, world: Any) -> None:
-    """Of each launch, autotuners run their first configurations that work: there are no times."""
+    """Makes autotuners run the first `most` configurations that work, since there are no times."""
     tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
     prune, bench = tuner.prune_configs, tuner._bench
     worked: dict[int, int] = {}
@@ -143,5 +143,5 @@ def _limit_tuning(most: int, world: Any) -> None:
 
 
 def _without_torch_compile() -> None:
-    """What torch.compile would generate runs as it was written."""
+    """Makes torch.compile return functions unchanged."""
     os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")

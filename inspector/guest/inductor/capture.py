@@ -105,7 +105,7 @@ class _Work:
                 configs = configs_of(kernel, self._path, function.arg_names, device)
             except TuningError as failure:
                 message = f"{self._path}:{kernel.line}: kernel {kernel.name}: {failure.message}"
-                self._emit(error("capture", message, failure.hint, kernel.name, None, None, arch))
+                self._emit(error("capture", message, failure.hint, kernel=kernel.name, arch=arch))
                 continue
             for values in self._points(kernel, configs, function):
                 self._number += 1
@@ -116,7 +116,13 @@ class _Work:
                 notes = self._notes(kernel, configs, values, meta)
                 launch = launches[0] if launches else None
                 record = self._variant(
-                    kernel, function, stated_arguments, meta, values, arch, launch
+                    kernel,
+                    function,
+                    stated_arguments,
+                    meta=meta,
+                    values=values,
+                    arch=arch,
+                    launch=launch,
                 )
                 if "variant" in record:
                     record["variant"]["notes"] = notes
@@ -129,13 +135,13 @@ class _Work:
         """The configurations to look at: those of the kernel, or a sweep's around its first."""
         axes: Mapping[str, Sequence[Any]] = self._request.get("axes") or {}
         names = [n for n in axes if any(p.name == n and p.constexpr for p in parameters(function))]
-        most = self._request.get("max_configs")
+        max_configs = self._request.get("max_configs")
         chosen = configs.values
         if names and not self._request.get("all_configs"):
             chosen = chosen[:1]
-        elif most is not None and len(chosen) > most:
-            self._emit(note(said_of_sample(kernel.name, most, len(chosen), "configs")))
-            chosen = tuple(chosen[place] for place in spread(chosen, most))
+        elif max_configs is not None and len(chosen) > max_configs:
+            self._emit(note(said_of_sample(kernel.name, max_configs, len(chosen), "configs")))
+            chosen = tuple(chosen[place] for place in spread(chosen, max_configs))
         for config in chosen:
             for point in itertools.product(*(axes[name] for name in names)):
                 yield {**config, **dict(zip(names, point))}
@@ -145,12 +151,25 @@ class _Work:
         kernel: KernelSource,
         function: Any,
         stated_arguments: Arguments,
+        *,
         meta: Mapping[str, Any],
         values: Mapping[str, Any],
         arch: str,
         launch: Launch | None,
         trusted: bool = False,
     ) -> dict[str, Any]:
+        """The record of one specialisation: its variant, or the error of the front end.
+
+        Args:
+            kernel: the kernel as the file holds it.
+            function: its JITFunction.
+            stated_arguments: what its metadata say of its arguments.
+            meta: the metadata for Triton.
+            values: block sizes and options of one configuration.
+            arch: gfx name of the target.
+            launch: its first launch in the wrapper, for grid and sizes; None without one.
+            trusted: whether `function` comes from running the kernel's module.
+        """
         names = function.arg_names
         tuned, options = split(values, names)
         stated = {n: meta[n] for n in STATED_OPTIONS if meta.get(n) is not None}
@@ -166,9 +185,16 @@ class _Work:
             variant = lower(source, arch, {**stated, **options})
         except RefusedError as failure:
             if self._file.trust and not trusted:
-                again = self._file.imported(kernel)
+                imported = self._file.imported(kernel)
                 return self._variant(
-                    kernel, again, stated_arguments, meta, values, arch, launch, True
+                    kernel,
+                    imported,
+                    stated_arguments,
+                    meta=meta,
+                    values=values,
+                    arch=arch,
+                    launch=launch,
+                    trusted=True,
                 )
             refused = self._file.refusal(kernel, failure)
             return error("capture", refused.message, refused.hint, kernel.name)
@@ -179,7 +205,9 @@ class _Work:
             return error("capture", f"this Triton has no option {failure}", hint, kernel.name)
         except Exception as failure:
             place = f"{self._path}:{kernel.line}"
-            return front_end_error(failure, kernel.name, None, arch, (function,), place)
+            return front_end_error(
+                failure, kernel.name, None, arch=arch, functions=(function,), fallback=place
+            )
         file, line = definition(function)
         passed = [p.name for p in parameters(function) if not p.constexpr]
         sizes = {**numels(_definition(kernel), names), **constants}

@@ -93,8 +93,8 @@ class KernelFile:
         hint = "if you trust the file, --trust-trace runs the module that the kernel stands in"
         if failure.missing:
             hint = "install it there, or name an interpreter that has it with --python"
-        at = f"{self.path}:{source.line}"
-        return SourceError(f"{at}: {message_of(failure, source.name)}", hint, source.line)
+        place = f"{self.path}:{source.line}"
+        return SourceError(f"{place}: {message_of(failure, source.name)}", hint, source.line)
 
     def check(self, value: Any) -> None:
         """Lets a constant of the file's metadata pass.
@@ -262,9 +262,9 @@ def _imported(
                     helpers if alias.name == "triton_helpers" else getattr(helpers, alias.name)
                 )
         except (ImportError, AttributeError) as error:
-            at = f"{path}:{source.line}: kernel {source.name}: "
+            prefix = f"{path}:{source.line}: kernel {source.name}: "
             raise SourceError(
-                at + NO_HELPERS.format(executable=sys.executable, error=error),
+                prefix + NO_HELPERS.format(executable=sys.executable, error=error),
                 install_hint(error, "torch"),
             ) from None
     return values

@@ -67,9 +67,9 @@ class Arguments:
                 constants[name] = defaults[name]
             signature[name] = "constexpr"
         attributes: dict[tuple[int, ...], Any] = {
-            (at,): [list(pair) for pair in pairs]
-            for at, pairs in self.attributes.items()
-            if at < len(names) and signature[names[at]] != "constexpr"
+            (position,): [list(pair) for pair in pairs]
+            for position, pairs in self.attributes.items()
+            if position < len(names) and signature[names[position]] != "constexpr"
         }
         return signature, {n: constants[n] for n in names if n in constants}, attributes
 
@@ -104,8 +104,8 @@ def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
     for key, value in (meta.get("constants") or {}).items():
         constants[_name(key, names)] = constant(value)
     attributes, one_positions = _attributes(meta.get("configs") or [], len(names))
-    for at in one_positions:
-        constants.setdefault(names[at], 1)
+    for position in one_positions:
+        constants.setdefault(names[position], 1)
     types_passed = {n: t for n, t in types.items() if t != "constexpr" and n not in constants}
     return Arguments(types_passed, constants, attributes)
 
@@ -163,10 +163,10 @@ def _attributes(
     if isinstance(config, Mapping):
         attributes = {}
         for key, pairs in config.items():
-            at = key[0] if isinstance(key, tuple) and len(key) == 1 else key
-            if type(at) is not int or not 0 <= at < count:
+            position = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+            if type(position) is not int or not 0 <= position < count:
                 raise MetadataError(f"attributes of an argument {key!r}, which it has not")
-            attributes[at] = [list(pair) for pair in pairs]
+            attributes[position] = [list(pair) for pair in pairs]
         return attributes, ()
     if not isinstance(config, Construction):
         raise MetadataError(f"its configs are {config!r}")
@@ -180,7 +180,7 @@ def _attributes(
     else:
         stated = {**dict(zip(DESCRIPTOR, config.args)), **config.kwargs}
         divisible, one_positions = (stated.get(name) or () for name in DESCRIPTOR)
-    for at in (*divisible, *one_positions):
-        if type(at) is not int or not 0 <= at < count:
-            raise MetadataError(f"attributes of an argument number {at!r}, which it has not")
-    return {at: [list(DIVISIBLE_BY_16)] for at in divisible}, tuple(one_positions)
+    for position in (*divisible, *one_positions):
+        if type(position) is not int or not 0 <= position < count:
+            raise MetadataError(f"attributes of an argument number {position!r}, which it has not")
+    return {position: [list(DIVISIBLE_BY_16)] for position in divisible}, tuple(one_positions)

@@ -105,9 +105,10 @@ def parsed(text: str, path: str, line: int) -> ast.Module:
         tree = parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # MemoryError: brackets or operators nested beyond what the parser goes down.
-        at = (getattr(error, "lineno", None) or 1) + line - 1
+        error_line = (getattr(error, "lineno", None) or 1) + line - 1
         raise SourceError(
-            f"{path}:{at}: {type(error).__name__}: {getattr(error, 'msg', error)}", "mend the file"
+            f"{path}:{error_line}: {type(error).__name__}: {getattr(error, 'msg', error)}",
+            "mend the file",
         ) from None
     ast.increment_lineno(tree, line - 1)
     return tree
@@ -181,8 +182,10 @@ def _described(
     assert isinstance(call, Construction)
     keywords = dict(call.kwargs)
     if call.args:  # only ever the first: size_hints, or the configs of a user's kernel
-        first = "configs" if "configs" in call.name or "user" in call.name else "size_hints"
-        keywords.setdefault(first, call.args[0])
+        first_parameter = (
+            "configs" if "configs" in call.name or "user" in call.name else "size_hints"
+        )
+        keywords.setdefault(first_parameter, call.args[0])
     stated = (keywords.get("inductor_meta") or {}).get("kernel_name")
     names = [variable, stated, node.name]
     stored = next((m["path"] for m in map(KERNEL_PATH.search, comment) if m), None)

@@ -134,9 +134,9 @@ def _chosen_by_a_run(source: KernelSource, path: str) -> tuple[dict[str, Any], s
     module = source.stored_at or path
     module = os.path.join(os.path.dirname(path), module)
     folder = os.path.dirname(module)
-    own = os.path.splitext(module)[0] + ".best_config"
-    if os.path.isfile(own):
-        return _read_choice(own)
+    choice_file = os.path.splitext(module)[0] + ".best_config"
+    if os.path.isfile(choice_file):
+        return _read_choice(choice_file)
     try:
         entries = sorted(os.listdir(folder))
     except OSError:

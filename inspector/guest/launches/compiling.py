@@ -90,11 +90,11 @@ def compile_within(
     os.close(ends)
     try:
         # The pipe's other end closes with the child.
-        done, _, _ = select.select([ended], [], [], max(until - time.monotonic(), 0.0))
-        if not done:
+        readable, _, _ = select.select([ended], [], [], max(until - time.monotonic(), 0.0))
+        if not readable:
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        if not done:
+        if not readable:
             raise CompileError("its compile takes too long", is_late=True)
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
@@ -131,8 +131,8 @@ def _compile_in_child(
         status = 0
     except BaseException as failure:
         with contextlib.suppress(BaseException), open(path, "w", encoding="utf-8") as stream:
-            first = (str(failure).splitlines() or [""])[0]
-            json.dump({"failure": f"{type(failure).__name__}: {first[:80]}"}, stream)
+            first_line = (str(failure).splitlines() or [""])[0]
+            json.dump({"failure": f"{type(failure).__name__}: {first_line[:80]}"}, stream)
     finally:
         os._exit(status)
 

@@ -41,9 +41,9 @@ class Layers:
     """Patches `run` of JITFunction, Autotuner and Heuristics.
 
     Args:
-        tuning: knows which of an autotuner's configurations is being launched.
+        tuning: tells which configuration of an autotuner is being launched.
         emit: takes the errors of single points of a sweep.
-        most_launches: the script is ended after so many; None for no limit.
+        most_launches: number of launches after which the script is ended; None for no limit.
         axes: of a sweep: name of a kernel's argument -> values to launch with.
         all_configs: whether a sweep covers every configuration of an autotuned kernel, not only
             the first.
@@ -67,20 +67,20 @@ class Layers:
         self._is_selected = is_selected
         self._launch_count = 0
         self._thread = threading.local()  # its `in_launch`: an outer layer is running
-        self._point: dict[str, Any] = {}  # of the sweep, while it is launched
-        self._config: Any = None  # the `triton.Config` that a sweep is at
-        self._dropped_options: tuple[str, ...] = ()  # a note on each
-        self._swept = 0  # launches of the sweep that is under way
+        self._point: dict[str, Any] = {}  # the point of the sweep that is being launched
+        self._config: Any = None  # the `triton.Config` that the sweep is launching
+        self._dropped_options: tuple[str, ...] = ()  # launch options that were dropped, to be noted
+        self._swept = 0  # launches made for the present sweep
 
     def is_trial(self) -> bool:
-        """Whether the launch under way comes on top of the one that the script asked for.
+        """Whether the present launch is one that the script did not ask for.
 
-        An autotuner times others before it, a sweep launches again at its other points.
+        An autotuner makes launches to time them, a sweep repeats the launch at its other points.
         """
         return self._tuning.is_benching or self._swept > 0
 
     def install(self) -> None:
-        """Patches the classes. After `Tuning.install`: this goes around its patch."""
+        """Patches the classes. To be called after `Tuning.install`, whose patch this wraps."""
         jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         autotuner = importlib.import_module("triton.runtime.autotuner")
         self._patch(jit_function, self._run_jit_function)
@@ -112,11 +112,11 @@ class Layers:
     def _launch(
         self, run_layer: RunLayer, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """One launch of the script: made once, or once for each point of the sweep.
+        """Makes one launch of the script: once, or once for each point of the sweep.
 
         Raises:
-            NotInstalledError: an argument comes from a module that is only stood in for.
-            LaunchLimitError: it was the last one that the user wants to see.
+            NotInstalledError: an argument comes from a stand-in for a missing module.
+            LaunchLimitError: the user wants to see no further launch.
         """
         function = _jit_function(layer)
         name = getattr(function, "__name__", "")
@@ -126,9 +126,11 @@ class Layers:
                 raise NotInstalledError(value.origin)
         if not self._is_selected(name, qualname):
             return run_layer(layer, args, kwargs)
-        swept = [name for name in self._axes if name in function.arg_names]
-        if swept:
-            result = self._launch_each_point(swept, run_layer, layer, args, kwargs)
+        swept_names = [name for name in self._axes if name in function.arg_names]
+        if swept_names:
+            result = self._launch_each_point(
+                swept_names, run_layer, layer, args=args, kwargs=kwargs
+            )
         else:
             result = run_layer(layer, args, kwargs)
         if not kwargs.get("warmup"):
@@ -139,9 +141,10 @@ class Layers:
 
     def _launch_each_point(
         self,
-        swept: Sequence[str],
+        swept_names: Sequence[str],
         run_layer: RunLayer,
         layer: Any,
+        *,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
@@ -151,15 +154,16 @@ class Layers:
         """
         result = None
         self._swept = 0
-        for point in itertools.product(*(self._axes[name] for name in swept)):
-            self._point = dict(zip(swept, point))
+        for point in itertools.product(*(self._axes[name] for name in swept_names)):
+            self._point = dict(zip(swept_names, point))
             try:
                 result = run_layer(layer, args, dict(kwargs))
             except Exception as failure:
                 stated = ", ".join(f"{k}={v}" for k, v in self._point.items())
                 message = f"with {stated}: {type(failure).__name__}: {failure}"
                 hint = "the launch itself refuses these values"
-                self._emit(error("capture", message, hint, _jit_function(layer).__name__, stated))
+                kernel = _jit_function(layer).__name__
+                self._emit(error("capture", message, hint, kernel=kernel, case=stated))
             finally:
                 self._point = {}
         self._swept = 0
@@ -174,10 +178,10 @@ class Layers:
     def _run_autotuner(
         self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """As Triton does it; at a point of a sweep, each configuration that differs there.
+        """Runs the tuner; at a point of a sweep, launches each configuration itself.
 
-        The tuner's own `run` would not do for a sweep: its cache does not know of points, and
-        would answer each with the configuration that was found for the first one.
+        The tuner's own `run` caches its choice, does not know of the point, and would use the
+        configuration of the first point for all others.
         """
         if not self._point:
             return run(layer, *args, **kwargs)
@@ -195,11 +199,11 @@ class Layers:
         return result
 
     def _configs_at_point(self, tuner: Any) -> Sequence[Any]:
-        """The configurations that differ in more than what the point sets."""
+        """The tuner's configurations, less those that differ only in values that the point sets."""
         by_other_settings: dict[str, Any] = {}
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
-            others = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
-            by_other_settings.setdefault(repr(others), config)
+            unswept = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
+            by_other_settings.setdefault(repr(unswept), config)
         return self._tuning.sample(tuner, list(by_other_settings.values()))
 
     def _run_jit_function(
@@ -207,8 +211,8 @@ class Layers:
     ) -> Any:
         """Launches without the options that this Triton does not know, and notes them.
 
-        Launch options come and go with Triton's versions: a kernel written for another one would
-        show nothing otherwise.
+        Launch options come and go with Triton's versions; without this a script written for another
+        version could not launch at all.
         """
         args, kwargs = self._with_point(layer, args, kwargs)
         try:
@@ -232,7 +236,7 @@ class Layers:
     def _with_point(
         self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a launch with the point's values in place of the script's."""
+        """A launch's arguments with the point's values in place of the script's."""
         if not self._point:
             return args, kwargs
         names = list(layer.arg_names)

@@ -75,6 +75,6 @@ def _contents(tensor: Any, size: int) -> str | None:
     if memory.unknown or memory.recipe is not None:
         return None
     real = payload.untyped_storage()
-    held = min(size, int(real.nbytes()))
-    raw = ctypes.string_at(int(real.data_ptr()), held)
+    available = min(size, int(real.nbytes()))
+    raw = ctypes.string_at(int(real.data_ptr()), available)
     return base64.b64encode(zlib.compress(raw.ljust(size, b"\0"), _FAST)).decode()

@@ -1,8 +1,8 @@
-"""What scripts read back of what kernels wrote: launches that can be executed when that is asked.
+"""Executes a script's launches when the script reads back what they wrote.
 
-A launch itself only notes its arguments. The kernel is compiled, in a child that a deadline ends,
-and run by the emulator's process once a value is asked for that rests on it, within the seconds
-that were given for all of it.
+A launch only records its arguments. Once the script reads a value that depends on it, the kernel is
+compiled (in a child process, which a deadline can end) and executed by the emulator's process. All
+of this shares one budget of seconds.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from . import processes
 from .compiling import Compiled, CompileError, compile_within
 
 MARGIN_SECONDS = 0.05
-"""What is left for the way back of a launch that is ended by the emulator itself."""
+"""Seconds reserved for the emulator's reply after it has ended a launch that took too long."""
 PILOT_WAVES = 4096
-"""Waves of a launch from which a few workgroups are run first, to see how long all would take."""
+"""A launch of this many waves and more first runs one workgroup, to estimate the time of all."""
 PILOT_SHARE = 0.25
-"""Of the seconds that are left, what such a trial may take."""
+"""Share of the remaining seconds that such a pilot run may take."""
 TOGETHER = 256
-"""Waves that the emulator runs at one time: a trial's seconds hold for so many at the least."""
+"""Waves that the emulator runs at one time. A pilot's time is taken for that of this many."""
 KINDS: Mapping[str, str] = MappingProxyType(
     {"limit": "budget", "uncovered": "uncovered", "hang": "faulty"}
 )
@@ -42,13 +42,13 @@ class Launch:
     """One launch, as the recorder saw it.
 
     Args:
-        key: of its specialisation.
-        src: what Triton compiles.
-        options: those that were stated.
-        types: of its arguments, `constexpr` for those that are no parameters of the kernel.
-        written_places: places among the parameters that it writes to; None: it may be any.
+        key: key of its specialisation.
+        src: the compiler's input.
+        options: the compile options that the launch stated.
+        types: types of its arguments; `constexpr` for those that are not kernel parameters.
+        written_places: indices of the kernel parameters that it writes to; None for any.
         grid: workgroups in x, y and z.
-        values: its arguments, as many as types at the end.
+        values: its arguments; the last `len(types)` of them belong to `types`.
     """
 
     key: str
@@ -64,13 +64,13 @@ class Readback:
     """Follows a script's launches.
 
     Args:
-        world: in which the script runs.
+        world: the world in which the script runs.
         arch: gfx name of the target.
-        command: starts the emulator's process; None where launches are not executed.
-        refusal: why not, if so.
-        seconds: of wall time for all that is executed in this run.
-        folder: for scratch files.
-        deadline: when the run has to end, by `time.monotonic`.
+        command: starts the emulator's process; None if launches are not to be executed.
+        refusal: why they are not, if so.
+        seconds: wall time for everything that is executed in this run.
+        folder: folder for scratch files.
+        deadline: time by which the run has to end, as of `time.monotonic`.
     """
 
     def __init__(
@@ -100,15 +100,16 @@ class Readback:
         world.emulate_for(seconds if self._command is not None else 0.0)
 
     def launched(self, launch: Launch) -> None:
-        """Notes what a launch writes, and how that could be known."""
+        """Marks what a launch writes as unknown, and keeps how to execute it."""
         if self._command is not None and self.is_trial():
-            return  # of what an autotuner tries nothing remains: it launches once more
+            return  # the script reads the results of the launch that follows the trials
         try:
             passed = list(_passed(launch))
         except ArgumentError:
             passed = None
         if passed is None:
-            tensors = [its for its in map(self._world.on_device, launch.values) if its is not None]
+            on_device = map(self._world.on_device, launch.values)
+            tensors = [tensor for tensor in on_device if tensor is not None]
             self._world.launched(tensors, [True] * len(tensors), None, RefusedError("inputs"))
             return
         arguments: list[tuple[str, Any]] = []
@@ -124,22 +125,22 @@ class Readback:
                 arguments.append((kind, value))
             elif tensor is not None:
                 arguments.append((kind, int(value.data_ptr())))
-            else:  # an address as a number: whose memory it is nobody knows
+            else:  # None, or a bare address, whose memory cannot be identified
                 is_known = is_known and value is None
                 arguments.append((kind, 0))
         execute, refusal = None, self._refusal
         if self._command is not None:
             refusal = RefusedError("inputs")
             if is_known and 0 not in launch.grid:
-                execute = self._executing(launch, arguments, tensors)
+                execute = self._executor_of(launch, arguments, tensors)
         if 0 not in launch.grid:
             self._world.launched(tensors, writes, execute, refusal)
 
-    def _executing(
+    def _executor_of(
         self, launch: Launch, arguments: list[tuple[str, Any]], tensors: Sequence[Any]
     ) -> Callable[..., None]:
-        """What executes a launch: it holds numbers and places, and no tensor."""
-        addresses = list(dict.fromkeys(int(its.untyped_storage().data_ptr()) for its in tensors))
+        """A function that executes a launch. It keeps addresses, and no tensor alive."""
+        addresses = list(dict.fromkeys(int(t.untyped_storage().data_ptr()) for t in tensors))
         key, src, options, grid = launch.key, launch.src, launch.options, launch.grid
 
         def execute(allocations: Sequence[Any], written: Sequence[int], seconds: float) -> None:
@@ -147,13 +148,18 @@ class Readback:
             with self._at_work():
                 compiled = self._kernel(key, src, options, until)
                 buffers = [
-                    SharedBuffer(address, int(its.numel()), "an argument", int(its.data_ptr()))
-                    for address, its in zip(addresses, allocations)
-                    if its.numel()
+                    SharedBuffer(
+                        address, int(memory.numel()), "an argument", int(memory.data_ptr())
+                    )
+                    for address, memory in zip(addresses, allocations)
+                    if memory.numel()
                 ]
-                places = [n for n, its in enumerate(allocations) if its.numel()]
-                reply = self._run(key, compiled, grid, arguments, buffers, until)
-                if any(places[nth] not in written for nth in reply["written"]):
+                # The index among the allocations of each buffer; empty ones have no buffer.
+                indices = [n for n, memory in enumerate(allocations) if memory.numel()]
+                reply = self._run(
+                    key, compiled, grid=grid, arguments=arguments, buffers=buffers, until=until
+                )
+                if any(indices[nth] not in written for nth in reply["written"]):
                     raise RefusedError("failed", "it writes to an argument unforeseen")
                 self.executed += 1
 
@@ -163,6 +169,7 @@ class Readback:
         self,
         key: str,
         compiled: Compiled,
+        *,
         grid: tuple[int, ...],
         arguments: list[tuple[str, Any]],
         buffers: Sequence[SharedBuffer],
@@ -171,7 +178,7 @@ class Readback:
         """Has the emulator execute a launch.
 
         Raises:
-            RefusedError: it cannot, it takes too long, or the kernel does what it must not.
+            RefusedError: it cannot be executed, takes too long, or the kernel is faulty.
         """
         request: dict[str, Any] = {
             "kernel": key,
@@ -186,12 +193,12 @@ class Readback:
         process.deadline = until
         try:
             process.load(key, compiled.text, self._arch)
-            self._try(process, request, compiled, buffers, until)
+            self._check_duration(process, request, compiled, buffers=buffers, until=until)
             request["seconds"] = max(until - time.monotonic() - MARGIN_SECONDS, 0.0)
             reply = process.launch(request, buffers)
         except EmulationError as failure:
             raise RefusedError(KINDS.get(failure.kind, "failed"), str(failure)) from None
-        except (OSError, ValueError) as failure:  # its pipes or memory: the script closed them, say
+        except (OSError, ValueError) as failure:  # e.g. the script closed the process's pipes
             self._process = None
             raise RefusedError("failed", str(failure)) from None
         for trouble in reply["troubles"]:
@@ -199,46 +206,53 @@ class Readback:
         return reply
 
     @staticmethod
-    def _try(
+    def _check_duration(
         process: EmulatorProcess,
         request: Mapping[str, Any],
         compiled: Compiled,
+        *,
         buffers: Sequence[SharedBuffer],
         until: float,
     ) -> None:
-        """Refuses a large launch that would not be done in time, by one of its workgroups.
+        """Estimates the time of a large launch by running one of its workgroups.
 
         Raises:
-            RefusedError: it would take more than the seconds that are left.
+            RefusedError: it would take longer than the seconds that are left.
         """
-        waves_each = max(compiled.threads // compiled.wave_size, 1)
+        waves_per_workgroup = max(compiled.threads // compiled.wave_size, 1)
         grid_x, grid_y, grid_z = request["grid"]
-        waves = grid_x * grid_y * grid_z * waves_each
+        waves = grid_x * grid_y * grid_z * waves_per_workgroup
         if waves < PILOT_WAVES:
             return
-        left = until - time.monotonic()
-        pilot = {**request, "sample": 1, "seconds": left * PILOT_SHARE}
+        seconds_left = until - time.monotonic()
+        pilot = {**request, "sample": 1, "seconds": seconds_left * PILOT_SHARE}
         try:
-            took = float(process.launch(pilot, buffers, keep=False)["seconds"])
+            pilot_seconds = float(process.launch(pilot, buffers, keep=False)["seconds"])
         except EmulationError as failure:
             if failure.kind != "limit":
                 raise
-            return  # a workgroup that waits for others, say
-        if took * (waves // TOGETHER) > until - time.monotonic():
+            return  # e.g. a workgroup that waits for others: no estimate
+        if pilot_seconds * (waves // TOGETHER) > until - time.monotonic():
             raise RefusedError("budget")
 
     def _kernel(self, key: str, src: Any, options: Mapping[str, Any], until: float) -> Compiled:
-        """A kernel's code.
+        """A kernel's code, compiled on first use.
 
         Raises:
             RefusedError: it cannot be compiled, or not in time.
         """
         result = self._compiled.get(key)
         if result is None:
-            self._emulator().start()  # its imports take as long as the compiler does
+            self._emulator().start()  # its imports run while the kernel is compiled
             try:
                 result = compile_within(
-                    self._compile, src, options, self._arch, self._world, self._folder, until
+                    self._compile,
+                    src,
+                    options,
+                    arch=self._arch,
+                    world=self._world,
+                    folder=self._folder,
+                    until=until,
                 )
             except CompileError as failure:
                 result = failure
@@ -248,7 +262,7 @@ class Readback:
         return result
 
     def _emulator(self) -> EmulatorProcess:
-        """The process; in a child that the script forked one of its own."""
+        """The emulator's process. A child that the script forked gets one of its own."""
         if self._process is None or self._owner != os.getpid():
             assert self._command is not None
             self._process = EmulatorProcess(self._command, self._environment)
@@ -257,7 +271,7 @@ class Readback:
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Nothing interrupts what happens inside, and the processes are ours."""
+        """Marks work of this package: the clock lets it finish, and its processes are not noted."""
         self.busy = True
         try:
             with processes.ours():
@@ -267,10 +281,10 @@ class Readback:
 
 
 def _passed(launch: Launch) -> Iterator[tuple[int, str, Any]]:
-    """Place among the kernel's parameters, type and value of each argument.
+    """(index among the kernel's parameters, type, value) of each argument.
 
     Raises:
-        ArgumentError: the arguments are not those of the types.
+        ArgumentError: the arguments do not match the types.
     """
     types = launch.types
     if not types or len(launch.values) < len(types):

@@ -1,8 +1,8 @@
-"""Stands in for `triton.compile`: writes down each specialisation that a launch asks for.
+"""Stands in for `triton.compile` and records each specialisation that a launch asks for.
 
-The real `JITFunction.run` does everything up to here: it binds the arguments, specialises them,
-parses the options and, afterwards, evaluates the grid. What it hands to the compiler is exactly
-what it would hand over on a machine with the GPU.
+Triton's own `JITFunction.run` does the rest: it binds and specialises the arguments, parses the
+options, calls the compiler and evaluates the grid. So the compiler's input is exactly what it would
+be on a machine with the GPU.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .readback import Launch
 from .writes import written_by_source, written_places
 
 LAUNCHER = "triton.runtime.jit"
-"""The module whose launches type and specialise arguments by their values."""
+"""Module of `JITFunction.run`, the only caller that specialises arguments by their values."""
 MOST_GRIDS = 16
-"""How many different grids of one specialisation are told apart."""
+"""Most different grids that are recorded for one specialisation."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Origin:
 
     Args:
         tuning: the autotuner's configuration, or the point of a sweep.
-        notes: what had to be changed for it to be compiled at all.
+        notes: changes that were needed to compile it at all, such as dropped options.
     """
 
     tuning: Mapping[str, Any] | None = None
@@ -53,18 +53,18 @@ class Origin:
 
 @dataclass
 class Specialisation:
-    """One kernel for one set of types, constants and options; `pending` until it is written out.
+    """One kernel for one set of types, constants and options.
 
     Args:
-        key: tells it from others.
-        selected: whether it is reported.
-        pending: its record.
-        launches: so many so far.
-        types: of its arguments, `constexpr` for those that are no parameters of its TTIR.
-        written_places: places among these parameters of the pointers that it writes to; None: it
-            may be any.
-        grids: grid -> launches.
-        names: of its arguments.
+        key: hash that identifies it.
+        selected: whether the user asked for this kernel.
+        pending: its record until it is written out; then None.
+        launches: number of launches so far.
+        types: types of its arguments; `constexpr` for those that are not parameters of its TTIR.
+        written_places: indices, among the TTIR's parameters, of the pointers that it writes to;
+            None if it may write to any.
+        grids: grid -> number of launches.
+        names: names of its arguments.
     """
 
     key: str
@@ -78,19 +78,19 @@ class Specialisation:
 
 
 class Recorder:
-    """Takes what scripts compile.
+    """Takes the place of Triton's compiler in a script.
 
     Args:
         arch: gfx name of the target.
         emit: takes the records.
-        suspended: makes a context in which torch is as it really is, for Triton's front end.
-        origin: asked at each new specialisation.
-        is_selected: whether a kernel of this name and qualified name was asked for.
-        finished: keys that an earlier run of the same script wrote out, or died at.
-        launched: told of each launch.
-        generated: where code is kept that a compiler wrote.
-        only_new: launches of what is `finished` were counted before.
-        arguments: whether what the first launch of each specialisation passes is written out.
+        suspended: makes a context with the unpatched torch, for Triton's front end.
+        origin: called for each new specialisation; says where it comes from.
+        is_selected: (name, qualified name) -> whether the user asked for that kernel.
+        finished: keys of specialisations that an earlier run recorded, or crashed at.
+        launched: called with each launch.
+        generated: folders of code that a compiler generated.
+        only_new: launches of `finished` specialisations were counted before: do not report them.
+        arguments: whether to record the arguments of each specialisation's first launch.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Recorder:
         self._origin = origin
         self._is_selected = is_selected
         self._finished = frozenset(finished)
-        self._tell_launch = launched
+        self._report_launch = launched
         self._only_new = only_new
         self._arguments = arguments
         self._sites = Sites(generated)
@@ -130,22 +130,22 @@ class Recorder:
         self._defaults: dict[str, Any] = dict(backend.parse_options({}).__dict__)
 
     def install(self) -> None:
-        """Takes the place of Triton's compiler."""
+        """Replaces Triton's compiler by `compile`."""
         replace_compiler(self.compile)
 
     def compile(
         self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None
     ) -> Any:
-        """What launches call; takes and gives what `triton.compile` does."""
+        """Called by launches; same parameters and kind of result as `triton.compile`."""
         self.busy = True
         try:
-            # Others hand over types and attributes of their own making (Inductor, Helion).
+            # Other callers (Inductor, Helion) pass types and attributes that they chose themselves.
             caller = sys._getframe(1).f_globals.get("__name__")
-            return self._stand_in(src, dict(options or {}), by_launch=caller == LAUNCHER)
+            return self._stand_in_kernel(src, dict(options or {}), by_launch=caller == LAUNCHER)
         finally:
             self.busy = False
 
-    def _stand_in(self, src: Any, options: Mapping[str, Any], *, by_launch: bool) -> Any:
+    def _stand_in_kernel(self, src: Any, options: Mapping[str, Any], *, by_launch: bool) -> Any:
         self.flush()
         function = getattr(src, "fn", None)
         if function is None:  # the path of an IR file
@@ -170,12 +170,12 @@ class Recorder:
         )
 
     def flush(self) -> None:
-        """Writes out the specialisations that were compiled and, so far, not launched."""
+        """Writes out the specialisations that were compiled but not launched so far."""
         for spec in self._by_key.values():
             self._write(spec, None)
 
     def expect(self, count: int) -> None:
-        """Adds specialisations to the count that come from torch.compile's generated code."""
+        """Adds to the count: specialisations in code that torch.compile generated."""
         self.captured += count
 
     def finish(self) -> None:
@@ -202,9 +202,9 @@ class Recorder:
     ) -> None:
         if spec.key in self._finished:
             self.captured += 1
-            if self._only_new:  # else the front end may have died at it
+            if self._only_new:  # otherwise the front end may have crashed on it
                 with contextlib.suppress(Exception):
-                    _learn(spec, src, lower(src, self.arch, stated)["ttir"])
+                    _note_arguments(spec, src, lower(src, self.arch, stated)["ttir"])
             return
         name = function.__name__
         origin = self._origin()
@@ -213,20 +213,22 @@ class Recorder:
             file, line = definition(function)
             variant = lower(src, self.arch, stated)
         except UnknownOptionError as failure:
-            near = did_you_mean(failure.names, failure.option_names)
-            message = f"this Triton has no option {failure}{near}"
+            suggestion = did_you_mean(failure.names, failure.option_names)
+            message = f"this Triton has no option {failure}{suggestion}"
             hint = "its options are " + ", ".join(failure.option_names)
             self._fail(error("frontend", message, hint, name, arch=self.arch))
         except Exception as failure:
-            # The script is not told: without its result it would not come to its other kernels.
-            record = front_end_error(failure, name, _short(origin.tuning), self.arch, [function])
+            # Not raised in the script, which would then end before its other kernels.
+            record = front_end_error(
+                failure, name, _tuning_text(origin.tuning), self.arch, [function]
+            )
             if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
-                # A real autotuner passes over this configuration without a word.
+                # Triton's autotuner silently skips a configuration that fails like this.
                 summary = f"{name}[{record['error']['case']}] is refused by the kernel itself"
                 self.refused += 1
                 self._emit(note(f"{summary}: {record['error']['message']}"))
                 raise
-            _learn(spec, src, None)
+            _note_arguments(spec, src, None)
             self._fail(record)
         else:
             variant.update(
@@ -243,7 +245,7 @@ class Recorder:
                 emulated=LOG.emulated_so_far(),
                 unspecialised=unspecialised(function) if by_launch else None,
             )
-            _learn(spec, src, variant["ttir"])
+            _note_arguments(spec, src, variant["ttir"])
             spec.pending = variant
             self.captured += 1
 
@@ -261,18 +263,18 @@ class Recorder:
     ) -> None:
         self.launched += 1
         if self._arguments and spec.pending is not None and len(values) >= len(spec.types) > 0:
-            # Before it is known what the kernel overwrites.
+            # Before `launched` marks what the kernel overwrites as unknown.
             spec.pending["passed"] = passed(spec.types, values[len(values) - len(spec.types) :])
         types = spec.types or tuple(src.signature.values())
         launch = Launch(spec.key, src, stated, types, spec.written_places, grid, values)
-        self._tell_launch(launch)
+        self._report_launch(launch)
         if not spec.selected:
             return
         if spec.pending is not None and len(values) >= len(spec.names) > 0:
-            named = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
+            named_values = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
             spec.pending["values"] = {
                 name: int(value)
-                for name, kind, value in named
+                for name, kind, value in named_values
                 if kind != "constexpr" and type(value) in (bool, int)
             }
         spec.launches += 1
@@ -291,7 +293,7 @@ class Recorder:
         try:
             source = src.hash()
         except Exception:
-            # The finder of a kernel's dependencies may refuse it; the front end then says why.
+            # Triton may fail to find the kernel's dependencies; the front end then reports why.
             source = repr((id(src.fn), src.signature, src.constants, src.attrs))
         return hashlib.sha256(repr((source, options)).encode()).hexdigest()
 
@@ -300,13 +302,13 @@ class Recorder:
             return self._compile(src, target=self._target, options=dict(stated))
 
 
-def _learn(spec: Specialisation, src: Any, ttir: str | None) -> None:
-    """Notes of what types a kernel's arguments are, and which it writes to.
+def _note_arguments(spec: Specialisation, src: Any, ttir: str | None) -> None:
+    """Stores the types and names of a kernel's arguments, and which of them it writes to.
 
     Args:
-        spec: of the kernel.
-        src: what it was to be compiled from.
-        ttir: None where the front end refuses it.
+        spec: the specialisation; takes the results.
+        src: the compiler's input.
+        ttir: its TTIR; None if the front end refused it, in which case the source is read instead.
     """
     spec.types = tuple(src.signature.values())
     spec.names = tuple(src.signature)
@@ -317,20 +319,26 @@ def _learn(spec: Specialisation, src: Any, ttir: str | None) -> None:
         return
     with contextlib.suppress(SyntaxError, TypeError, AttributeError, OSError):
         tree = ast.parse(textwrap.dedent(src.fn.src))
-        names = written_by_source(next(n for n in tree.body if isinstance(n, ast.FunctionDef)))
-        passed = [n for n, kind in zip(spec.names, spec.types) if kind != "constexpr"]
-        spec.written_places = frozenset(place for place, n in enumerate(passed) if n in names)
+        names = written_by_source(
+            next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+        )
+        parameter_names = [
+            name for name, kind in zip(spec.names, spec.types) if kind != "constexpr"
+        ]
+        spec.written_places = frozenset(
+            index for index, name in enumerate(parameter_names) if name in names
+        )
 
 
 def _qualname(function: Any) -> str:
     return str(getattr(function.fn, "__qualname__", function.__name__))
 
 
-def _short(tuning: Mapping[str, Any] | None) -> str | None:
+def _tuning_text(tuning: Mapping[str, Any] | None) -> str | None:
     return ", ".join(f"{k}={v}" for k, v in tuning.items()) if tuning else None
 
 
-# --------------------------------------------------------------------------- where it was launched
+# ----------------------------------------------------------------------- where it was launched
 
 
 LIBRARIES = ("triton", "torch", "helion")
@@ -340,7 +348,7 @@ class Sites:
     """Finds call sites: the first frame outside of Triton, PyTorch, Helion and this package.
 
     Args:
-        generated: where code is kept that a compiler wrote, which is not the user's.
+        generated: folders of code that a compiler generated, which is not the user's.
     """
 
     def __init__(self, generated: Sequence[str] = ()) -> None:
@@ -352,9 +360,9 @@ class Sites:
         self._users_files: dict[str, bool] = {}
 
     def current(self) -> dict[str, Any] | None:
-        """`{"file", "line"}` of the code that is launching; None where there is none of the user's.
+        """`{"file", "line"}` of the user's code that is launching; None if there is none.
 
-        Code without a file (`exec` of a string) is passed over: nobody could open it.
+        Frames of code without a file (`exec` of a string) are skipped.
         """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:

@@ -94,11 +94,13 @@ class Script:
         for value in values:
             if mark is not None and isinstance(value, mark):
                 self._attempt(value.run)
-        own = [v for v in values if isinstance(v, FunctionType) and v.__module__ == module.__name__]
-        for function in own:
+        own_functions = [
+            v for v in values if isinstance(v, FunctionType) and v.__module__ == module.__name__
+        ]
+        for function in own_functions:
             if function.__name__ in ENTRIES and not _required(function):
                 self._attempt(function)
-        if any(function.__name__.startswith("test_") for function in own):
+        if any(function.__name__.startswith("test_") for function in own_functions):
             run_tests(self._project.path, self._emit, self._most_sets)
 
     def explain(self, failure: BaseException) -> None:
@@ -149,8 +151,8 @@ class Script:
             types = ", ".join(stated.types)
             text = f"state the types of its arguments: kinspect analyze {target} --signature"
             return f"{text} {types!r}{defines} (types are guesses)"
-        first = calls[0] if calls else "function(T(1024, 1024))"
-        typed = f'"{first}"' if "'" in first else shlex.quote(first)
+        example_call = calls[0] if calls else "function(T(1024, 1024))"
+        typed = f'"{example_call}"' if "'" in example_call else shlex.quote(example_call)
         text = f"say what to call: kinspect analyze {shlex.quote(named)} --call {typed}"
         if calls:
             text += " (shapes and types are guesses)"
@@ -190,9 +192,11 @@ class Script:
         functions = list(
             getattr(jit, "_triton_jit_function_registry", {}).values()
         )  # Triton 3.7 on
-        held = vars(self._module).values() if self._module is not None else ()
+        module_values = vars(self._module).values() if self._module is not None else ()
         functions += [
-            value for value in map(_undecorated, held) if isinstance(value, jit.JITFunction)
+            value
+            for value in map(_undecorated, module_values)
+            if isinstance(value, jit.JITFunction)
         ]
         path = os.path.realpath(self._project.path)
         return sorted(

@@ -71,9 +71,9 @@ def run_tests(path: str, emit: Emit, most: int | None) -> None:
         emit(error("capture", f"{message}, the first: {plugin.skipped[0]}", hint, place=path))
     elif not plugin.ran:
         message = f"{path}: pytest found no test to run (status {status})"
-        last = stderr.strip().splitlines()[-1:]
-        if last:
-            message += f": {last[0]}"
+        last_line = stderr.strip().splitlines()[-1:]
+        if last_line:
+            message += f": {last_line[0]}"
         emit(error("capture", message, "see its output below"))
 
 
@@ -116,8 +116,8 @@ class Plugin:
         """What the user should know of tests that were left out."""
         if self.run_count < self.collected_count:
             counts = f"{self.run_count} of {self.collected_count} tests are run"
-            few = "1 parameter set" if self._most == 1 else f"{self._most} parameter sets"
-            yield f"{counts}, {few} of each at most (--tests all: every one)"
+            limit_text = "1 parameter set" if self._most == 1 else f"{self._most} parameter sets"
+            yield f"{counts}, {limit_text} of each at most (--tests all: every one)"
         if self.skipped and self.ran:
             yield f"{_count(len(self.skipped), 'test')} skipped, the first: {self.skipped[0]}"
         if self.no_tests:

@@ -1,7 +1,7 @@
-"""Functions of a file that lead to a launch, and how each might be called.
+"""Suggests calls of a file's functions that lead to a kernel launch.
 
-For the hint of a file that only defines kernels: the call is a guess from the function's text,
-which the user mends, not something that is run.
+Used in the hint for a file that only defines kernels. A call is guessed from the function's text
+for the user to correct; it is never run.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from .docstrings import Shape, extents, stated_shape
 
-SHAPES: Mapping[int, str] = {
+EXAMPLE_EXTENTS: Mapping[int, str] = {
     0: "",
     1: "1024",
     2: "1024, 1024",
     3: "8, 1024, 64",
     4: "2, 8, 1024, 64",
 }
-"""Extents that a tensor of so many dimensions is shown with."""
-OF_TENSORS = frozenset(
+"""Number of dimensions -> extents of the example tensor."""
+TENSOR_ATTRIBUTES = frozenset(
     (
         *("T", "contiguous", "data_ptr", "device", "dim", "dtype", "element_size", "flatten"),
         *("is_contiguous", "is_cuda", "mT", "ndim", "new_empty", "numel", "permute", "reshape"),
@@ -30,22 +30,22 @@ OF_TENSORS = frozenset(
 ACCESSES = frozenset(
     ("atomic_add", "atomic_max", "load", "make_block_ptr", "make_tensor_descriptor", "store")
 )
-FRACTIONS = ("alpha", "beta", "eps", "prob", "scale")
+FLOAT_NAMES = ("alpha", "beta", "eps", "prob", "scale")
 MOST_FOLLOWED = 4
-"""Calls within the file that a parameter is followed through."""
+"""How many nested calls within the file a parameter is followed through."""
 BFLOAT16 = "bfloat16"
 SCALARS: Mapping[str, str] = {"int": "1024", "float": "1.0", "bool": "True", "str": "'...'"}
 
 
 @dataclass
 class _Function:
-    """A function or a class that is called like one.
+    """A function, or a subclass of `torch.autograd.Function`, that can be called.
 
     Args:
-        name: as it is called: `f`, `Attention.apply`.
-        node: its definition; of a class that of its `forward`.
-        is_bound: whether its first parameter is no argument.
-        calls: names that it calls.
+        name: what a caller writes: `f`, `Attention.apply`.
+        node: its definition; for a class that of its `forward`.
+        is_bound: whether its first parameter (`ctx`) is not passed by the caller.
+        calls: names of the functions that it calls.
         launches: whether it launches a kernel itself.
     """
 
@@ -58,14 +58,14 @@ class _Function:
 
 @dataclass(frozen=True)
 class _File:
-    """What a file defines: functions and kernels by name."""
+    """A file's functions and kernels, by name."""
 
     functions: Mapping[str, _Function]
     kernels: Mapping[str, ast.FunctionDef]
 
 
 def suggested_calls(tree: ast.Module, kernels: Collection[str]) -> list[str]:
-    """Calls that would lead to a launch, the outermost functions first.
+    """Calls that would lead to a launch, of the functions that no other such function calls.
 
     Args:
         tree: the file.
@@ -92,8 +92,8 @@ class StatedTypes:
 
     Args:
         kernel: its name.
-        types: of the arguments that are no constexprs.
-        constexprs: names of those that are.
+        types: types of the arguments that are not constexprs.
+        constexprs: names of the constexpr arguments.
     """
 
     kernel: str
@@ -102,7 +102,9 @@ class StatedTypes:
 
 
 def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes | None:
-    """For a file without a function that launches: of its last kernel that no other one calls.
+    """Guessed argument types of a file's last kernel that no other kernel calls.
+
+    For a file without a function that launches; None if there is no such kernel.
 
     Args:
         tree: the file.
@@ -110,7 +112,7 @@ def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes |
     """
     defined = {name: node for name, node in _kernels(tree) if name in kernels}
     called = {
-        _last(inner.func)
+        _last_name(inner.func)
         for node in defined.values()
         for inner in ast.walk(node)
         if isinstance(inner, ast.Call)
@@ -120,15 +122,15 @@ def suggested_types(tree: ast.Module, kernels: Collection[str]) -> StatedTypes |
         return None
     kernel = defined[outer[-1]]
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
-    fixed = [p.arg for p in parameters if p.annotation and _last(p.annotation) == "constexpr"]
-    types = tuple(_stated(kernel, p.arg) for p in parameters if p.arg not in fixed)
+    fixed = [p.arg for p in parameters if p.annotation and _last_name(p.annotation) == "constexpr"]
+    types = tuple(_guessed_type(kernel, p.arg) for p in parameters if p.arg not in fixed)
     return StatedTypes(outer[-1], types, tuple(fixed))
 
 
-def _stated(kernel: ast.FunctionDef, name: str) -> str:
+def _guessed_type(kernel: ast.FunctionDef, name: str) -> str:
     if _is_pointer(kernel, name):
-        return "*i32:16" if _holds_places(kernel, name) else "*fp16:16"
-    return "fp32" if any(word in name for word in FRACTIONS) else "i32"
+        return "*i32:16" if _holds_indices(kernel, name) else "*fp16:16"
+    return "fp32" if any(float_name in name for float_name in FLOAT_NAMES) else "i32"
 
 
 def _kernels(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -138,13 +140,13 @@ def _kernels(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def _functions(tree: ast.Module, kernels: Collection[str]) -> Iterator[tuple[str, _Function]]:
-    """What can be called by a name of the module."""
+    """The functions, autograd functions and aliases of their `apply` that a module defines."""
     classes: dict[str, _Function] = {}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:
-            yield node.name, _reading(_Function(node.name, node), node, kernels)
+            yield node.name, _with_calls(_Function(node.name, node), node, kernels)
         elif isinstance(node, ast.ClassDef) and any(
-            _last(base) == "Function" for base in node.bases
+            _last_name(base) == "Function" for base in node.bases
         ):
             forward = next(
                 (f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "forward"),
@@ -152,29 +154,29 @@ def _functions(tree: ast.Module, kernels: Collection[str]) -> Iterator[tuple[str
             )
             if forward is not None:
                 function = _Function(f"{node.name}.apply", forward, is_bound=True)
-                classes[node.name] = _reading(function, node, kernels)
+                classes[node.name] = _with_calls(function, node, kernels)
                 yield node.name, classes[node.name]
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
             if not (isinstance(target, ast.Name) and isinstance(value, ast.Attribute)):
                 continue
-            named = classes.get(_last(value.value))
+            named = classes.get(_last_name(value.value))
             if value.attr == "apply" and named is not None:
-                alias = _Function(target.id, named.node, True, {_last(value.value)})
+                alias = _Function(target.id, named.node, True, {_last_name(value.value)})
                 yield target.id, alias
 
 
-def _reading(function: _Function, node: ast.AST, kernels: Collection[str]) -> _Function:
+def _with_calls(function: _Function, node: ast.AST, kernels: Collection[str]) -> _Function:
     for inner in ast.walk(node):
         if not isinstance(inner, ast.Call):
             continue
         called = inner.func
         if isinstance(called, ast.Subscript):
             # NAME[grid](...), wrap_triton(NAME)[grid](...)
-            names = {_last(inside) for inside in ast.walk(called.value)}
+            names = {_last_name(inside) for inside in ast.walk(called.value)}
             function.launches |= not names.isdisjoint(kernels)
         elif isinstance(called, ast.Attribute):
-            owner = _last(called.value)
+            owner = _last_name(called.value)
             function.launches |= called.attr in ("run", "warmup") and owner in kernels
             if called.attr == "apply":
                 function.calls.add(owner)
@@ -183,8 +185,8 @@ def _reading(function: _Function, node: ast.AST, kernels: Collection[str]) -> _F
     return function
 
 
-def _last(node: ast.AST) -> str:
-    """The last part of a dotted name; empty for what is none."""
+def _last_name(node: ast.AST) -> str:
+    """The last part of a dotted name; empty for any other expression."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
@@ -209,7 +211,7 @@ def _call(function: _Function, file: _File) -> str:
     )
     if any(
         parameter_uses.dtype == BFLOAT16 for parameter_uses in uses.values()
-    ):  # halves of two kinds do not mix
+    ):  # tensors of different 16-bit float types cannot be mixed
         for parameter_uses in uses.values():
             parameter_uses.dtype = parameter_uses.dtype or BFLOAT16
     texts = [
@@ -227,14 +229,14 @@ def _uses(function: _Function, parameter: ast.arg, file: _File) -> _Uses:
 
 def _argument(parameter: ast.arg, uses: _Uses, sizes: Mapping[Shape, str]) -> str:
     annotation = parameter.annotation
-    kind = _last(annotation) if annotation is not None else ""
-    if kind in SCALARS:
-        return SCALARS[kind]
-    if kind != "Tensor" and not uses.is_tensor and uses.is_number:
-        fraction = any(word in parameter.arg for word in FRACTIONS)
-        return SCALARS["float" if fraction else "int"]
+    annotated_type = _last_name(annotation) if annotation is not None else ""
+    if annotated_type in SCALARS:
+        return SCALARS[annotated_type]
+    if annotated_type != "Tensor" and not uses.is_tensor and uses.is_number:
+        is_float = any(float_name in parameter.arg for float_name in FLOAT_NAMES)
+        return SCALARS["float" if is_float else "int"]
     rank = uses.rank if uses.rank is not None else max(2, uses.least_rank)
-    extents_text = SHAPES.get(rank, SHAPES[4])
+    extents_text = EXAMPLE_EXTENTS.get(rank, EXAMPLE_EXTENTS[4])
     shape = uses.shape or ()
     if shape and len(shape) >= uses.least_rank and uses.rank in (None, len(shape)):
         extents_text = sizes[shape]
@@ -243,83 +245,95 @@ def _argument(parameter: ast.arg, uses: _Uses, sizes: Mapping[Shape, str]) -> st
 
 
 def _parameter(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None
+    function: ast.FunctionDef | ast.AsyncFunctionDef, position: int | None, keyword: str | None
 ) -> str | None:
     names = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
-    if place is None:
+    if position is None:
         return keyword if keyword in names else None
-    return names[place] if place < len(names) else None
+    return names[position] if position < len(names) else None
 
 
 def _is_pointer(kernel: ast.FunctionDef, name: str) -> bool:
     """Whether a kernel loads from, or stores to, what a parameter points at."""
     for node in ast.walk(kernel):
-        if isinstance(node, ast.Call) and node.args and _last(node.func) in ACCESSES:
-            places: list[ast.AST] = [node.args[0]]
+        if isinstance(node, ast.Call) and node.args and _last_name(node.func) in ACCESSES:
+            address_expressions: list[ast.AST] = [node.args[0]]
         elif isinstance(node, ast.AugAssign):  # x += ...
-            places = [node.target]
+            address_expressions = [node.target]
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
-            assigned = _last(node.targets[0])  # pointers = x + ...
-            named = assigned == name or assigned.lower().endswith(("ptr", "ptrs", "pointers"))
-            places = [node.value] if named else []
+            target_name = _last_name(node.targets[0])  # pointers = x + ...
+            is_address = target_name == name or target_name.lower().endswith(
+                ("ptr", "ptrs", "pointers")
+            )
+            address_expressions = [node.value] if is_address else []
         else:
             continue
-        if any(_last(inner) == name for place in places for inner in ast.walk(place)):
+        if any(
+            _last_name(inner) == name
+            for address in address_expressions
+            for inner in ast.walk(address)
+        ):
             return True
     return name.lower().endswith(("ptr", "pointer"))
 
 
-def _holds_places(kernel: ast.FunctionDef, name: str) -> bool:
-    """Whether values loaded through a parameter become part of an address or bound a loop."""
-    assigned = [
-        (_last(node.targets[0]), node.value)
+def _holds_indices(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether values loaded through a parameter are used in an address or as a loop bound."""
+    assignments = [
+        (_last_name(node.targets[0]), node.value)
         for node in ast.walk(kernel)
         if isinstance(node, ast.Assign) and len(node.targets) == 1
     ]
-    read = {target for target, value in assigned if any(_loads(value))}
-    places: list[ast.AST] = []
+    load_results = {target for target, value in assignments if any(_load_addresses(value))}
+    address_expressions: list[ast.AST] = []
     for node in ast.walk(kernel):
-        if isinstance(node, ast.Call) and node.args and _last(node.func) in ACCESSES:
-            places.append(node.args[0])
-        elif isinstance(node, ast.Call) and _last(node.func) == "range":
-            places += node.args
+        if isinstance(node, ast.Call) and node.args and _last_name(node.func) in ACCESSES:
+            address_expressions.append(node.args[0])
+        elif isinstance(node, ast.Call) and _last_name(node.func) == "range":
+            address_expressions += node.args
     parameters = [*kernel.args.posonlyargs, *kernel.args.args]
     pointers = {
         parameter.arg for parameter in parameters if _is_pointer(kernel, parameter.arg)
-    } - read
-    places += [
-        value for target, value in assigned if target in pointers and isinstance(value, ast.BinOp)
+    } - load_results
+    address_expressions += [
+        value
+        for target, value in assignments
+        if target in pointers and isinstance(value, ast.BinOp)
     ]
     loaded: set[str] = set()
     count = -1
     while count != len(loaded):
         count = len(loaded)
-        for target, value in assigned:
-            inside = {inner for load in _loads(value) for inner in ast.walk(load)}
-            own = any(_last(inner) == name for inner in inside)
-            passed = any(_last(inner) in loaded for inner in {*ast.walk(value)} - inside)
-            if target and target not in pointers and (own or passed):
+        for target, value in assignments:
+            loaded_nodes = {inner for load in _load_addresses(value) for inner in ast.walk(load)}
+            loads_parameter = any(_last_name(inner) == name for inner in loaded_nodes)
+            uses_loaded = any(
+                _last_name(inner) in loaded for inner in {*ast.walk(value)} - loaded_nodes
+            )
+            if target and target not in pointers and (loads_parameter or uses_loaded):
                 loaded.add(target)
-    within = [load for place in places for load in _loads(place)]
-    if any(_last(inner) == name for load in within for inner in ast.walk(load)):
+    nested_loads = [load for place in address_expressions for load in _load_addresses(place)]
+    if any(_last_name(inner) == name for load in nested_loads for inner in ast.walk(load)):
         return True
-    return any(_last(inner) in loaded for place in places for inner in ast.walk(place))
+    return any(
+        _last_name(inner) in loaded for place in address_expressions for inner in ast.walk(place)
+    )
 
 
-def _loads(value: ast.AST) -> Iterator[ast.AST]:
+def _load_addresses(value: ast.AST) -> Iterator[ast.AST]:
     """The addresses that an expression loads from."""
     for node in ast.walk(value):
-        if isinstance(node, ast.Call) and node.args and _last(node.func) == "load":
+        if isinstance(node, ast.Call) and node.args and _last_name(node.func) == "load":
             yield node.args[0]
 
 
 class _Uses(ast.NodeVisitor):
-    """What a function's text says of one of its parameters.
+    """What a function's text tells about one of its parameters: tensor or number, rank, dtype.
 
     Args:
-        name: of the parameter.
-        file: what else is defined there: what a function passes on is followed.
-        depth: calls that were followed so far.
+        name: the parameter's name.
+        file: the file's other functions, into which calls with the parameter are followed.
+        depth: number of calls followed so far.
     """
 
     def __init__(self, name: str, file: _File, depth: int = 0) -> None:
@@ -333,7 +347,7 @@ class _Uses(ast.NodeVisitor):
         self.shape: Shape | None = None
 
     def read(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """Takes in what the text of a function says, its docstring first."""
+        """Reads a function's docstring and body."""
         names = {
             parameter.arg for parameter in ast.walk(function.args) if isinstance(parameter, ast.arg)
         }
@@ -342,7 +356,7 @@ class _Uses(ast.NodeVisitor):
         self.visit(function)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        self.is_tensor |= self._is_it(node.value) and node.attr in OF_TENSORS
+        self.is_tensor |= self._is_parameter(node.value) and node.attr in TENSOR_ATTRIBUTES
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -355,57 +369,67 @@ class _Uses(ast.NodeVisitor):
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if self._is_shape(node.value):
-            self._indexed(node.slice)
+            self._note_index(node.slice)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         called = node.func
-        of_it = isinstance(called, ast.Attribute) and self._is_it(called.value)
-        if of_it and node.args and _last(called) in ("size", "stride"):
-            self._indexed(node.args[0])
-        for place, argument in enumerate(node.args):
-            if self._is_it(argument):
-                self._passed_on(called, place, None)
+        is_method_call = isinstance(called, ast.Attribute) and self._is_parameter(called.value)
+        if is_method_call and node.args and _last_name(called) in ("size", "stride"):
+            self._note_index(node.args[0])
+        for argument_index, argument in enumerate(node.args):
+            if self._is_parameter(argument):
+                self._follow_argument(called, argument_index, None)
         for keyword in node.keywords:
-            if self._is_it(keyword.value):
-                self._passed_on(called, None, keyword.arg)
+            if self._is_parameter(keyword.value):
+                self._follow_argument(called, None, keyword.arg)
         if isinstance(called, ast.Name) and called.id in ("range", "cdiv"):
-            self.is_number |= any(map(self._is_it, node.args))
+            self.is_number |= any(map(self._is_parameter, node.args))
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         numeric = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.Pow)
         if isinstance(node.op, numeric):
-            self.is_number |= self._is_it(node.left) or self._is_it(node.right)
+            self.is_number |= self._is_parameter(node.left) or self._is_parameter(node.right)
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        left = node.left
+        left_side = node.left
         is_dtype_check = (
-            isinstance(left, ast.Attribute) and left.attr == "dtype" and self._is_it(left.value)
+            isinstance(left_side, ast.Attribute)
+            and left_side.attr == "dtype"
+            and self._is_parameter(left_side.value)
         )
         if is_dtype_check and isinstance(node.ops[0], (ast.Eq, ast.In)):
             dtypes = node.comparators[0]
-            first = dtypes
+            dtype = dtypes
             if isinstance(dtypes, (ast.Tuple, ast.List, ast.Set)) and dtypes.elts:
-                first = dtypes.elts[0]
-            if isinstance(first, ast.Attribute) and _last(first.value) == "torch":
-                self.dtype = first.attr
-        if any(map(self._is_it, (left, *node.comparators))):
-            constants = [o for o in (left, *node.comparators) if isinstance(o, ast.Constant)]
+                dtype = dtypes.elts[0]
+            if isinstance(dtype, ast.Attribute) and _last_name(dtype.value) == "torch":
+                self.dtype = dtype.attr
+        if any(map(self._is_parameter, (left_side, *node.comparators))):
+            constants = [o for o in (left_side, *node.comparators) if isinstance(o, ast.Constant)]
             self.is_number |= any(type(o.value) in (int, float) for o in constants)
         self.generic_visit(node)
 
-    def _passed_on(self, called: ast.AST, place: int | None, keyword: str | None) -> None:
-        """What is known of the parameter that it becomes."""
+    def _follow_argument(
+        self, called: ast.AST, argument_index: int | None, keyword: str | None
+    ) -> None:
+        """Reads the called function or kernel, if it is in the file, for the parameter's use there.
+
+        Args:
+            called: the called expression.
+            argument_index: index of the positional argument; None for a keyword argument.
+            keyword: name of the keyword argument.
+        """
         if self._depth >= MOST_FOLLOWED:
             return
         if isinstance(called, ast.Subscript):
-            inside = {_last(node) for node in ast.walk(called.value)}
+            called_names = {_last_name(node) for node in ast.walk(called.value)}
             kernel = next(
-                (self._file.kernels[name] for name in inside & set(self._file.kernels)), None
+                (self._file.kernels[name] for name in called_names & set(self._file.kernels)), None
             )
-            name = _parameter(kernel, place, keyword) if kernel is not None else None
+            name = _parameter(kernel, argument_index, keyword) if kernel is not None else None
             if kernel is not None and name is not None:
                 if _is_pointer(kernel, name):
                     self.is_tensor = True
@@ -415,23 +439,23 @@ class _Uses(ast.NodeVisitor):
         owner = (
             called.value if isinstance(called, ast.Attribute) and called.attr == "apply" else called
         )
-        function = self._file.functions.get(_last(owner))
+        function = self._file.functions.get(_last_name(owner))
         if function is None:
             return
-        at = place + function.is_bound if place is not None else None
-        name = _parameter(function.node, at, keyword)
+        position = argument_index + function.is_bound if argument_index is not None else None
+        name = _parameter(function.node, position, keyword)
         if name is None:
             return
-        inner = _Uses(name, self._file, self._depth + 1)
-        inner.read(function.node)
-        self.shape = self.shape or inner.shape
-        self.is_tensor |= inner.is_tensor
-        self.is_number |= inner.is_number
-        self.rank = self.rank if self.rank is not None else inner.rank
-        self.least_rank = max(self.least_rank, inner.least_rank)
-        self.dtype = self.dtype or inner.dtype
+        callee_uses = _Uses(name, self._file, self._depth + 1)
+        callee_uses.read(function.node)
+        self.shape = self.shape or callee_uses.shape
+        self.is_tensor |= callee_uses.is_tensor
+        self.is_number |= callee_uses.is_number
+        self.rank = self.rank if self.rank is not None else callee_uses.rank
+        self.least_rank = max(self.least_rank, callee_uses.least_rank)
+        self.dtype = self.dtype or callee_uses.dtype
 
-    def _is_it(self, node: ast.AST) -> bool:
+    def _is_parameter(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Name) and node.id == self._name
 
     def _is_shape(self, node: ast.AST) -> bool:
@@ -440,9 +464,9 @@ class _Uses(ast.NodeVisitor):
         return (
             isinstance(node, ast.Attribute)
             and node.attr in ("shape", "size")
-            and self._is_it(node.value)
+            and self._is_parameter(node.value)
         )
 
-    def _indexed(self, index: ast.AST) -> None:
+    def _note_index(self, index: ast.AST) -> None:
         if isinstance(index, ast.Constant) and isinstance(index.value, int) and index.value >= 0:
             self.least_rank = max(self.least_rank, index.value + 1)

@@ -1,4 +1,4 @@
-"""Which arguments a kernel writes to, by its TTIR."""
+"""Finds the arguments that a kernel writes to, from its TTIR or its source."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from collections.abc import Iterator
 VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 FUNCTION = re.compile(r"^\s*tt\.func\s+public\s+@[^(]*\((.*)$")
 DEFINES = re.compile(r"^\s*(%[\w$.-]+)(?::(\d+))?\s*=\s*\"?([\w.]+)\"?")
-CARRIES = re.compile(r"(%[\w$.-]+)\s*=\s*(%[\w$.-]+(?:#\d+)?)")
+CARRIED_VALUE = re.compile(r"(%[\w$.-]+)\s*=\s*(%[\w$.-]+(?:#\d+)?)")
 POINTER = re.compile(r"!tt\.(?:ptr|tensordesc)")
 WRITES = re.compile(
     r"(?:tt\.store|tt\.atomic_rmw|tt\.atomic_cas|tt\.(?:experimental_)?descriptor_"
     r"(?:store|reduce|scatter))\b"
 )
-FIRST = frozenset(("tt.addptr", "tt.advance", "tt.make_tensor_descriptor", "tt.make_tensor_ptr"))
-"""Operations whose first operand is the pointer; the others are offsets and extents."""
+POINTER_FIRST = frozenset(
+    ("tt.addptr", "tt.advance", "tt.make_tensor_descriptor", "tt.make_tensor_ptr")
+)
+"""Operations whose first operand is a pointer and the others offsets or extents."""
 OPAQUE = re.compile(r"tt\.(?:call|elementwise_inline_asm|extern_elementwise|int_to_ptr)\b")
 
 
@@ -25,11 +27,10 @@ LOADS = frozenset(("load", "load_tensor_descriptor", "gather"))
 
 
 def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
-    """Names of the parameters that a kernel may write to, by its source.
+    """Names of the parameters that a kernel may write to, from its source.
 
-    For kernels of which there is no TTIR: what is stored through a name, or handed to another
-    function with it, counts, whatever the way; values that are loaded end it.
-
+    For kernels without TTIR. A parameter counts if anything computed from it (other than a loaded
+    value) is stored through or passed to another function.
     """
     sources: dict[str, set[str]] = {}
     targets: set[str] = set()
@@ -45,7 +46,9 @@ def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
             if name in STORES or name.startswith("atomic_"):
                 through = called.value if isinstance(called, ast.Attribute) else called
                 targets |= _names(through).union(*map(_names, node.args[:1]))
-            elif isinstance(called, ast.Name):  # it may store through what it is given
+            elif isinstance(
+                called, ast.Name
+            ):  # the called function may store through its arguments
                 targets |= set().union(*map(_names, node.args))
     while True:
         further = set().union(*(sources.get(name, set()) for name in targets)) - targets
@@ -60,7 +63,7 @@ def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """The names in an expression, less those that only say what is loaded."""
+    """The names in an expression, without those inside of loads."""
     if isinstance(node, ast.Call):
         called = node.func
         name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
@@ -72,58 +75,63 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def written_places(ttir: str) -> frozenset[int] | None:
-    """Places of the pointers, among the function's parameters, that the kernel writes to.
+    """Indices of the function's parameters that are pointers which the kernel writes to.
 
     Args:
         ttir: a module with one public function, as Triton prints it.
 
     Returns:
-        the places; None where it cannot be told, and it may be all of them.
+        The indices; None if they cannot be determined and any pointer may be written to.
     """
     parameters: list[str] = []
     aliases = _Aliases()
-    blocks: list[tuple[str, ...]] = []  # per open region the values that a yield in it becomes
-    stored: list[str] = []
+    open_regions: list[
+        tuple[str, ...]
+    ] = []  # for each open region, the results that its yield defines
+    stored_pointers: list[str] = []
     for line in _statements(ttir):
-        begun = FUNCTION.match(line)
-        if begun is not None:
+        function_match = FUNCTION.match(line)
+        if function_match is not None:
             if parameters:
                 return None
-            parameters = re.findall(r"(%[\w$.-]+):", begun[1])
-            blocks = [()]
+            parameters = re.findall(r"(%[\w$.-]+):", function_match[1])
+            open_regions = [()]
             continue
         if OPAQUE.search(line) and POINTER.search(line):
             return None
-        used, results = aliases.read(line)
+        operands_of_line, results = aliases.read(line)
         if line.lstrip().startswith("}"):
-            last = blocks.pop() if blocks else ()
+            region_results = open_regions.pop() if open_regions else ()
             if line.rstrip().endswith("{"):
-                blocks.append(last)  # `} else {`
+                open_regions.append(region_results)  # `} else {`
             continue
         if "iter_args(" in line:
-            pairs = CARRIES.findall(line.partition("iter_args(")[2].partition(")")[0])
-            for result, (argument, first) in zip(results, pairs):
-                inner, first = aliases.define(argument), aliases.current_name(first)
-                aliases.join(inner, first)
-                aliases.join(result, inner)
-        elif line.lstrip().startswith("scf.yield") and blocks:
-            for result, value in zip(blocks[-1], used):
+            carried_pairs = CARRIED_VALUE.findall(line.partition("iter_args(")[2].partition(")")[0])
+            for result, (argument, initial_value) in zip(results, carried_pairs):
+                carried, initial_value = (
+                    aliases.define(argument),
+                    aliases.current_name(initial_value),
+                )
+                aliases.join(carried, initial_value)
+                aliases.join(result, carried)
+        elif line.lstrip().startswith("scf.yield") and open_regions:
+            for result, value in zip(open_regions[-1], operands_of_line):
                 aliases.join(result, value)
         elif WRITES.search(line):
-            stored += used[:1]
+            stored_pointers += operands_of_line[:1]
         elif results and POINTER.search(line) and "load" not in _operation(line):
-            operation, operands = _operation(line), used
+            operation, operands = _operation(line), operands_of_line
             if operation == "arith.select":
                 operands = operands[1:]
-            elif operation in FIRST:
+            elif operation in POINTER_FIRST:
                 operands = operands[:1]
             for operand in operands:
                 aliases.join(results[0], operand)
         if line.rstrip().endswith("{"):
-            blocks.append(results)
+            open_regions.append(results)
     if not parameters:
         return None
-    roots = {aliases.root(value) for value in stored}
+    roots = {aliases.root(value) for value in stored_pointers}
     return frozenset(n for n, name in enumerate(parameters) if aliases.root(name) in roots)
 
 
@@ -139,9 +147,10 @@ def _operation(line: str) -> str:
 
 
 class _Aliases:
-    """Values that may be the same pointer, each with a name of its own.
+    """Sets of SSA values that may be the same pointer (a union-find).
 
-    Regions beside each other may use a name twice: the latest definition is meant.
+    Sibling regions may reuse a name; each definition counts as a value of its own, and a use means
+    the latest one.
     """
 
     def __init__(self) -> None:
@@ -161,23 +170,23 @@ class _Aliases:
         return used, tuple(map(self.define, names))
 
     def current_name(self, name: str) -> str:
-        """The value that a name means here."""
+        """The value that a name stands for at this point."""
         return self._current_names.get(name, name)
 
     def define(self, name: str) -> str:
-        """Gives a name a new value, and returns that."""
+        """Starts a new value of this name, and returns it."""
         self._count += 1
         self._current_names[name] = f"{name}@{self._count}"
         return self._current_names[name]
 
     def root(self, value: str) -> str:
-        """The representative of the values that may be the same pointer as this one."""
+        """The representative of the set of values that this value belongs to."""
         while value in self._above:
             value = self._above[value]
         return value
 
     def join(self, value: str, other_value: str) -> None:
-        """Notes that two values may be the same pointer."""
+        """Joins the sets of two values that may be the same pointer."""
         value, other_value = self.root(value), self.root(other_value)
         if value != other_value:
             self._above[value] = other_value

@@ -140,12 +140,12 @@ def _text(kernel: Any) -> tuple[str, int, int]:
     """A function's text from its `def` on, with the line and the column of that."""
     lines, start = inspect.getsourcelines(kernel.fn)
     stripped = [line.lstrip() for line in lines]
-    at = next((n for n, line in enumerate(stripped) if line.startswith("def ")), 0)
-    text = "".join(lines[at:])
-    column = len(lines[at]) - len(stripped[at])
+    def_index = next((n for n, line in enumerate(stripped) if line.startswith("def ")), 0)
+    text = "".join(lines[def_index:])
+    column = len(lines[def_index]) - len(stripped[def_index])
     if textwrap.dedent(text).rstrip() != kernel.src.rstrip():  # a program may set another source
         text, column = str(kernel.src), 0
-    return text, start + at, column
+    return text, start + def_index, column
 
 
 def _in_library(value: Any) -> dict[str, str] | None:

@@ -136,9 +136,9 @@ class Tally:
         if self._count == self._written_count:
             return
         grids: dict[tuple[int, ...], int] = {}
-        for grid, n in self._grids.items():
-            whole = (*grid, 1, 1)[:3]
-            grids[whole] = grids.get(whole, 0) + n
+        for grid, launches in self._grids.items():
+            full_grid = (*grid, 1, 1)[:3]
+            grids[full_grid] = grids.get(full_grid, 0) + launches
         self._written_count = self._count
         self._next = self._count + max(1, self._count // 8)
         self._write(
@@ -147,7 +147,7 @@ class Tally:
                     "id": self._name,
                     "count": self._count,
                     "tuning": self._tuning,
-                    "grids": [[list(grid), n] for grid, n in grids.items()],
+                    "grids": [[list(grid), launches] for grid, launches in grids.items()],
                     "other_grids": self._other_grids,
                     "small": self._small,
                 }

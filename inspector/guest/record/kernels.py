@@ -114,14 +114,14 @@ class Kernels:
         except SyntaxError as error:
             hint = "name an interpreter of the Python that recorded it with --python"
             raise MissingKernelError(f"kernel {qualname}: {error.msg}", hint) from None
-        first = functions[0]
-        if first["qualname"] != qualname or source_hash(kernels[0]) != kernel["sha256"]:
+        kernel_function = functions[0]
+        if kernel_function["qualname"] != qualname or source_hash(kernels[0]) != kernel["sha256"]:
             host = next(_hosts(functions), None) if name is None else None
             if host is not None:  # what cannot be read may be what was hashed
                 raise RefusedError(host)
             raise MissingKernelError(
-                f"{first['file']}:{first['line']}: kernel {qualname}, or one it calls, has changed "
-                "since it was recorded",
+                f"{kernel_function['file']}:{kernel_function['line']}: kernel {qualname}, "
+                "or one it calls, has changed since it was recorded",
                 RECORD_AGAIN,
             )
         return kernels

@@ -2,10 +2,9 @@
 
 Nothing that the trace names is imported or run, unless the user trusts it: see `kernels.py`.
 
-The trace knows what was specialised on what; TTIR differs by target, so the front end runs again.
-What the recording machine's vendor has of its own is translated: options that AMD's backend lacks
-are left out, and `tt.pointer_range`, which only AMD's backend sets, follows from the recorded sizes
-of storages.
+The front end runs again, since TTIR differs by target. A recording from another vendor's machine is
+translated: options that AMD's backend lacks are dropped, and `tt.pointer_range`, which only AMD's
+backend sets, is derived from the recorded sizes of storages.
 """
 
 from __future__ import annotations
@@ -71,8 +70,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         hint = "record it again, or read it with the kinspect that wrote it"
         emit(error("capture", f"{path}: not a trace of version {READABLE[-1]}", hint))
         return
-    processes, sources, specializations, whole = trace
-    if not whole:
+    processes, sources, specializations, is_complete = trace
+    if not is_complete:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
     kernel_filter = KernelFilter(request.get("wanted") or ())
     selected = [
@@ -95,7 +94,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     for arch in archs:
         world.driver.target = target(arch)
         finished = frozenset(request.get("finished") or ())
-        Replay(arch, kernels, definitions, emit, finished).run(selected)
+        replay = Replay(arch, kernels, definitions=definitions, emit=emit, finished=finished)
+        replay.run(selected)
     for text in dict.fromkeys(world.notes):
         emit(note(text))
 
@@ -115,6 +115,7 @@ class Replay:
         self,
         arch: str,
         kernels: Kernels,
+        *,
         definitions: Definitions | None,
         emit: Emit,
         finished: frozenset[str],
@@ -133,14 +134,14 @@ class Replay:
         self._specializations: list[dict[str, Any]] = []
 
     def run(self, specializations: list[dict[str, Any]]) -> None:
-        """Emits them all."""
+        """Emits all of them."""
         self._specializations = specializations
         launches: dict[str, dict[str, Any]] = {}
         emitted = set(self._finished)
         for spec in specializations:
             try:
                 self._specialization(spec, emitted, launches)
-            except Exception as failure:  # in what the trace holds: the others may be whole
+            except Exception as failure:  # a damaged specialisation: the others may be intact
                 text = f"{_name(spec)}: damaged in the trace: {type(failure).__name__}: {failure}"
                 self._refuse(error("capture", text, "record it again", _name(spec)))
         self._emit({"launches": launches, "arch": self._arch})
@@ -159,12 +160,13 @@ class Replay:
                 _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
             if key not in emitted:
                 emitted.add(key)
-                self._emit_variant(key, spec, attrs, options, notes)
+                self._emit_variant(key, spec, attrs=attrs, options=options, notes=notes)
 
     def _emit_variant(
         self,
         key: str,
         spec: dict[str, Any],
+        *,
         attrs: dict[tuple[int, ...], list[list[Any]]],
         options: dict[str, Any],
         notes: list[str],
@@ -206,7 +208,16 @@ class Replay:
             return
         except Exception as failure:
             functions = [kernel] if kernel is not None else []
-            self._emit(front_end_error(failure, name, None, self._arch, functions, place))
+            self._emit(
+                front_end_error(
+                    failure,
+                    name,
+                    None,
+                    arch=self._arch,
+                    functions=functions,
+                    fallback=place,
+                )
+            )
             return
         file, line = definition(kernel)
         tuning = spec["tuning"]
@@ -227,7 +238,7 @@ class Replay:
     def _source(
         self, kernel: Any, spec: Mapping[str, Any], attrs: Mapping[Any, Any], resolve: Resolve
     ) -> Any:
-        """What Triton's front end takes. Types are checked: it evaluates part of them."""
+        """The front end's input. Types are checked first, since Triton evaluates parts of them."""
         signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
         for kind in signature.values():
             check_type(kind)
@@ -346,11 +357,11 @@ def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) ->
 
 def _add(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
     """Adds the launches of a specialisation to those of its like."""
-    counts = {tuple(grid): n for grid, n in facts["grids"]}
-    for grid, n in spec["grids"]:
-        counts[tuple(grid)] = counts.get(tuple(grid), 0) + n
+    counts = {tuple(grid): launches for grid, launches in facts["grids"]}
+    for grid, launches in spec["grids"]:
+        counts[tuple(grid)] = counts.get(tuple(grid), 0) + launches
     facts["count"] += spec["launches"]
-    facts["grids"] = [[list(grid), n] for grid, n in counts.items()]
+    facts["grids"] = [[list(grid), launches] for grid, launches in counts.items()]
 
 
 def _name(spec: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ See `timing` for how a time is taken and `bench_oracle` for what a result is com
 from __future__ import annotations
 
 import difflib
+import functools
 import gc
 import importlib
 import os
@@ -54,7 +55,7 @@ class Job:
 
 
 class BrokenDeviceError(Exception):
-    """The GPU does not answer any more: a kernel read or wrote where it must not."""
+    """The GPU does not answer any more, e.g. after a kernel accessed invalid memory."""
 
 
 def run(request: dict[str, Any], emit: Emit) -> None:
@@ -74,10 +75,10 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     try:
         backend = backend_of("cuda")
         module = load_kernel(os.path.abspath(request["path"]))
-        own = any("index" in job_case for job_case in request["cases"])
-        table = entries(module, "BENCH") if own else []
+        needs_table = any("index" in job_case for job_case in request["cases"])
+        table = entries(module, "BENCH") if needs_table else []
         job = job_of(request)
-        _see_to_names(module, job.config)
+        _check_option_names(module, job.config)
     except LoadError as error:
         emit({"problem": one_line(error.message), "hint": error.hint})
         return
@@ -92,15 +93,13 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         if job_case.get("config"):
             case["config"] = {**(case.get("config") or {}), **job_case["config"]}
 
-        def begin(config: Mapping[str, Any] | None = None, n: int = number, c: Any = case) -> None:
-            emit({"begin": n, "case": c["name"], "config": plain(config)})
-
-        begin()
+        begin = functools.partial(_emit_begin, emit, number, case["name"])
+        begin(None)
         try:
-            result = measure(module, case, device, backend, job, begin)
+            result = measure(module, case, device=device, backend=backend, job=job, begin=begin)
         except BrokenDeviceError as error:
             emit({"result": {"case": case["name"], "status": "error", "message": str(error)}})
-            emit({"again": True})  # the error stays with the process that it met
+            emit({"again": True})  # a GPU error persists in this process
             return
         result["clocks"] = bench_device.clocks(torch)
         emit({"result": result})
@@ -108,8 +107,12 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         torch.cuda.empty_cache()
 
 
+def _emit_begin(emit: Emit, number: int, case_name: str, config: Mapping[str, Any] | None) -> None:
+    emit({"begin": number, "case": case_name, "config": plain(config)})
+
+
 def job_of(request: Mapping[str, Any]) -> Job:
-    """How a request wants its cases run."""
+    """The job that a request describes."""
     rule = {"time": Rule(), "once": ONCE, "profile": None}[request["run"]]
     return Job(rule, dict(request["config"]), tuple(request["compare"]), int(request["tune"] or 0))
 
@@ -128,8 +131,8 @@ def measure(
         module: the kernel file.
         case: what `make_inputs` and `work` take.
         device: what to time on.
-        backend: whose options to keep.
-        job: how.
+        backend: the backend whose options to keep.
+        job: how to run the case.
         begin: called before each configuration that is tried.
 
     Returns:
@@ -143,7 +146,10 @@ def measure(
     result: dict[str, Any] = {"case": case["name"], "status": "ok", "message": "", "notes": []}
     try:
         result.update(_work(module, case))
-        _measure(module, case, device, backend, job, begin, result)
+        case_run = _CaseRun(
+            module=module, device=device, backend=backend, job=job, begin=begin, result=result
+        )
+        case_run.measure(case)
     except UncheckedError as error:
         message = f"not timed, for it cannot be checked: {error}"
         result.update(status="error", message=message, times_us=[])
@@ -151,183 +157,192 @@ def measure(
         raise
     except Exception as error:
         result.update(status="error", message=error_text(error), times_us=[])
-        _see_that_it_works(device, result["message"])
+        _check_device(device, result["message"])
     result["seconds"] = time.perf_counter() - start
     return result
 
 
-def _measure(
-    module: ModuleType,
-    case: Mapping[str, Any],
-    device: Device,
-    backend: Backend,
-    job: Job,
-    begin: Callable[[Mapping[str, Any]], None],
-    result: dict[str, Any],
-) -> None:
-    inputs = dict(module.make_inputs(dict(case), device=device.where))
-    if job.config:
-        inputs["config"] = {**(inputs.get("config") or {}), **job.config}
-    reason = lacks(case, inputs, backend)
-    if reason is not None:
-        result.update(status="skipped", message=reason)
-        return
-    if backend.interpreted:
-        inputs = interpretable(inputs)
-    config_given = dict(inputs.get("config") or {})
-    inputs = fitting(module, inputs, backend)
-    dropped = sorted(set(config_given) - set(inputs.get("config") or {}))
-    if dropped:
-        result["notes"].append(f"left out, unknown to {backend.kind}: {', '.join(dropped)}")
-    result["config"] = plain({**default_config(module, backend), **(inputs.get("config") or {})})
-    if job.rule is None:
-        module.launch(**inputs)
-        device.synchronize()
-        result["times_us"] = []
-        return
+@dataclass(frozen=True)
+class _CaseRun:
+    """One case that is being checked and timed.
 
-    # The oracle comes first: the inputs are then as they were made, whatever the launch does.
-    tolerance = tolerance_of(case, getattr(module, "CASES", None) or ())
-    expected = expected_of(module, inputs, _out_of_memory())
-    result["oracle"] = expected.oracle
-    complaint, used = _first_launch(module, inputs, device, expected, tolerance)
-    result["config"] = plain({**result["config"], **used})
-    if complaint is not None:
-        result.update(status="wrong", message=complaint, times_us=[])
-        return
-    if job.tune:
-        config = _tuned(module, inputs, device, backend, job, begin, expected, tolerance, result)
-        inputs = {**inputs, "config": config}
-    times, last = time_call(device, lambda: module.launch(**inputs), job.rule)
-    complaint = expected.complaint(last, tolerance)
-    if complaint is not None:
-        message = f"right at first, wrong after {len(times)} runs: {complaint}"
-        result.update(status="wrong", message=message, times_us=[])
-        return
-    result["times_us"] = times
-    del last
-    result["compare"] = {
-        operator: _compared(operator, module, inputs, device, job.rule, expected, tolerance)
-        for operator in job.compare
-    }
-
-
-def _first_launch(
-    module: ModuleType,
-    inputs: Mapping[str, Any],
-    device: Device,
-    expected: Expected,
-    tolerance: Tolerance,
-) -> tuple[str | None, dict[str, Any]]:
-    """Launches once, which compiles.
-
-    Returns:
-        What is wrong with the result, or None; and the configuration that was really used.
+    Args:
+        module: the kernel file.
+        device: what to time on.
+        backend: the backend whose options to keep.
+        job: how to run the case.
+        begin: called before each configuration that is tried.
+        result: takes the results, as `measure` describes them.
     """
-    with unfilled_memory_shows(), configurations_seen(module) as configs:
-        actual = module.launch(**inputs)
-        device.synchronize()
-    if not configs:
-        return "launch ran no Triton kernel", {}
-    return expected.complaint(actual, tolerance), max(configs, key=len)
 
+    module: ModuleType
+    device: Device
+    backend: Backend
+    job: Job
+    begin: Callable[[Mapping[str, Any]], None]
+    result: dict[str, Any]
 
-def _tuned(
-    module: ModuleType,
-    inputs: Mapping[str, Any],
-    device: Device,
-    backend: Backend,
-    job: Job,
-    begin: Callable[[Mapping[str, Any]], None],
-    expected: Expected,
-    tolerance: Tolerance,
-    result: dict[str, Any],
-) -> dict[str, Any] | None:
-    """The fastest of the default configuration and those that the file offers."""
+    def measure(self, case: Mapping[str, Any]) -> None:
+        """Fills in `result` for a case."""
+        inputs = dict(self.module.make_inputs(dict(case), device=self.device.where))
+        if self.job.config:
+            inputs["config"] = {**(inputs.get("config") or {}), **self.job.config}
+        reason = lacks(case, inputs, self.backend)
+        if reason is not None:
+            self.result.update(status="skipped", message=reason)
+            return
+        inputs = self._fitting_inputs(inputs)
+        if self.job.rule is None:
+            self.module.launch(**inputs)
+            self.device.synchronize()
+            self.result["times_us"] = []
+            return
+        # Before the launch, which might change the inputs.
+        tolerance = tolerance_of(case, getattr(self.module, "CASES", None) or ())
+        expected = expected_of(self.module, inputs, _out_of_memory())
+        self.result["oracle"] = expected.oracle
+        self._check_and_time(inputs, _Oracle(expected, tolerance), self.job.rule)
 
-    def mean(launch_inputs: Mapping[str, Any]) -> float:
-        times, _ = time_call(device, lambda: module.launch(**launch_inputs), TUNING)
-        return sum(times) / len(times)
+    def _fitting_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The inputs as the backend can take them; notes the options that are left out."""
+        if self.backend.interpreted:
+            inputs = interpretable(inputs)
+        stated_config = dict(inputs.get("config") or {})
+        inputs = fitting(self.module, inputs, self.backend)
+        config = dict(inputs.get("config") or {})
+        dropped = sorted(set(stated_config) - set(config))
+        if dropped:
+            names = ", ".join(dropped)
+            self.result["notes"].append(f"left out, unknown to {self.backend.kind}: {names}")
+        self.result["config"] = plain({**default_config(self.module, self.backend), **config})
+        return inputs
 
-    start: dict[str, Any] | None = inputs.get("config")
-    default_us = mean(inputs)
-    best, best_us = start, default_us
-    used: dict[str, Any] = {}
-    trials = refused = wrong = 0
-    reasons: list[str] = []
-    for config in candidates(module, backend, job.tune, result["config"]):
-        config = {**config, **job.config}
-        trial_inputs = {**inputs, "config": {**(start or {}), **config}}
-        begin(trial_inputs["config"])
-        trials += 1
-        try:
-            complaint, trial_config = _first_launch(
-                module, trial_inputs, device, expected, tolerance
-            )
-            if complaint is not None:
-                wrong += 1
-                reasons.append(f"{_config_text(config)}: {complaint}")
+    def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: Rule) -> None:
+        complaint, used_config = self._first_launch(inputs, oracle)
+        self.result["config"] = plain({**self.result["config"], **used_config})
+        if complaint is not None:
+            self.result.update(status="wrong", message=complaint, times_us=[])
+            return
+        if self.job.tune:
+            inputs = {**inputs, "config": self._fastest_config(inputs, oracle)}
+        times, last_output = time_call(self.device, lambda: self.module.launch(**inputs), rule)
+        complaint = oracle.complaint(last_output)
+        if complaint is not None:
+            message = f"right at first, wrong after {len(times)} runs: {complaint}"
+            self.result.update(status="wrong", message=message, times_us=[])
+            return
+        self.result["times_us"] = times
+        del last_output  # frees its memory
+        self.result["compare"] = {
+            operator: self._time_other(operator, inputs, oracle, rule)
+            for operator in self.job.compare
+        }
+
+    def _first_launch(
+        self, inputs: Mapping[str, Any], oracle: _Oracle
+    ) -> tuple[str | None, dict[str, Any]]:
+        """Launches once, which compiles.
+
+        Returns:
+            What is wrong with the result, or None; and the configuration that was really used.
+        """
+        with unfilled_memory_shows(), configurations_seen(self.module) as configs:
+            actual = self.module.launch(**inputs)
+            self.device.synchronize()
+        if not configs:
+            return "launch ran no Triton kernel", {}
+        return oracle.complaint(actual), max(configs, key=len)
+
+    def _fastest_config(self, inputs: Mapping[str, Any], oracle: _Oracle) -> dict[str, Any] | None:
+        """The fastest of the default configuration and those that the file offers."""
+
+        def mean_us(launch_inputs: Mapping[str, Any]) -> float:
+            times, _ = time_call(self.device, lambda: self.module.launch(**launch_inputs), TUNING)
+            return sum(times) / len(times)
+
+        start: dict[str, Any] | None = inputs.get("config")
+        default_us = mean_us(inputs)
+        best, best_us = start, default_us
+        used_config: dict[str, Any] = {}
+        trials = refused = 0
+        complaints: list[str] = []
+        for config in candidates(self.module, self.backend, self.job.tune, self.result["config"]):
+            config = {**config, **self.job.config}
+            trial_inputs = {**inputs, "config": {**(start or {}), **config}}
+            self.begin(trial_inputs["config"])
+            trials += 1
+            try:
+                complaint, trial_config = self._first_launch(trial_inputs, oracle)
+                if complaint is not None:
+                    complaints.append(f"{_config_text(config)}: {complaint}")
+                    continue
+                trial_us = mean_us(trial_inputs)
+            except Exception as error:  # e.g. too much LDS, or a shape that it does not take
+                refused += 1
+                _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
                 continue
-            us = mean(trial_inputs)
-        except Exception as error:  # too much LDS or shared memory, a shape it does not take, …
-            refused += 1
-            _see_that_it_works(device, f"{_config_text(config)}: {error_text(error)}")
-            continue
-        if us < best_us:
-            best, best_us = trial_inputs["config"], us
-            used = trial_config
-    result["tune"] = {
-        "tried": trials,
-        "refused": refused,
-        "wrong": wrong,
-        "default_us": default_us,
-        "fastest_us": best_us,
-    }
-    result["notes"] += [f"wrong result with {reason}" for reason in reasons[:3]]
-    if used:
-        result["config"] = plain(used)
-    return best
+            if trial_us < best_us:
+                best, best_us = trial_inputs["config"], trial_us
+                used_config = trial_config
+        self.result["tune"] = {
+            "tried": trials,
+            "refused": refused,
+            "wrong": len(complaints),
+            "default_us": default_us,
+            "fastest_us": best_us,
+        }
+        self.result["notes"] += [f"wrong result with {reason}" for reason in complaints[:3]]
+        if used_config:
+            self.result["config"] = plain(used_config)
+        return best
+
+    def _time_other(
+        self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: Rule
+    ) -> dict[str, Any]:
+        """Times of another operator for the same job, or a note on why there are none."""
+        try:
+            call = operator_of(operator, self.module, inputs)
+            result = call()
+            self.device.synchronize()
+            note = _other_note(operator, result, oracle)
+            del result  # frees its memory
+            times, _ = time_call(self.device, call, rule)
+        except MissingError as missing:
+            return {"times_us": [], "note": str(missing)}
+        except Exception as error:
+            message = error_text(error)
+            _check_device(self.device, f"{operator}: {message}")
+            return {"times_us": [], "note": f"{operator} cannot do it: {message}"}
+        return {"times_us": times, "note": note}
 
 
-def _compared(
-    operator: str,
-    module: ModuleType,
-    inputs: Mapping[str, Any],
-    device: Device,
-    rule: Rule,
-    expected: Expected,
-    tolerance: Tolerance,
-) -> dict[str, Any]:
-    """Times of the other operator, or a note on why there are none."""
-    try:
-        call = operator_of(operator, module, inputs)
-        result = call()
-        device.synchronize()
-        note = _other_note(operator, result, expected, tolerance)
-        del result
-        times, _ = time_call(device, call, rule)
-    except MissingError as missing:
-        return {"times_us": [], "note": str(missing)}
-    except Exception as error:
-        message = error_text(error)
-        _see_that_it_works(device, f"{operator}: {message}")
-        return {"times_us": [], "note": f"{operator} cannot do it: {message}"}
-    return {"times_us": times, "note": note}
+@dataclass(frozen=True)
+class _Oracle:
+    """What a launch has to return, and how exactly."""
+
+    expected: Expected
+    tolerance: Tolerance
+
+    def complaint(self, actual: Any) -> str | None:
+        """What is wrong with a launch's result, or None."""
+        return self.expected.complaint(actual, self.tolerance)
 
 
-def _other_note(operator: str, result: Any, expected: Expected, tolerance: Tolerance) -> str | None:
-    """Whether the other operator did the same job; its by-products and dtypes may differ."""
-    complaint = expected.lenient_complaint(result, tolerance)
+def _other_note(operator: str, result: Any, oracle: _Oracle) -> str | None:
+    """A note if the other operator's result differs; by-products and dtypes may differ."""
+    complaint = oracle.expected.lenient_complaint(result, oracle.tolerance)
     return None if complaint is None else f"{operator}'s own result differs: {complaint}"
 
 
 def _work(module: ModuleType, case: Mapping[str, Any]) -> dict[str, Any]:
+    """The case's `flop` and `bytes` as the file states them; None where it does not."""
     work = getattr(module, "work", None)
     figures = dict(work(dict(case))) if work is not None else {}
     return {"flop": figures.get("flop"), "bytes": figures.get("bytes")}
 
 
-def _see_to_names(module: ModuleType, config: Mapping[str, Any]) -> None:
+def _check_option_names(module: ModuleType, config: Mapping[str, Any]) -> None:
+    """Raises a `LoadError` for an option that no kernel of the file and no backend has."""
     option_names = known_names(module)
     for name in config:
         if name not in option_names:
@@ -336,7 +351,8 @@ def _see_to_names(module: ModuleType, config: Mapping[str, Any]) -> None:
             raise LoadError(f"--config: no kernel or backend has an option {name!r}", hint)
 
 
-def _see_that_it_works(device: Device, message: str) -> None:
+def _check_device(device: Device, message: str) -> None:
+    """Raises a `BrokenDeviceError` with this message if the GPU does not answer any more."""
     try:
         device.synchronize()
     except Exception:
@@ -353,7 +369,7 @@ def error_text(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     lines = [line for line in str(error).splitlines() if line.strip()]
-    # CUDA's errors go on for lines about environment variables.
+    # The first line alone: CUDA's errors continue with advice about environment variables.
     text = one_line(lines[0]) if lines else ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

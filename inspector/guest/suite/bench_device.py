@@ -18,12 +18,12 @@ Ask = Callable[[Sequence[str]], Optional[str]]  # noqa: UP045  (evaluated, in Py
 def ask(command: Sequence[str]) -> str | None:
     """Output of a query tool."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return completed.stdout if completed.returncode == 0 else None
 
 
 def describe(torch: Any) -> dict[str, Any]:

@@ -194,8 +194,8 @@ def fitting(module: Any, inputs: Mapping[str, Any], backend: Backend) -> dict[st
     config = inputs.get("config")
     if not isinstance(config, Mapping):
         return dict(inputs)
-    own = options_of(BACKENDS.get(backend.kind, ""))
-    foreign = frozenset().union(*map(options_of, BACKENDS.values())) - own
+    own_options = options_of(BACKENDS.get(backend.kind, ""))
+    foreign = frozenset().union(*map(options_of, BACKENDS.values())) - own_options
     foreign -= parameters_of(module)
     fitting_config = {name: value for name, value in config.items() if name not in foreign}
     return {**inputs, "config": fitting_config}

@@ -67,11 +67,13 @@ class Running:
         request = {**self._request, "finished": []}
         while True:
             finished_count = len(request["finished"])
-            last, outcome, begun = self._child(module.run, request)
-            if "end" in last:
+            last_record, outcome, begun_step = self._child(module.run, request)
+            if "end" in last_record:
                 return {"output": tail_of(self._output)}
-            if "again" not in last:
-                self._send({"lost": outcome.describe(), **begun, "output": tail_of(self._output)})
+            if "again" not in last_record:
+                self._send(
+                    {"lost": outcome.describe(), **begun_step, "output": tail_of(self._output)}
+                )
             if len(request["finished"]) == finished_count:  # nothing would come of another child
                 return {"output": tail_of(self._output)}
 

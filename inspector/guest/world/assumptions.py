@@ -1,9 +1,9 @@
-"""What the script was told that nobody knows, where it may have decided by it.
+"""Log of the values that were made up for the script, where its behaviour may depend on them.
 
-A value of a module that is not installed, the contents of a tensor that a kernel would have
-written, a time: each is answered with something plausible. What comes next may rest on it. Every
-answer is written down with the line that asked, and every kernel launched after it carries it.
-Answers that are only printed are left out.
+Without a GPU some values are unknown: a value of a module that is not installed, the contents of a
+tensor that a kernel would have written, a measured time. The script gets a plausible one. Each such
+assumption is logged with the line that asked for it, and is attached to every kernel launched after
+it. Values that the script only prints are left out.
 """
 
 from __future__ import annotations
@@ -21,93 +21,93 @@ from typing import Any
 from ..syntax import parse
 
 MOST = 32
-"""Answers of one run that are told apart."""
+"""Most assumptions that are logged in one run."""
 MOST_TIMES = 8
-"""How often a question gets the other answer in one run: `while not close(…)` has to end."""
+"""How often a reversed question gets its other answer: `while not close(…)` has to end."""
 Question = tuple[str, str, int]
-"""What was asked, in words, with file and line."""
-SAYING = frozenset(
+"""(question in words, file, line)."""
+REPORTING = frozenset(
     ("debug", "error", "exception", "info", "log", "pprint", "print", "warn", "warning", "write")
 )
-"""Functions and methods that only tell somebody something."""
+"""Functions and methods that only report something to people."""
 
 
 class Assumptions:
-    """Those of one run, in the order in which they were made."""
+    """The assumptions of one run, in the order in which they were made."""
 
     def __init__(self) -> None:
         self._assumptions: dict[tuple[str, str, str, int, str | None], None] = {}
         self._emulated: dict[tuple[str, str, str, int], None] = {}
         self._owns: Callable[[CodeType], bool] = _is_outside
-        self._telling: dict[str, dict[int, bool]] = {}
+        self._reporting_lines_by_file: dict[str, dict[int, bool]] = {}
         self._muted = 0
         self._two_sided: dict[Question, None] = {}
         self._reversed: dict[Question, int] = {}
 
     def watch(self, owns: Callable[[CodeType], bool]) -> None:
-        """Says which code is the user's: an answer is noted at his line.
+        """Sets which code is the user's: assumptions are logged at lines of that code.
 
         Args:
-            owns: whether code is his.
+            owns: whether a code object is the user's.
         """
         self._owns = owns
 
     def reverse(self, questions: Iterable[Question]) -> None:
-        """Has questions answered the other way."""
+        """Has these questions answered the other way in this run."""
         self._reversed = dict.fromkeys(questions, MOST_TIMES)
 
     def answer(self, question_text: str, assumed: Any, reason: str | None = None) -> Any:
-        """Writes an answer down, unless it is only told.
+        """Logs an assumption, unless the script only prints the value.
 
         Args:
-            question_text: what was asked, in words.
-            assumed: the answer.
-            reason: why what a kernel wrote is not known; see `refused.REASONS`.
+            question_text: what the script asked for, in words.
+            assumed: the assumed value.
+            reason: why a kernel's output is unknown; see `refused.REASONS`.
 
         Returns:
-            the answer; the other one where that is to be tried.
+            The value to give the script: `assumed`, or the other one if the question is reversed.
         """
-        place = self._place()
-        if place is None:
+        site = self._asking_site()
+        if site is None:
             return assumed
-        question = (question_text, *place)
+        question = (question_text, *site)
         if isinstance(assumed, bool):
             self._two_sided[question] = None
-            left = self._reversed.get(question, 0)
-            if left:
-                self._reversed[question] = left - 1
+            reversals_left = self._reversed.get(question, 0)
+            if reversals_left:
+                self._reversed[question] = reversals_left - 1
                 assumed = not assumed
-        record = (question_text, _short(assumed), *place, reason)
+        record = (question_text, _short(assumed), *site, reason)
         if len(self._assumptions) < MOST:
             self._assumptions[record] = None
         return assumed
 
     def emulated(self, question_text: str, value: Any) -> None:
-        """Writes down what was read of memory that an executed kernel wrote to, unless only told.
+        """Logs a value read from memory that an executed kernel wrote, unless it is only printed.
 
         Args:
-            question_text: what was asked, in words.
-            value: the answer.
+            question_text: what the script asked for, in words.
+            value: the value that it got.
         """
-        place = self._place()
-        if place is not None and len(self._emulated) < MOST:
-            file, line = place
+        site = self._asking_site()
+        if site is not None and len(self._emulated) < MOST:
+            file, line = site
             self._emulated[question_text, _short(value), file, line] = None
 
     def emulated_so_far(self) -> list[dict[str, Any]]:
-        """Those until now: `what`, `value`, `file`, `line`."""
+        """The emulated values until now, as dicts of `what`, `value`, `file` and `line`."""
         return [
             {"what": question_text, "value": value, "file": file, "line": line}
             for question_text, value, file, line in self._emulated
         ]
 
     def two_sided(self) -> list[Question]:
-        """The questions until now that have one other answer."""
+        """The questions until now with exactly two possible answers."""
         return list(self._two_sided)
 
     def matters(self) -> bool:
-        """Whether what the script asks for at this moment is more than told."""
-        return self._place() is not None
+        """Whether the value that the script is asking for now is more than printed."""
+        return self._asking_site() is not None
 
     def so_far(self) -> list[dict[str, Any]]:
         """The answers until now: `what`, `assumed`, `file`, `line`, `explored` and `reason`."""
@@ -124,32 +124,32 @@ class Assumptions:
         ]
 
     def __enter__(self) -> None:
-        """Nothing is written down inside: it is this package that asks."""
+        """Logs nothing inside the context: there this package asks, not the script."""
         self._muted += 1
 
     def __exit__(self, *exception: object) -> None:
         self._muted -= 1
 
-    def _place(self) -> tuple[str, int] | None:
-        """The user's line that asks; None where its answer is only told, or nobody of his asks."""
-        frame = None if self._muted else self._asking()
+    def _asking_site(self) -> tuple[str, int] | None:
+        """The user's line that asks; None if it only prints, or if no code of the user's asks."""
+        frame = None if self._muted else self._asking_frame()
         if frame is None:
             return None
         file, line = os.path.abspath(frame.f_code.co_filename), frame.f_lineno
-        return None if self._is_told(file, line) else (file, line)
+        return None if self._is_only_reported(file, line) else (file, line)
 
-    def _asking(self) -> FrameType | None:
+    def _asking_frame(self) -> FrameType | None:
         frame: FrameType | None = sys._getframe(3)
         while frame is not None and not self._owns(frame.f_code):
             if frame.f_code.co_filename.startswith(_triton()):
-                return None  # its autotuner's times, say: what it tries is another's business
+                return None  # e.g. an autotuner reads a time: that decides nothing of the script's
             frame = frame.f_back
         return frame
 
-    def _is_told(self, file: str, line: int) -> bool:
-        lines = self._telling.get(file)
+    def _is_only_reported(self, file: str, line: int) -> bool:
+        lines = self._reporting_lines_by_file.get(file)
         if lines is None:
-            lines = self._telling[file] = _telling_lines(file)
+            lines = self._reporting_lines_by_file[file] = _reporting_lines(file)
         return lines.get(line, False)
 
 
@@ -169,94 +169,100 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# --------------------------------------------------------------------------- what is only told
+# ----------------------------------------------------------------------- lines that only report
 
 
-def _telling_lines(file: str) -> dict[int, bool]:
-    """Line -> whether what is asked for there is only told, by the innermost statement around."""
+def _reporting_lines(file: str) -> dict[int, bool]:
+    """Line -> whether the innermost statement there only reports the values that it reads."""
     try:
         with open(file, "rb") as stream:
             tree = parse(stream.read(), file)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     lines: dict[int, bool] = {}
-    checks: set[ast.AST] = set()
+    checking_ifs: set[ast.AST] = set()
     for node in ast.walk(tree):  # outer ones first: inner ones overwrite what they span
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _only_checks(node):
-            checks.update(inner for inner in ast.walk(node) if isinstance(inner, ast.If))
+            checking_ifs.update(inner for inner in ast.walk(node) if isinstance(inner, ast.If))
         if isinstance(node, ast.stmt):
-            tells = _tells(node) or (isinstance(node, ast.If) and _chooses_words(node))
-            tells |= node in checks
-            last = node.test.end_lineno if isinstance(node, ast.If) else node.end_lineno
-            for line in range(node.lineno, (last or node.lineno) + 1):
-                lines[line] = tells
-    _tell_by_name(tree, lines)
+            is_reporting = _reports(node) or (
+                isinstance(node, ast.If) and _only_selects_reports(node)
+            )
+            is_reporting |= node in checking_ifs
+            last_line = node.test.end_lineno if isinstance(node, ast.If) else node.end_lineno
+            for line in range(node.lineno, (last_line or node.lineno) + 1):
+                lines[line] = is_reporting
+    _mark_reported_names(tree, lines)
     return lines
 
 
-def _tell_by_name(tree: ast.AST, lines: dict[int, bool]) -> None:
-    """Adds assignments to names that are only told of: `error = (a - b).max().item()`, printed.
+def _mark_reported_names(tree: ast.AST, lines: dict[int, bool]) -> None:
+    """Marks assignments to names that are only reported: `error = (a - b).max().item()`, printed.
 
     Uses of the same name elsewhere in the file count too, whatever they mean there.
     """
-    uses: dict[str, bool] = {}
+    only_reported: dict[str, bool] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            uses[node.id] = uses.get(node.id, True) and lines.get(node.lineno, False)
+            only_reported[node.id] = only_reported.get(node.id, True) and lines.get(
+                node.lineno, False
+            )
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            uses.update(dict.fromkeys(node.names, False))
+            only_reported.update(dict.fromkeys(node.names, False))
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            uses[node.target.id] = False
+            only_reported[node.target.id] = False
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or calls_more(node.value):
             continue
-        names = [its.id for its in node.targets if isinstance(its, ast.Name)]
-        if len(names) == len(node.targets) and all(uses.get(name, False) for name in names):
-            last = node.end_lineno or node.lineno
-            lines.update(dict.fromkeys(range(node.lineno, last + 1), True))
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if len(names) == len(node.targets) and all(
+            only_reported.get(name, False) for name in names
+        ):
+            last_line = node.end_lineno or node.lineno
+            lines.update(dict.fromkeys(range(node.lineno, last_line + 1), True))
 
 
-def _chooses_words(node: ast.If) -> bool:
-    """Whether an `if` only chooses what is told, or whether the script goes on."""
+def _only_selects_reports(node: ast.If) -> bool:
+    """Whether an `if` only decides what is reported, or whether the script goes on."""
     return all(
-        _tells(inner) or isinstance(inner, ast.Raise) for inner in (*node.body, *node.orelse)
+        _reports(inner) or isinstance(inner, ast.Raise) for inner in (*node.body, *node.orelse)
     )
 
 
 def _only_checks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function gives nothing back and its conditions choose only what is told or raised.
+    """Whether a function returns nothing and its conditions only decide what it reports or raises.
 
-    Test helpers leave early where results agree: `if error < limit: return`, then an assert.
+    Test helpers return early if results agree: `if error < limit: return`, then an assert.
     """
     has_conditions = False
-    for place, node in enumerate(function.body):
+    for index, node in enumerate(function.body):
         if isinstance(node, ast.If):
             has_conditions = True
-            if not all(_says_or_leaves(inner) for inner in (*node.body, *node.orelse)):
+            if not all(_reports_or_leaves(inner) for inner in (*node.body, *node.orelse)):
                 return False
         elif has_conditions or not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
-            if not _says_or_leaves(node):
+            if not _reports_or_leaves(node):
                 return False
-        elif isinstance(node, ast.Expr) and place and not _tells(node):
+        elif isinstance(node, ast.Expr) and index and not _reports(node):
             return False  # a call may launch something
     return has_conditions
 
 
-def _says_or_leaves(node: ast.stmt) -> bool:
-    """Whether a statement tells, raises, or leaves a function without a value."""
+def _reports_or_leaves(node: ast.stmt) -> bool:
+    """Whether a statement reports, raises, or returns without a value."""
     if isinstance(node, ast.If):
-        return all(_says_or_leaves(inner) for inner in (*node.body, *node.orelse))
+        return all(_reports_or_leaves(inner) for inner in (*node.body, *node.orelse))
     if isinstance(node, ast.Return):
         value = node.value
         return value is None or (isinstance(value, ast.Constant) and value.value is None)
-    return isinstance(node, ast.Raise) or _tells(node)
+    return isinstance(node, ast.Raise) or _reports(node)
 
 
-def _tells(node: ast.stmt) -> bool:
+def _reports(node: ast.stmt) -> bool:
     if isinstance(node, (ast.Pass, ast.Assert)):
         return True
     if isinstance(node, ast.If):
-        return _chooses_words(node)
+        return _only_selects_reports(node)
     if not isinstance(node, ast.Expr):
         return False
     value = node.value
@@ -266,11 +272,14 @@ def _tells(node: ast.stmt) -> bool:
         return False
     called = value.func
     name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-    says = name in SAYING or name.startswith("assert_")  # which compare nothing here
-    return says and not any(calls_more(inner) for inner in (*value.args, *value.keywords))
+    is_report = name in REPORTING or name.startswith(
+        "assert_"
+    )  # `assert_close` and the like are no-ops here
+    return is_report and not any(calls_more(inner) for inner in (*value.args, *value.keywords))
 
 
-_READERS = frozenset(
+# Functions and methods that read or convert a value and launch nothing.
+_PURE_READERS = frozenset(
     (
         *("abs", "all", "allclose", "amax", "any", "array_equal", "bool", "cpu", "detach"),
         *("equal", "float", "format", "int", "isclose", "item", "join", "len", "max", "mean"),
@@ -280,12 +289,12 @@ _READERS = frozenset(
 
 
 def calls_more(node: ast.AST) -> bool:
-    """Whether an expression calls what may launch something."""
+    """Whether an expression calls a function that might launch a kernel."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
             called = inner.func
             name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-            if name not in _READERS:
+            if name not in _PURE_READERS:
                 return True
     return False
 
@@ -293,7 +302,7 @@ def calls_more(node: ast.AST) -> bool:
 # --------------------------------------------------------------------------- numbers
 
 
-_SIGNS = {
+_OPERATOR_TEXTS = {
     "__eq__": "==",
     "__ne__": "!=",
     "__lt__": "<",
@@ -303,12 +312,12 @@ _SIGNS = {
 }
 
 
-def _noting(name: str) -> Callable[..., Any]:
-    plain = getattr(float, name)
+def _logging_method(name: str) -> Callable[..., Any]:
+    float_method = getattr(float, name)
 
     def method(self: Any, *operands: Any) -> Any:
-        answer = plain(self, *operands)
-        sign = _SIGNS.get(name)
+        answer = float_method(self, *operands)
+        sign = _OPERATOR_TEXTS.get(name)
         question_text = (
             self.origin if sign is None or not operands else f"{self.origin} {sign} {operands[0]}"
         )
@@ -317,23 +326,23 @@ def _noting(name: str) -> Callable[..., Any]:
     return method
 
 
-def _carrying(name: str) -> Callable[..., Any]:
-    plain = getattr(float, name)
+def _propagating_method(name: str) -> Callable[..., Any]:
+    float_method = getattr(float, name)
 
     def method(self: Any, *operands: Any) -> Any:
-        answer = plain(self, *operands)
+        answer = float_method(self, *operands)
         return UnknownFloat(answer, self.origin, self.reason) if type(answer) is float else answer
 
     return method
 
 
 class UnknownFloat(float):
-    """A float that nobody knows: to compare it, or to make an integer of it, is noted.
+    """An unknown float. Comparing it, or converting it to an integer, logs an assumption.
 
     Args:
-        value: what is taken for it.
-        origin: what it is, in words.
-        reason: why it is not known, if a kernel wrote it; see `refused.REASONS`.
+        value: the assumed value.
+        origin: where it comes from, in words.
+        reason: why it is unknown, if a kernel wrote it; see `refused.REASONS`.
     """
 
     origin: str
@@ -351,21 +360,21 @@ class UnknownFloat(float):
 
 
 for _name in ("__bool__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    setattr(UnknownFloat, _name, _noting(_name))
+    setattr(UnknownFloat, _name, _logging_method(_name))
 for _name in ("__int__", "__trunc__", "__floor__", "__ceil__", "__round__"):
-    setattr(UnknownFloat, _name, _noting(_name))
+    setattr(UnknownFloat, _name, _logging_method(_name))
 for _name in (
     *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__"),
     *("__rtruediv__", "__neg__", "__abs__", "__pow__", "__rpow__", "__floordiv__", "__mod__"),
 ):
-    setattr(UnknownFloat, _name, _carrying(_name))
+    setattr(UnknownFloat, _name, _propagating_method(_name))
 
 LOG = Assumptions()
-"""Those of this process: it runs one script."""
+"""The log of this process, which runs one script."""
 
 
 @functools.lru_cache(maxsize=1)
 def unknown_array() -> Any:
-    """The class of arrays that nobody knows the contents of; what is computed from them is too."""
+    """The class of numpy arrays with unknown contents; results computed from them have it too."""
     numpy: Any = importlib.import_module("numpy")
     return type("UnknownArray", (numpy.ndarray,), {"unknown": True})

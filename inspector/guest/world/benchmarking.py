@@ -120,13 +120,13 @@ def _mark_run(
                 )
             for x in x_vals:
                 values = list(x) if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
-                at = dict(zip(benchmark.x_names, values))
+                x_values = dict(zip(benchmark.x_names, values))
                 for line in benchmark.line_vals:
-                    stated = {**at, benchmark.line_arg: line, **benchmark.args}
+                    stated = {**x_values, benchmark.line_arg: line, **benchmark.args}
                     try:
                         self.fn(**stated, **_accepted(self.fn, kwargs))
                     except Exception as error:
-                        where = f"{benchmark.plot_name} at {at}, {benchmark.line_arg}={line}"
+                        where = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
                         note(f"benchmark {where}: {failure(error)}")
         tables = [Table() for _ in benchmarks]
         return (tables[0] if single else tables) if return_df else None
@@ -148,8 +148,10 @@ def _accepted(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
 def failure(error: BaseException) -> str:
     """An exception in one line, with the innermost line of code that is not a library's."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and f.filename != __file__]
-    frame = (own or list(frames))[-1:]
+    user_frames = [
+        f for f in frames if "site-packages" not in f.filename and f.filename != __file__
+    ]
+    frame = (user_frames or list(frames))[-1:]
     text = " ".join(str(error).split())[:200]
     place = f" ({os.path.basename(frame[0].filename)}:{frame[0].lineno})" if frame else ""
     return f"{type(error).__name__}: {text}{place}"

@@ -1,8 +1,8 @@
-"""Contents of large tensors, computed only if the host asks for something that rests on them.
+"""Contents of large tensors, computed only if the host reads something that depends on them.
 
-An operator on a large tensor is not run: its call is kept, with the calls that made its operands.
-Where the script reads a value (`mask.sum().item()`, `lengths.max()`), what led to it is run then:
-`rerunning`. This module keeps the calls.
+An operator on a large tensor is not run; its call is kept, with the calls that made its operands.
+When the script reads a value (`mask.sum().item()`, `lengths.max()`), `rerunning` runs the calls
+that lead to it. This module keeps the calls.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .plans import OVERWRITING, SHAPED, Plan
 from .tensors import DeviceTensor, Memory, bytes_of
 
 DEEPEST = 200
-"""Calls one behind the other that are kept: a training loop would go on without an end."""
+"""Longest chain of dependent calls that is kept: a training loop would grow one without end."""
 
 
 UNTOUCHED = Memory(0, 0)
-"""Of copies that only this package holds."""
+"""Stands for the memory of copies that only this package holds, so that nothing writes to it."""
 
 
 class UnknownError(Exception):
-    """Contents that cannot be computed; the reason completes "a tensor …".
+    """Contents that cannot be computed.
 
     Args:
-        text: the reason.
-        reason: the same as one of `refused.REASONS`, where kernels are behind it; else None.
+        text: why, in words; completes "a tensor …".
+        reason: one of `refused.REASONS` if a kernel would have to be executed; else None.
     """
 
     def __init__(self, text: str, reason: str | None = None) -> None:
@@ -46,8 +46,8 @@ class Known:
 
     Args:
         tensor: the operand.
-        owner: counts what is written to it.
-        version: the count when the call was kept.
+        owner: the object whose version counter counts writes to it.
+        version: that counter when the call was kept.
     """
 
     tensor: torch.Tensor
@@ -58,7 +58,7 @@ class Known:
         """The operand.
 
         Raises:
-            UnknownError: it was written to since.
+            UnknownError: it has been overwritten since.
         """
         owner = self.owner
         version = owner.version if isinstance(owner, Memory) else owner._version
@@ -69,15 +69,15 @@ class Known:
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Part:
-    """An operand whose contents were put off, or a place that is written to.
+    """A strided view of an allocation: an operand whose contents are deferred, or an output.
 
     Args:
-        source: the contents of its allocation; None where they may be anything.
-        nbytes: of the allocation.
-        dtype: of the view.
-        size: of the view, by dimension.
-        stride: of the view, by dimension, in elements.
-        offset: of its first element, in elements.
+        source: how the allocation's contents are made; None if they are uninitialised.
+        nbytes: size of the allocation in bytes.
+        dtype: element type of the view.
+        size: extents of the view.
+        stride: strides of the view, in elements.
+        offset: position of its first element, in elements.
     """
 
     source: Recipe | None
@@ -89,12 +89,12 @@ class Part:
 
     @property
     def count(self) -> int:
-        """Its elements."""
+        """Its number of elements."""
         return math.prod(self.size)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the allocation in the order of memory."""
+        """Whether it covers the whole allocation, in memory order."""
         expected = 1
         for extent, stride in zip(reversed(self.size), reversed(self.stride)):
             if extent != 1 and stride != expected:
@@ -103,30 +103,31 @@ class Part:
         return self.offset == 0 and self.count * self.dtype.itemsize == self.nbytes
 
     def of(self, storage: Any) -> torch.Tensor:
-        """The view, of an allocation's contents."""
-        view = torch.empty(0, dtype=self.dtype, device="cpu")  # whatever the script's default is
+        """The view of `storage`, which holds the allocation's contents."""
+        # An explicit device: the script may have set another default.
+        view = torch.empty(0, dtype=self.dtype, device="cpu")
         return view.set_(storage, self.offset, self.size, self.stride)
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Target:
-    """An argument that is written to: the n-th of the call's `targets`."""
+    """Stands in a call's arguments for its output `targets[nth]`."""
 
     nth: int
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Work:
-    """Something that was not run: an operator, or a kernel.
+    """A deferred operator or kernel.
 
     Args:
-        number: of the work; it rests on that of smaller numbers alone.
-        targets: what it writes to, as it was before.
-        operands: the other tensors.
-        results: what it gives back, if that is anything else.
-        depth: of the work behind it.
-        by_kernels: whether it is a kernel, or one is behind it.
-        made: the storages that it made, once it was run and they are kept with it.
+        number: position in the order of the script; it depends only on smaller numbers.
+        targets: the arguments that it writes to, as they were before it.
+        operands: the other tensor arguments.
+        results: shapes of its results that are not arguments.
+        depth: length of the longest chain of deferred work that leads to it.
+        by_kernels: whether it is a kernel or depends on one.
+        made: the storages that it produced, if it was run and they were kept.
     """
 
     number: int
@@ -146,14 +147,14 @@ class Work:
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Call(Work):
-    """An operator that was not run.
+    """A deferred operator.
 
     Args:
-        func: the overload.
-        plan: what is known of it.
-        args: its positional arguments, with `Known`, `Part` and `Target` in the place of tensors.
-        kwargs: its keyword arguments, with the same in the place of tensors.
-        seed: of its random numbers.
+        func: the operator overload.
+        plan: how the dispatcher handles the overload.
+        args: its positional arguments, with `Known`, `Part` and `Target` in place of tensors.
+        kwargs: its keyword arguments, likewise.
+        seed: seed of its random numbers.
     """
 
     func: Any
@@ -170,7 +171,7 @@ class Call(Work):
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Recipe:
-    """The contents of one allocation: a call's n-th result, or the n-th place that it writes to."""
+    """How one allocation's contents are made: by the n-th result or output of some work."""
 
     call: Work
     nth: int
@@ -180,7 +181,7 @@ _TENSORS = (torch.Tensor, Known, Part, Target)
 
 
 class Deferred:
-    """Keeps the calls of one run."""
+    """Keeps the deferred calls of one run of a script."""
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
@@ -188,14 +189,14 @@ class Deferred:
     def keep(
         self, func: Any, plan: Plan, args: Sequence[Any], kwargs: Any, results: Any
     ) -> Call | None:
-        """The call of an operator; None where some operand's contents cannot be known.
+        """Defers an operator; None if some operand's contents can never be known.
 
         Args:
-            func: the overload.
-            plan: what is known of it.
+            func: the operator overload.
+            plan: how the dispatcher handles the overload.
             args: its positional arguments; devices among them are the CPU.
-            kwargs: its keyword arguments; devices among them are the CPU.
-            results: tensors of its results' shapes; None where they are what it writes to.
+            kwargs: its keyword arguments, likewise.
+            results: tensors of its results' shapes; None if it returns what it writes to.
         """
         if plan.uninitialised or plan.view or not plan.native:
             return None
@@ -211,10 +212,13 @@ class Deferred:
             targets.append(_place(tensor, plan))
             return Target(len(targets) - 1)
 
-        places = dict(plan.mutates)
-        names = places.values()
+        target_positions = dict(plan.mutates)
+        names = target_positions.values()
         try:
-            call_args = [each(v, target if at in places else operand) for at, v in enumerate(args)]
+            call_args = [
+                each(v, target if position in target_positions else operand)
+                for position, v in enumerate(args)
+            ]
             named = {
                 name: each(v, target if name in names else operand)
                 for name, v in kwargs.items()
@@ -241,7 +245,7 @@ class Deferred:
 
 
 def part_of(tensor: DeviceTensor, source: Recipe | None) -> Part:
-    """A device tensor as a view of what `source` makes."""
+    """A device tensor as a view of the allocation that `source` makes."""
     return geometry_of(tensor._payload, source)
 
 
@@ -252,7 +256,7 @@ def geometry_of(tensor: torch.Tensor, source: Recipe | None = None) -> Part:
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Applies `change` to what stands for a tensor in an argument, lists searched."""
+    """Applies `change` to each tensor stand-in of an argument, searching lists and tuples."""
     if isinstance(value, _TENSORS):
         return change(value)
     if isinstance(value, (list, tuple)):
@@ -262,27 +266,27 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def depth_over(operands: Iterable[Known | Part]) -> int:
-    """The depth of work over these operands."""
+    """The `depth` of work on these operands."""
     return 1 + max((source.call.depth for source in sources_of(operands)), default=0)
 
 
 def is_by_kernels(operand: Known | Part) -> bool:
-    """Whether a kernel is behind an operand."""
+    """Whether an operand's contents depend on a kernel."""
     return any(source.call.by_kernels for source in sources_of((operand,)))
 
 
 def sources_of(operands: Iterable[Known | Part]) -> Iterator[Recipe]:
-    """What makes those operands that have yet to be made."""
+    """The recipes of the operands that have yet to be computed."""
     for operand in operands:
         if isinstance(operand, Part) and operand.source is not None:
             yield operand.source
 
 
 def _operand(tensor: torch.Tensor) -> Known | Part:
-    """What is kept of a tensor that an operator reads.
+    """A tensor that an operator reads, as it is kept with the call.
 
     Raises:
-        UnknownError: nobody knows its contents.
+        UnknownError: its contents cannot be known.
     """
     if isinstance(tensor, DeviceTensor):
         memory = tensor._memory
@@ -296,25 +300,25 @@ def _operand(tensor: torch.Tensor) -> Known | Part:
 
 
 def _counts(tensor: torch.Tensor) -> bool:
-    """Whether a tensor in host memory counts what is written to it."""
+    """Whether a tensor in host memory has a version counter."""
     return tensor.is_cpu and not tensor.is_inference()
 
 
 def _place(tensor: torch.Tensor, plan: Plan) -> Known | Part:
-    """What is kept of one that it writes to: nothing, where it overwrites all of it.
+    """A tensor that an operator writes to; without contents if it overwrites all of them.
 
     Raises:
-        UnknownError: it keeps some of what nobody knows.
+        UnknownError: some unknown elements remain.
     """
     if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
         return part_of(tensor, None)
     operand = _operand(tensor)
-    if isinstance(operand, Known):  # this very call is to write to it
+    if isinstance(operand, Known):  # the call itself will change the operand: keep a copy
         copied = geometry_of(operand.tensor).of(operand.tensor.untyped_storage().clone())
         return Known(copied, UNTOUCHED, UNTOUCHED.version)
     return operand
 
 
 def is_whole(tensor: DeviceTensor) -> bool:
-    """Whether a tensor is all of its allocation."""
+    """Whether a tensor covers its whole allocation, in memory order."""
     return part_of(tensor, None).is_whole

@@ -1,6 +1,7 @@
-"""Runs every torch operator of a script: for real on small tensors, on shapes alone beyond.
+"""Runs every torch operator of a script: on values for small tensors, on shapes for large ones.
 
-Torch's C++ sees CPU and meta tensors only. Which device a tensor claims is this module's business.
+Torch's C++ code sees only CPU and meta tensors. This module keeps track of the device that each
+tensor claims to be on.
 """
 
 from __future__ import annotations
@@ -28,20 +29,21 @@ from .tensors import READ_LIMIT, Addresses, DeviceTensor, Memory, bytes_of, fits
 CPU = torch.device("cpu")
 DEVICE_TYPES = ("cuda", "hip")
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
-"""Where a library's operator may keep its Python kernel, the likeliest first."""
+"""Dispatch keys under which a library may register an operator's Python kernel, likeliest first."""
 
 TOO_LARGE = "too large to be computed here"
 QUESTIONS: Mapping[str, str] = MappingProxyType(
     {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
 )
-"""What an operator that reads a tensor asks for, in words."""
-MOST_TOLD = 16
-"""Elements of an array that are told of."""
+"""Operator that reads a tensor -> what it asks for, as the start of a message."""
+MOST_LOGGED_ELEMENTS = 16
+"""Elements of an array that a note about a read value shows at most."""
 COMPARING = frozenset(("allclose", "equal"))
+"""Operators that compare whole tensors and return one bool to the host."""
 _WITHOUT_A_MODE = frozenset(("cond", "invoke_subgraph", "scan", "strict_mode"))
-"""Operators that call functions and insist on there being no mode (torch 2.13)."""
+"""Higher-order operators that refuse to run while a dispatch mode is active (torch 2.13)."""
 OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
-"""Where libraries put Triton kernels in the place of torch's own."""
+"""Dispatch keys under which libraries replace torch's own kernels by Triton kernels."""
 
 
 class DeviceMode(TorchDispatchMode):
@@ -55,12 +57,12 @@ class DeviceMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Being wrapped for torch.compile would import all of it, which takes seconds.
+        # Otherwise torch would wrap this mode for Dynamo, whose import takes seconds.
         return False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """True: Dynamo traces what runs under this mode, as it would without."""
+        """True: Dynamo traces code under this mode as if the mode were not there."""
         return True
 
     def __torch_dispatch__(
@@ -73,9 +75,10 @@ class DeviceMode(TorchDispatchMode):
     def _in_terms_of_others(
         self, func: HigherOrderOperator, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """An operator that calls functions, as it does without a mode: wrap_triton, torch.cond.
+        """Runs an operator that takes functions (wrap_triton, torch.cond) as if without a mode.
 
-        What they call on device tensors comes here again by the tensors' own class.
+        The operators that those functions call on device tensors still reach the dispatcher,
+        through the tensors' own `__torch_dispatch__`.
         """
         kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
         if func.name() in _WITHOUT_A_MODE:
@@ -108,11 +111,16 @@ class Dispatcher:
     # ----- making tensors
 
     def wrap(self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None) -> Any:
-        """A tensor that claims to be on `claim`, in memory of its own unless some is given."""
-        if payload.layout != torch.strided or payload.is_nested:  # nothing that a kernel takes
+        """A device tensor around `payload` that claims to be on `claim`.
+
+        It gets a new allocation unless `memory` is given. Sparse and nested tensors are returned
+        unchanged: no kernel takes them.
+        """
+        if payload.layout != torch.strided or payload.is_nested:
             return payload
         if payload.dtype.is_complex and (payload.is_conj() or payload.is_neg()):
-            # Torch marks these on the outer tensor, where the mark would be missing: carry it out.
+            # Torch keeps these two flags on the tensor object, and the wrapper would not have
+            # them: resolve them into the contents.
             payload, memory = payload.resolve_conj().resolve_neg(), None
         outer = torch.Tensor._make_wrapper_subclass(
             self.tensor_class,
@@ -130,7 +138,7 @@ class Dispatcher:
 
     @staticmethod
     def device_of(device: Any, default: str = "cpu") -> torch.device:
-        """The device that a script means by `0`, `'cuda'`, `'hip:1'` or None."""
+        """The torch device that a script means by `0`, `'cuda'`, `'hip:1'` or None (`default`)."""
         if device is None:
             device = default
         if isinstance(device, int):
@@ -142,7 +150,7 @@ class Dispatcher:
         return device
 
     def to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """What `tensor.to(...)` gives, for any tensor and any of the method's forms."""
+        """Implements `tensor.to(...)` in all of the method's forms."""
         device, dtype = kwargs.get("device"), kwargs.get("dtype")
         flags = list(args)
         for arg in args:
@@ -160,7 +168,9 @@ class Dispatcher:
             device, dtype = like.device, like.dtype
         copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
         claim = self.device_of(device, default=str(tensor.device))
-        return self.move(tensor, claim, dtype, copy, kwargs.get("memory_format"))
+        return self.move(
+            tensor, claim, dtype=dtype, copy=copy, memory_format=kwargs.get("memory_format")
+        )
 
     def move(
         self,
@@ -170,7 +180,7 @@ class Dispatcher:
         copy: bool = False,
         memory_format: Any = None,
     ) -> torch.Tensor:
-        """The tensor on a device and of a type: itself if it is so already."""
+        """The tensor on device `claim` with type `dtype`: itself if nothing has to change."""
         is_there = tensor.device == claim and dtype in (None, tensor.dtype) and not copy
         if is_there and (
             memory_format in (None, torch.preserve_format)
@@ -192,7 +202,7 @@ class Dispatcher:
         return moved
 
     def replace(self, tensor: DeviceTensor, new: torch.Tensor) -> None:
-        """Lets `tensor` be what `new` is, as `tensor.data = new` does."""
+        """Makes `tensor` share the contents, device and memory of `new`, as `tensor.data = new`."""
         if not isinstance(new, DeviceTensor):
             new = self.wrap(new.detach(), tensor._claim if new.is_cpu else new.device)
         torch._C.TensorBase.data.__set__(tensor, new)
@@ -202,7 +212,7 @@ class Dispatcher:
     # ----- reading tensors on the host
 
     def plain(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The contents as a CPU tensor; without contents, zeros that take no memory."""
+        """A CPU copy of the contents; if they are unknown, zeros expanded from one element."""
         if not isinstance(tensor, DeviceTensor):
             return tensor.detach()
         with torch._C._DisableTorchDispatch():
@@ -213,7 +223,7 @@ class Dispatcher:
             return payload.detach().clone()
 
     def _contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
-        """A tensor's contents, computed now if that was put off; None where nobody knows them."""
+        """A tensor's contents, computed now if they were deferred; None if they are unknown."""
         if not (tensor._payload.is_meta or tensor._memory.unknown):
             return tensor._payload
         if tensor._memory.recipe is None or not LOG.matters():
@@ -221,9 +231,9 @@ class Dispatcher:
         return self.rerunning.contents(tensor)
 
     def is_unknown(self, tensor: DeviceTensor) -> bool:
-        """Whether nobody can know a tensor's contents, or kernels wrote them that are not executed.
+        """Whether a tensor's contents can neither be computed nor be had by executing kernels.
 
-        They are executed here, where that is due.
+        If kernels that can be executed wrote the contents, this executes them.
         """
         memory = tensor._memory
         if not (memory.unknown or tensor._payload.is_meta):
@@ -233,12 +243,12 @@ class Dispatcher:
 
     @staticmethod
     def reason_of(tensor: DeviceTensor) -> str | None:
-        """Why nobody knows what kernels wrote to it, as one of `refused.REASONS`."""
+        """Why the contents that kernels wrote are unknown, as one of `refused.REASONS`."""
         return tensor._memory.reason
 
     @staticmethod
-    def _emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) -> None:
-        """Notes a value that was read, where kernels that were executed are behind it."""
+    def _note_emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) -> None:
+        """Notes a value that the script read, if an executed kernel contributed to it."""
         for tensor in tensors:
             recipe = tensor._memory.recipe
             if recipe is not None and recipe.call.by_kernels:
@@ -246,24 +256,26 @@ class Dispatcher:
                 return
 
     @staticmethod
-    def _reason(tensors: Sequence[DeviceTensor]) -> str | None:
-        """Why nobody knows their contents, as one of `refused.REASONS`."""
-        return next((its._memory.reason for its in tensors if its._memory.reason is not None), None)
+    def _unknown_reason(tensors: Sequence[DeviceTensor]) -> str | None:
+        """The first tensor's reason for unknown contents, as one of `refused.REASONS`."""
+        return next(
+            (tensor._memory.reason for tensor in tensors if tensor._memory.reason is not None), None
+        )
 
     def read(self, tensor: DeviceTensor, how: str) -> Any:
-        """What the host sees of a tensor: `tolist`, `numpy` or `repr`."""
+        """A tensor's contents in the form that `how` names: `tolist`, `numpy` or `repr`."""
         with torch._C._DisableTorchDispatch(), torch.no_grad():
             if how == "repr":
                 return self._repr(tensor)
-            long = how == "tolist" and tensor._payload.is_meta and tensor.numel() > READ_LIMIT
-            contents = None if long else self._contents(tensor)
+            too_long = how == "tolist" and tensor._payload.is_meta and tensor.numel() > READ_LIMIT
+            contents = None if too_long else self._contents(tensor)
             payload = tensor._payload if contents is None else contents
             unknown = contents is None
             if unknown:
                 LOG.answer(
                     self.described((tensor,), f"{how} of"),
                     "zeros" if payload.is_meta else "…",
-                    self._reason((tensor,)),
+                    self._unknown_reason((tensor,)),
                 )
             if how == "tolist" and payload.is_meta:
                 zero = torch.zeros((), dtype=payload.dtype, device=CPU).item()
@@ -275,8 +287,12 @@ class Dispatcher:
             values = values.to(host_dtype(values.dtype))
             listed = values.tolist() if how == "tolist" else None
             if not unknown:
-                few = listed if listed is not None else values.flatten()[:MOST_TOLD].tolist()
-                self._emulated((tensor,), f"{how} of", few)
+                logged_values = (
+                    listed
+                    if listed is not None
+                    else values.flatten()[:MOST_LOGGED_ELEMENTS].tolist()
+                )
+                self._note_emulated((tensor,), f"{how} of", logged_values)
             if how == "tolist":
                 return listed
             return values.numpy().view(unknown_array()) if unknown else values.numpy()
@@ -303,27 +319,31 @@ class Dispatcher:
             return self._library(func, plan, args, kwargs)
         claim = None
         device = kwargs.get("device")
-        if device is not None and device.type == META.type:  # asked for: shapes, and no more
+        if device is not None and device.type == META.type:  # the script wants shapes only
             return func(*payloads.each(args, payloads.payload), **kwargs)
         if device is not None and device.type in DEVICE_TYPES:
             claim = self.device_of(device)
             kwargs = {**kwargs, "device": CPU}
-        at = plan.device_position
-        if at is not None and at < len(args) and getattr(args[at], "type", None) in DEVICE_TYPES:
-            claim = self.device_of(args[at])
-            args = (*args[:at], CPU, *args[at + 1 :])
+        position = plan.device_position
+        if (
+            position is not None
+            and position < len(args)
+            and getattr(args[position], "type", None) in DEVICE_TYPES
+        ):
+            claim = self.device_of(args[position])
+            args = (*args[:position], CPU, *args[position + 1 :])
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
-        outers = self._outers(args, kwargs)
+        device_operands = self._device_operands(args, kwargs)
         if claim is None:
             if self._target is not None and plan.name == "_to_copy":
                 claim = self._target
             else:
-                for tensor in outers:
+                for tensor in device_operands:
                     if tensor._claim.type == "cuda":
                         claim = tensor._claim
                         break
-        if claim is None and not outers:
+        if claim is None and not device_operands:
             return self._on_host(func, plan, args, kwargs)
         if claim is None or claim.type == "cpu":
             claim = CPU
@@ -333,20 +353,23 @@ class Dispatcher:
                     if device is not None:
                         kwargs = {**kwargs, "device": claim}
                     return self._python_kernel(func, key, args, kwargs)
-        return self._on_device(func, plan, args, kwargs, outers, claim)
+        return self._on_device(func, plan, args, kwargs, device_operands, claim)
 
-    def _outers(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[DeviceTensor]:
+    def _device_operands(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[DeviceTensor]:
         tensor_class = self.tensor_class
-        outers: list[DeviceTensor] = []
+        device_operands: list[DeviceTensor] = []
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is tensor_class:
-                outers.append(value)
+                device_operands.append(value)
             elif isinstance(value, (list, tuple)):
-                outers += [inner for inner in value if type(inner) is tensor_class]
-        return outers
+                device_operands += [inner for inner in value if type(inner) is tensor_class]
+        return device_operands
 
     def _view(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Other shapes over the same memory: by far the most frequent operators."""
+        """Runs a view operator: the result shares its operand's memory.
+
+        Views are by far the most frequent operators, hence this short path.
+        """
         tensor = args[0]
         inner = tensor._payload
         results = func(inner, *args[1:], **kwargs)
@@ -357,7 +380,7 @@ class Dispatcher:
         return payloads.one(results, lambda t: self.wrap(t, tensor._claim, tensor._memory))
 
     def _on_host(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """An operator on plain CPU tensors: done for real, unless it would make a large one."""
+        """Runs an operator on plain CPU tensors; a large result gets a shape and no contents."""
         if plan.name in ("is_pinned", "_pin_memory"):
             return plan.name == "_pin_memory" and args[0]
         if plan.takes_device and not plan.mutates and plan.name != "_to_copy":
@@ -375,145 +398,182 @@ class Dispatcher:
         plan: Plan,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        outers: list[DeviceTensor],
+        device_operands: list[DeviceTensor],
         claim: torch.device,
     ) -> Any:
-        """An operator whose result, or one of whose operands, is on the device or large."""
-        if plan.name in SHAPED and outers and args and args[0] is outers[0]:
-            args, outers = (_of_shape(outers[0]), *args[1:]), outers[1:]
-        hollow = unknown = False
-        for tensor in outers:
-            hollow = hollow or tensor._payload.is_meta
+        """Runs an operator with an operand or a result that is on the device, or large."""
+        if plan.name in SHAPED and device_operands and args and args[0] is device_operands[0]:
+            args, device_operands = (
+                (_placeholder(device_operands[0]), *args[1:]),
+                device_operands[1:],
+            )
+        lacks_contents = unknown = False
+        for tensor in device_operands:
+            lacks_contents = lacks_contents or tensor._payload.is_meta
             unknown = unknown or tensor._memory.unknown
-        unknown = unknown or hollow
-        if outers and plan.host_read is not None:
+        unknown = unknown or lacks_contents
+        if device_operands and plan.host_read is not None:
             return self._read(func, plan, args, kwargs, unknown)
         tensor_class = self.tensor_class
         inner_args = [
-            v._payload
-            if type(v) is tensor_class
-            else (payloads.one(v, payloads.payload) if isinstance(v, (list, tuple)) else v)
-            for v in args
+            value._payload
+            if type(value) is tensor_class
+            else (
+                payloads.one(value, payloads.payload) if isinstance(value, (list, tuple)) else value
+            )
+            for value in args
         ]
         inner_kwargs = kwargs
         if kwargs:
             inner_kwargs = {k: payloads.one(v, payloads.payload) for k, v in kwargs.items()}
-        if unknown and unknowns.decides_shape(plan.name, args):
+        shape_is_unknown = unknown and unknowns.decides_shape(plan.name, args)
+        if shape_is_unknown:
             known_args = self._all_known(args, kwargs)
             if known_args is not None:
                 results = self._computed(func, plan, *known_args)
-                question = f"how many elements {plan.name.strip('_')} finds in"
-                self._emulated(outers, question, payloads.first_shape(results))
+                shape = payloads.first_shape(results)
+                self._note_emulated(device_operands, _element_count_question(plan), shape)
                 return self._wrap_computed(func, plan, args, kwargs, results, claim)
         call = None
         if plan.mutates:
             self._preserve(plan, args, kwargs)
-        if unknown and plan.mutates:  # before it does
+        if unknown and plan.mutates:  # keep the operands as they are before the write
             call = self._deferred.keep(func, plan, args, kwargs, None)
             if self._is_for_the_host(plan, args, kwargs):
                 known_args = self._all_known(args, kwargs)
-                self._tell_copy(plan, outers, known_args is not None)
+                self._note_copy(plan, device_operands, known_args is not None)
                 if known_args is not None:
-                    (inner_args, inner_kwargs), hollow = known_args, False
+                    (inner_args, inner_kwargs), lacks_contents = known_args, False
         if plan.view:
             results = func(*inner_args, **inner_kwargs)
-        elif hollow and plan.returns_arguments and not plan.changes_shape:
+        elif lacks_contents and plan.returns_arguments and not plan.changes_shape:
             results = None
-        elif hollow:
+        elif lacks_contents:
             results = self._shapes.of(func, plan, inner_args, inner_kwargs)
         else:
             results = self._computed(func, plan, inner_args, inner_kwargs)
         if not plan.mutates and not plan.view and (unknown or _any_meta(results)):
             call = self._deferred.keep(func, plan, args, kwargs, results)
         if plan.mutates:
-            self._follow_writes(plan, args, kwargs, outers, call)
+            self._follow_writes(plan, args, kwargs, device_operands, call)
             if plan.returns_nothing:
                 return None
             if results is None:
                 return payloads.arguments(plan, args, kwargs)
             if plan.returns_arguments and isinstance(results, torch.Tensor):
                 return payloads.arguments(plan, args, kwargs)
-        memory = outers[0]._memory if plan.view and outers else None
-        outer_by_payload = {id(t._payload): t for t in outers}
-        truth = payloads.truth_of(plan, outers) if unknown else None
-        cause, reason = (self._cause(outers), self._reason(outers)) if unknown else ("", None)
-        if unknown and unknowns.decides_shape(plan.name, args):
-            question = self.described(outers, f"how many elements {plan.name.strip('_')} finds in")
-            LOG.answer(question, payloads.first_shape(results), self._reason(outers))
+            call = None  # `_follow_writes` has attached it
+        if shape_is_unknown:
+            question = self.described(device_operands, _element_count_question(plan))
+            reason = self._unknown_reason(device_operands)
+            LOG.answer(question, payloads.first_shape(results), reason)
+        return self._wrap_results(plan, results, claim, device_operands, unknown=unknown, call=call)
 
-        if plan.mutates:
-            call = None  # `_follow_writes` made use of it
-        places: dict[int, int] = {}
+    def _wrap_results(
+        self,
+        plan: Plan,
+        results: Any,
+        claim: torch.device,
+        device_operands: list[DeviceTensor],
+        *,
+        unknown: bool,
+        call: Call | None,
+    ) -> Any:
+        """The payloads that an operator returned, as device tensors with what is known of each.
+
+        Args:
+            plan: of the operator.
+            results: the payloads.
+            claim: the device that the results claim to be on.
+            device_operands: the operator's device tensors; a payload that belongs to one of them
+                becomes that tensor again.
+            unknown: whether the contents of any operand were unknown before the operator ran.
+            call: the deferred call that computes the results; None if it is not deferred.
+        """
+        shared_memory = device_operands[0]._memory if plan.view and device_operands else None
+        operand_by_payload = {id(t._payload): t for t in device_operands}
+        truth = payloads.truth_of(plan, device_operands) if unknown else None
+        cause, reason = "", None
+        if unknown:
+            cause = self._unknown_cause(device_operands)
+            reason = self._unknown_reason(device_operands)
+        result_indices: dict[int, int] = {}
         if call is not None:
-            places = {id(result): nth for nth, result in enumerate(payloads.tensors(results))}
+            result_indices = {id(t): index for index, t in enumerate(payloads.tensors(results))}
 
-        def outer(result: torch.Tensor) -> torch.Tensor:
-            outer_tensor = outer_by_payload.get(id(result))
-            if outer_tensor is not None:
-                return outer_tensor
+        def wrapped_result(result: torch.Tensor) -> torch.Tensor:
+            operand = operand_by_payload.get(id(result))
+            if operand is not None:
+                return operand
             if claim.type == CPU.type and not result.is_meta and not unknown:
                 return result
-            wrapped = self.wrap(result, claim, memory)
-            if memory is None and unknown:
-                self._taint(wrapped, truth, cause, reason)
+            wrapped = self.wrap(result, claim, shared_memory)
+            if shared_memory is None and unknown:
+                self._mark_unknown(wrapped, truth, cause, reason)
             elif plan.uninitialised:
                 wrapped._memory.unknown = wrapped._memory.blank = True
-            if memory is None and call is not None:
-                wrapped._memory.recipe = Recipe(call, places[id(result)])
+            if shared_memory is None and call is not None:
+                wrapped._memory.recipe = Recipe(call, result_indices[id(result)])
             return wrapped
 
         if isinstance(results, torch.Tensor):
-            return outer(results)
-        return payloads.one(results, outer)
+            return wrapped_result(results)
+        return payloads.one(results, wrapped_result)
 
     @staticmethod
     def _is_for_the_host(plan: Plan, args: Any, kwargs: Any) -> bool:
-        """Whether an operator writes to memory of the host, which carries no word of what it is."""
+        """Whether an operator writes to a plain host tensor, which cannot be marked as unknown."""
         targets = payloads.tensors(payloads.written(plan, args, kwargs))
         return any(not isinstance(target, DeviceTensor) for target in targets)
 
-    def _tell_copy(self, plan: Plan, outers: Sequence[DeviceTensor], is_known: bool) -> None:
+    def _note_copy(
+        self, plan: Plan, device_operands: Sequence[DeviceTensor], is_known: bool
+    ) -> None:
         question = f"{plan.name.strip('_')} of"
         if is_known:
-            self._emulated(outers, question, "…")
+            self._note_emulated(device_operands, question, "…")
         else:
-            LOG.answer(self.described(outers, question), "…", self._reason(outers))
+            LOG.answer(
+                self.described(device_operands, question),
+                "…",
+                self._unknown_reason(device_operands),
+            )
 
     def _read(self, func: Any, plan: Plan, args: Any, kwargs: Any, unknown: bool) -> Any:
-        """What the host gets of tensors, and a note where nobody knows it."""
-        tensors = self._outers(args, kwargs)
+        """What the host reads from tensors; a value that had to be assumed is noted."""
+        tensors = self._device_operands(args, kwargs)
         if plan.name in COMPARING or (unknown and plan.name in QUESTIONS):
             known_args = self._all_known(args, kwargs)
             if known_args is not None:
                 value = func(*known_args[0], **known_args[1])
                 if unknown:
                     question = QUESTIONS.get(plan.name, f"{plan.name} of")
-                    self._emulated(tensors, question, value)
+                    self._note_emulated(tensors, question, value)
                 return value
         assert plan.host_read is not None
         value = plan.host_read(tensors[0], unknown)
         if not unknown or plan.name in ("is_pinned", "_pin_memory"):
             return value
         question = self.described(tensors, QUESTIONS.get(plan.name, f"{plan.name} of"))
-        return LOG.answer(question, value, self._reason(tensors))
+        return LOG.answer(question, value, self._unknown_reason(tensors))
 
     def item(self, tensor: DeviceTensor) -> Any:
-        """What `tensor.item()` gives; a float that nobody knows is noted where it is used."""
+        """Implements `tensor.item()`; an unknown float is noted only where the script uses it."""
         unknown = tensor._memory.unknown or tensor._payload.is_meta
         if not unknown or not tensor.dtype.is_floating_point:
             return torch._C.TensorBase.item(tensor)
         contents = self._contents(tensor)
         if contents is not None:
-            self._emulated((tensor,), "the value of", contents.item())
+            self._note_emulated((tensor,), "the value of", contents.item())
             return contents.item()
         with LOG:
             value = torch._C.TensorBase.item(tensor)
         question = self.described((tensor,), "the value of")
-        return UnknownFloat(value, question, self._reason((tensor,)))
+        return UnknownFloat(value, question, self._unknown_reason((tensor,)))
 
     @staticmethod
     def described(tensors: Sequence[DeviceTensor], question: str) -> str:
-        """What was asked of tensors whose contents nobody knows, in words."""
+        """A message about a read of unknown contents: `question`, and why they are unknown."""
         unknown_tensor = next(
             (t for t in tensors if t._memory.unknown or t._payload.is_meta), tensors[0]
         )
@@ -522,7 +582,10 @@ class Dispatcher:
         return f"{question} a tensor {why}"
 
     def _computed(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """A result with contents if it is small, else its shape alone. No operand is hollow."""
+        """The result of an operator whose operands all have contents.
+
+        A small result has contents too; of a large one only the shape is computed.
+        """
         shape = None
         if plan.uninitialised:
             shape = self._shapes.of(func, plan, args, kwargs)
@@ -536,7 +599,7 @@ class Dispatcher:
                 return precision.computed(func, plan.name, args, kwargs)
             return func(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
-            # Not every operator has a CPU kernel for every type that the device has one for.
+            # Some operators lack a CPU kernel for a type that GPU kernels support.
             if shape is None:
                 shape = self._shape_or_none(func, plan, args, kwargs)
             in_place = plan.returns_arguments and not plan.changes_shape
@@ -548,32 +611,34 @@ class Dispatcher:
     def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
         try:
             return self._shapes.of(func, plan, args, kwargs)
-        except Exception:  # no meta kernel, or one that needs values: the real one will tell
+        except Exception:  # no meta kernel, or one that needs values: run the CPU kernel instead
             return None
 
     def _all_known(self, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-        """Arguments with all tensors' contents, or None."""
+        """The arguments with the contents in place of device tensors; None if any are unknown."""
         contents: dict[int, torch.Tensor] = {}
-        for tensor in self._outers(args, kwargs):
+        for tensor in self._device_operands(args, kwargs):
             tensor_contents = self._contents(tensor)
             if tensor_contents is None:
                 return None
             contents[id(tensor)] = tensor_contents
 
-        def plain(tensor: torch.Tensor) -> torch.Tensor:
+        def with_contents(tensor: torch.Tensor) -> torch.Tensor:
             return contents.get(id(tensor), tensor)
 
-        return payloads.each(args, plain), {k: payloads.one(v, plain) for k, v in kwargs.items()}
+        return payloads.each(args, with_contents), {
+            k: payloads.one(v, with_contents) for k, v in kwargs.items()
+        }
 
     def _wrap_computed(
         self, func: Any, plan: Plan, args: Any, kwargs: Any, results: Any, claim: torch.device
     ) -> Any:
-        """Results whose shapes rest on contents: those that are too large lose theirs again."""
+        """Wraps results whose shapes depended on contents; large ones keep only their shapes."""
         shapes = payloads.one(results, lambda t: t if fits(t) else payloads.shape_alone(t))
         call = self._deferred.keep(func, plan, args, kwargs, shapes)
         places = {id(shape): nth for nth, shape in enumerate(payloads.tensors(shapes))}
 
-        def outer(shape: torch.Tensor) -> torch.Tensor:
+        def wrapped_shape(shape: torch.Tensor) -> torch.Tensor:
             if claim.type == CPU.type and not shape.is_meta:
                 return shape
             wrapped: DeviceTensor = self.wrap(shape, claim)
@@ -581,19 +646,24 @@ class Dispatcher:
                 wrapped._memory.recipe = Recipe(call, places[id(shape)])
             return wrapped
 
-        return payloads.one(shapes, outer)
+        return payloads.one(shapes, wrapped_shape)
 
     def _follow_writes(
-        self, plan: Plan, args: Any, kwargs: Any, outers: list[DeviceTensor], call: Call | None
+        self,
+        plan: Plan,
+        args: Any,
+        kwargs: Any,
+        device_operands: list[DeviceTensor],
+        call: Call | None,
     ) -> None:
-        """Follows what an operator did to its arguments: shapes, and whether contents are true.
+        """Records what an in-place operator did to its arguments' shapes and known contents.
 
         Args:
             plan: of the operator.
             args: its positional arguments.
             kwargs: its keyword arguments.
-            outers: the device tensors among them.
-            call: how to do it later, where it is not known what it did.
+            device_operands: the device tensors among them.
+            call: the deferred call, if the values that it writes are not known now.
         """
         written_count = 0
         for position, name in plan.mutates:
@@ -603,29 +673,33 @@ class Dispatcher:
             for tensor in target if isinstance(target, (list, tuple)) else (target,):
                 if not isinstance(tensor, torch.Tensor):
                     continue
-                nth, written_count = written_count, written_count + 1
+                target_index, written_count = written_count, written_count + 1
                 if not isinstance(tensor, DeviceTensor):
                     continue
                 memory = tensor._memory
-                other_tensors = [t for t in outers if t is not tensor]
-                doubtful = any(t._memory.unknown or t._payload.is_meta for t in other_tensors)
-                put_off = doubtful or memory.unknown or tensor._payload.is_meta
-                if doubtful:
+                other_tensors = [t for t in device_operands if t is not tensor]
+                operand_unknown = any(
+                    t._memory.unknown or t._payload.is_meta for t in other_tensors
+                )
+                is_deferred = operand_unknown or memory.unknown or tensor._payload.is_meta
+                if operand_unknown:
                     memory.unknown, memory.blank = True, False
-                    memory.cause = self._cause(other_tensors)
+                    memory.cause = self._unknown_cause(other_tensors)
                     memory.unset = None
-                elif plan.name in OVERWRITING and _is_all_set(tensor):
+                elif plan.name in OVERWRITING and _is_fully_written(tensor):
                     memory.unknown = memory.blank = False
-                    put_off = tensor._payload.is_meta
+                    is_deferred = tensor._payload.is_meta
                 memory.version += 1
                 memory.refusal = None
-                memory.reason = self._reason(other_tensors) if doubtful else None
-                memory.recipe = Recipe(call, nth) if call is not None and put_off else None
+                memory.reason = self._unknown_reason(other_tensors) if operand_unknown else None
+                memory.recipe = (
+                    Recipe(call, target_index) if call is not None and is_deferred else None
+                )
                 if plan.changes_shape:
                     self._reshape(tensor)
 
     def _reshape(self, tensor: DeviceTensor) -> None:
-        """Brings a tensor's shape in line with its payload's."""
+        """Updates a tensor's shape after an operator resized its payload."""
         payload = tensor._payload
         if (
             payload.shape == tensor.shape
@@ -638,7 +712,7 @@ class Dispatcher:
             tensor._memory = self._addresses.allocate(nbytes)
         self.replace(tensor, self.wrap(payload, tensor._claim, tensor._memory))
 
-    def _taint(
+    def _mark_unknown(
         self, tensor: DeviceTensor, truth: bool | None, cause: str, reason: str | None
     ) -> None:
         memory = tensor._memory
@@ -647,8 +721,8 @@ class Dispatcher:
         memory.cause, memory.reason = cause, reason
 
     @staticmethod
-    def _cause(tensors: Sequence[DeviceTensor]) -> str:
-        """Why a result is unknown: as the first operand of which that is known."""
+    def _unknown_cause(tensors: Sequence[DeviceTensor]) -> str:
+        """Why a result is unknown, in words: the cause of the first unknown operand."""
         cause = next((t._memory.cause for t in tensors if t._memory.unknown), None)
         return cause or TOO_LARGE
 
@@ -659,13 +733,13 @@ class Dispatcher:
         execute: Execute | None,
         refusal: RefusedError | None,
     ) -> None:
-        """A kernel writes to some of its arguments: their contents are known once it is executed.
+        """Marks what a launched kernel writes as unknown until the kernel is executed.
 
         Args:
-            tensors: the arguments.
-            is_written: of each, whether the kernel may write to it.
-            execute: executes the launch; None where it cannot be.
-            refusal: why it cannot be.
+            tensors: the kernel's tensor arguments.
+            is_written: for each of them, whether the kernel may write to it.
+            execute: executes the launch; None if it cannot be executed.
+            refusal: why it cannot be executed.
         """
         written = [tensor for tensor, writes in zip(tensors, is_written) if writes]
         call = None
@@ -685,13 +759,13 @@ class Dispatcher:
             memory.version += 1
 
     def _preserve(self, plan: Plan, args: Any, kwargs: Any) -> None:
-        """Keeps for launches what an operator is about to change."""
+        """Copies memory that pending launches still need and that an operator will overwrite."""
         for tensor in payloads.tensors(payloads.written(plan, args, kwargs)):
             if isinstance(tensor, DeviceTensor) and tensor._memory.holders is not None:
                 self._launches.preserve(tensor._memory)
 
     def written_for_real(self, tensor: DeviceTensor) -> None:
-        """A kernel that was executed wrote to it: its contents are what they are."""
+        """Marks a tensor as known: an executed kernel has just written its contents."""
         memory = tensor._memory
         memory.unknown = memory.blank = False
         memory.truth = memory.recipe = memory.refusal = memory.unset = None
@@ -702,20 +776,25 @@ class Dispatcher:
             return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
 
     def _library(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
-        """An operator of a library: its Python kernel, which may launch Triton kernels, is run."""
+        """Runs a library's operator through its Python kernel, which may launch Triton kernels."""
         for key in KERNEL_KEYS:
             if f"{plan.registry_name}/{key}" in torch.library._impls:
                 return self._python_kernel(func, key, args, kwargs)
         if plan.registry_name.startswith("c10d/"):
-            done = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
-            return collectives.finished(done, list(payloads.tensors(args[:1])))
-        outers = self._outers(args, kwargs)
-        claim = next((t._claim for t in outers if t.is_cuda), CPU)
-        return self._on_device(func, plan, args, kwargs, outers, claim)
+            work = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+            return collectives.finished(work, list(payloads.tensors(args[:1])))
+        device_operands = self._device_operands(args, kwargs)
+        claim = next((t._claim for t in device_operands if t.is_cuda), CPU)
+        return self._on_device(func, plan, args, kwargs, device_operands, claim)
 
 
-def _of_shape(tensor: DeviceTensor) -> torch.Tensor:
-    """A tensor of the same shape and type, of which nobody looks at the contents."""
+def _element_count_question(plan: Plan) -> str:
+    """What an operator whose result's shape depends on contents asks for, in words."""
+    return f"how many elements {plan.name.strip('_')} finds in"
+
+
+def _placeholder(tensor: DeviceTensor) -> torch.Tensor:
+    """A tensor of the same shape and type, for operators that ignore its contents."""
     shape = payloads.shape_alone(tensor._payload)
     if not fits(shape):
         return shape
@@ -723,10 +802,10 @@ def _of_shape(tensor: DeviceTensor) -> torch.Tensor:
     return torch.empty_strided(size, stride, dtype=shape.dtype, device=CPU)
 
 
-def _is_all_set(tensor: DeviceTensor) -> bool:
-    """Whether all of a tensor's memory is known once it has been overwritten itself.
+def _is_fully_written(tensor: DeviceTensor) -> bool:
+    """Whether overwriting this view leaves no unknown element in its allocation.
 
-    `starts = torch.empty(n + 1); starts[0] = 0; starts[1:] = ...` leaves nothing unknown.
+    `starts = torch.empty(n + 1); starts[0] = 0; starts[1:] = ...` leaves none.
     """
     if not tensor._memory.unknown or is_whole(tensor):
         return True
@@ -736,7 +815,7 @@ def _is_all_set(tensor: DeviceTensor) -> bool:
     count = memory.nbytes // geometry.dtype.itemsize
     if memory.unset is None:
         memory.unset = torch.ones(count, dtype=torch.bool, device=CPU)
-    if memory.unset.numel() != count:  # it was written to as another type
+    if memory.unset.numel() != count:  # earlier writes went through a view of another type
         return False
     memory.unset.as_strided(geometry.size, geometry.stride, geometry.offset).fill_(False)
     return not bool(memory.unset.any())

@@ -98,8 +98,8 @@ class _Groups:
                 return
             fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
             stated = signature.bind(*args, **kwargs).arguments
-            at = stated.pop("init_method", None)
-            rank, size = (_stated(stated, at, name) for name in ("rank", "world_size"))
+            init_method = stated.pop("init_method", None)
+            rank, size = (_stated(stated, init_method, name) for name in ("rank", "world_size"))
             original(**{**stated, "rank": rank, "world_size": size, "store": fake.FakeStore()})
             if size > 1:
                 self._note(
@@ -141,10 +141,10 @@ class _Groups:
     ) -> Any:
         """`split_group`: only NCCL's communicators can be split, so a new group is made."""
         parent = parent_pg or self._module._get_default_group()
-        mine = next((ranks for ranks in split_ranks if parent.rank() in ranks), None)
-        if mine is None:
+        own_ranks = next((ranks for ranks in split_ranks if parent.rank() in ranks), None)
+        if own_ranks is None:
             return None
-        ranks = [self._module.get_global_rank(parent, rank) for rank in mine]
+        ranks = [self._module.get_global_rank(parent, rank) for rank in own_ranks]
         return self._module.new_group(ranks, timeout, group_desc=group_desc)
 
     # ----- Python's objects: their sizes are sent first, and nobody sends them

@@ -1,4 +1,4 @@
-"""Applies a deferred operator to real tensors on the CPU: its operands in, its results out."""
+"""Runs one deferred operator on real CPU tensors."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import torch
 from .deferred import Call, Known, Part, Work, each
 
 Storages = dict[Work, "list[Any]"]
-"""Work -> the storages that it made, one for each result or written argument."""
+"""Work -> the storages that it produced, one for each result or written argument."""
 
 
 def value_of(operand: Known | Part, storages: Storages) -> torch.Tensor:
-    """The tensor that an operand stands for; uninitialised where the call overwrites all of it.
+    """The tensor that an operand stands for; uninitialised if the call overwrites all of it.
 
     Raises:
-        UnknownError: the operand was overwritten since the call was deferred.
+        UnknownError: the operand has been overwritten since the call was deferred.
     """
     if isinstance(operand, Known):
         return operand.value()
     source = operand.source
     if source is None:
         return operand.of(torch.empty(operand.nbytes, dtype=torch.uint8).untyped_storage())
-    made = source.call.made if source.call.made is not None else storages[source.call]
-    return operand.of(made[source.nth])
+    computed = source.call.made if source.call.made is not None else storages[source.call]
+    return operand.of(computed[source.nth])
 
 
 def applied(call: Call, tensor_for: Callable[[Any], torch.Tensor]) -> Any:
-    """What the operator returns.
+    """Calls the operator; returns what it returns.
 
     Args:
         call: the operator with its arguments.

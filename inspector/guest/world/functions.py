@@ -237,14 +237,14 @@ class _Rewriter:
 
     def generator(self) -> None:
         """Generators of the device are CPU generators that say otherwise."""
-        plain = torch.Generator
+        cpu_generator = torch.Generator
         device_of = self._dispatcher.device_of
 
-        class Generator(plain):  # type: ignore[misc,valid-type]
+        class Generator(cpu_generator):  # type: ignore[misc,valid-type]
             """A generator on the claimed device."""
 
             def __new__(cls, device: Any = "cpu") -> Any:
-                return plain.__new__(cls, device="cpu")
+                return cpu_generator.__new__(cls, device="cpu")
 
             def __init__(self, device: Any = "cpu") -> None:
                 super().__init__()

@@ -1,9 +1,8 @@
-"""Launches of kernels that were not executed, and could be: what the host reads of what they wrote
-is computed then, by the emulator.
+"""Launches that are executed by the emulator only if the host reads what they wrote.
 
-A launch takes its place among the operators that were put off (`deferred`): what it writes has it
-as its recipe. Where the launch happened nothing is run and nothing is copied; memory that it reads
-or writes is copied before something else changes it.
+A pending launch is kept like a deferred operator (`deferred`): it is the recipe of the memory that
+it writes to. When the script launches, nothing is run or copied. The memory that the launch uses is
+copied later, just before something else changes it.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from .refused import REASONS, RefusedError
 from .tensors import DeviceTensor, Memory
 
 MOST_PRESERVED = 1 << 28
-"""Bytes of copies of what is overwritten before a launch that wants it was executed."""
+"""Most bytes of copies that are made of memory which a pending launch needs."""
 MOST_HOLDERS = 64
-"""References to launches over one allocation from which on those that are gone are dropped, each
-time that they have doubled."""
+"""Number of references to launches over one allocation at which dead references are dropped for the
+first time; then again whenever the number has doubled."""
 MOST_HELD = 1 << 30
-"""Bytes of memory that launches keep which wait for being executed."""
+"""Most bytes of memory that pending launches keep alive."""
 
 Execute = Callable[[Sequence[torch.Tensor], Sequence[int], float], None]
-"""Runs a launch over the bytes of its allocations, in place; those of the given places alone may
-change. The last argument is how many seconds it may take. Raises `RefusedError`."""
+"""Executes a launch: (allocations, written, seconds). The allocations are byte tensors, changed in
+place; `written` lists the indices of those that may change. Raises `RefusedError`."""
 
 
 @dataclass(eq=False)
 class Held(Known):
-    """The bytes of an allocation as they were at a launch. `preserve` sees to that."""
+    """The bytes of an allocation at the time of a launch. `Launches.preserve` keeps them so."""
 
     is_lost: bool = False
 
@@ -52,7 +51,7 @@ class Held(Known):
         """The bytes.
 
         Raises:
-            UnknownError: they were overwritten, and there was no room for a copy.
+            UnknownError: they have been overwritten, and there was no room for a copy.
         """
         if self.is_lost:
             raise UnknownError(REASONS["inputs"], "inputs")
@@ -61,13 +60,13 @@ class Held(Known):
 
 @dataclass(eq=False)
 class KernelCall(Work):
-    """A launch that was not executed.
+    """A pending launch.
 
     Args:
-        nbytes: of each of its allocations.
-        written: which of these it may write to: its n-th target is the allocation `written[n]`.
+        nbytes: size of each of its allocations, in bytes.
+        written: indices of the allocations that it may write to, in the order of `targets`.
         execute: executes it.
-        refusal: why it was not executed, once that was tried.
+        refusal: why executing it failed, if that was tried.
     """
 
     nbytes: tuple[int, ...]
@@ -76,10 +75,10 @@ class KernelCall(Work):
     refusal: RefusedError | None = field(default=None, init=False)
 
     def run(self, allocations: Sequence[torch.Tensor], seconds: float) -> list[Any]:
-        """Executes it over its allocations; gives the storages that it may have written to.
+        """Executes it over its allocations; returns the storages that it may have written to.
 
         Raises:
-            UnknownError: it is refused, now or the last time.
+            UnknownError: executing it fails now or failed before.
         """
         if self.refusal is None:
             try:
@@ -101,10 +100,10 @@ def _never(allocations: Sequence[torch.Tensor], written: Sequence[int], seconds:
 
 
 class Launches:
-    """Keeps the launches of one run.
+    """Keeps the pending launches of one run of a script.
 
     Args:
-        deferred: numbers them among the operators.
+        deferred: gives them their numbers, in one sequence with the deferred operators.
     """
 
     def __init__(self, deferred: Deferred) -> None:
@@ -116,39 +115,40 @@ class Launches:
     def keep(
         self, tensors: Sequence[DeviceTensor], is_written: Sequence[bool], execute: Execute
     ) -> KernelCall | None:
-        """Notes a launch, and that what it writes to is made by it.
+        """Keeps a launch, and makes it the recipe of the memory that it writes to.
 
         Args:
-            tensors: its arguments.
-            is_written: of each, whether the kernel may write to it.
-            execute: executes it over the arguments' allocations, each once in this order.
+            tensors: the launch's tensor arguments.
+            is_written: for each of them, whether the kernel may write to it.
+            execute: executes the launch over the arguments' allocations: each once, in the order
+                of the arguments.
 
         Returns:
-            None where what it reads cannot be known: then nothing was noted.
+            The launch; None, with nothing kept, if its inputs cannot be known.
         """
-        places: dict[int, int] = {}
-        memories: list[DeviceTensor] = []
-        writes: set[int] = set()
-        for tensor, written in zip(tensors, is_written):
-            place = places.setdefault(id(tensor._memory), len(memories))
-            if place == len(memories):
-                memories.append(tensor)
-            if written:
-                writes.add(place)
+        index_by_memory: dict[int, int] = {}  # id of an allocation -> its index
+        owners: list[DeviceTensor] = []  # the first tensor of each allocation
+        written_indices: set[int] = set()
+        for tensor, writes in zip(tensors, is_written):
+            index = index_by_memory.setdefault(id(tensor._memory), len(owners))
+            if index == len(owners):
+                owners.append(tensor)
+            if writes:
+                written_indices.add(index)
         operands: list[Known | Part] = []
         held: list[tuple[Memory, Held]] = []
         try:
-            for place, tensor in enumerate(memories):
-                operand = _allocation(tensor, place in writes)
+            for index, tensor in enumerate(owners):
+                operand = _allocation(tensor, index in written_indices)
                 operands.append(operand)
                 if isinstance(operand, Held):
                     held.append((tensor._memory, operand))
         except UnknownError:
             return None
         depth = depth_over(operands)
-        if depth > DEEPEST or not self._has_room([its for _, its in held]):
+        if depth > DEEPEST or not self._has_room([operand for _, operand in held]):
             return None
-        written_order = tuple(sorted(writes))
+        written_order = tuple(sorted(written_indices))
         call = KernelCall(
             number=next(self._deferred.numbers),
             targets=(),
@@ -162,35 +162,35 @@ class Launches:
         )
         for memory, operand in held:
             _hold(memory, operand)
-        for nth, place in enumerate(written_order):
-            memories[place]._memory.recipe = Recipe(call, nth)
+        for nth, index in enumerate(written_order):
+            owners[index]._memory.recipe = Recipe(call, nth)
         return call
 
-    def _has_room(self, held: Sequence[Held]) -> bool:
-        """Whether launches may keep these too; counts them if so."""
-        size = sum(int(its.tensor.nbytes) for its in held)
-        if self._held_bytes + size > MOST_HELD:  # as it seems: counted are those that are gone, too
-            self._held = [its for its in self._held if its() is not None]
+    def _has_room(self, operands: Sequence[Held]) -> bool:
+        """Whether pending launches may keep this memory too; if so, counts it as kept."""
+        size = sum(int(operand.tensor.nbytes) for operand in operands)
+        if self._held_bytes + size > MOST_HELD:  # an upper bound: includes launches that are gone
+            self._held = [reference for reference in self._held if reference() is not None]
             storages = {
-                its.tensor.data_ptr(): int(its.tensor.nbytes)
-                for its in (reference() for reference in self._held)
-                if its is not None
+                operand.tensor.data_ptr(): int(operand.tensor.nbytes)
+                for operand in (reference() for reference in self._held)
+                if operand is not None
             }
             self._held_bytes = sum(storages.values())
             if self._held_bytes + size > MOST_HELD:
                 return False
         self._held_bytes += size
-        self._held += map(weakref.ref, held)
+        self._held += map(weakref.ref, operands)
         return True
 
     def preserve(self, memory: Memory) -> None:
-        """Copies what launches want of an allocation that is about to be changed."""
+        """Copies an allocation that is about to change, if pending launches still need it."""
         references, memory.holders = memory.holders or (), None
-        holders = [holder for holder in (its() for its in references) if holder is not None]
+        holders = [holder for holder in (ref() for ref in references) if holder is not None]
         if not holders:
             return
-        self._preserved = [its for its in self._preserved if its() is not None]
-        size = sum(copy.nbytes for copy in (its() for its in self._preserved) if copy is not None)
+        self._preserved = [ref for ref in self._preserved if ref() is not None]
+        size = sum(copy.nbytes for copy in (ref() for ref in self._preserved) if copy is not None)
         size += holders[0].tensor.nbytes
         if size > MOST_PRESERVED:
             for holder in holders:
@@ -204,7 +204,7 @@ class Launches:
 
 
 def operand_bytes(operand: Known | Part) -> int:
-    """Bytes of an operand that is a whole allocation."""
+    """Size in bytes of an operand that is a whole allocation."""
     return operand.nbytes if isinstance(operand, Part) else int(operand.tensor.nbytes)
 
 
@@ -218,23 +218,23 @@ def _hold(memory: Memory, operand: Held) -> None:
 
 
 def _allocation(tensor: DeviceTensor, is_written: bool) -> Known | Part:
-    """All of a tensor's allocation, as bytes.
+    """A tensor's whole allocation, as bytes.
 
     Raises:
-        UnknownError: nobody knows its contents.
+        UnknownError: its contents cannot be known.
     """
     memory, payload = tensor._memory, tensor._payload
     nbytes = int(payload.untyped_storage().size())
-    whole = Part(memory.recipe, nbytes, torch.uint8, (nbytes,), (1,), 0)
+    allocation = Part(memory.recipe, nbytes, torch.uint8, (nbytes,), (1,), 0)
     if memory.recipe is not None and (memory.unknown or payload.is_meta):
-        return whole
+        return allocation
     if memory.unknown:
-        # A kernel may write what nothing has written to, or look at the part of it that is filled.
+        # Uninitialised memory is fine: the kernel may write it, or read only an initialised part.
         if not memory.blank or not (is_written or memory.unset is not None):
             raise UnknownError(REASONS["inputs"], "inputs")
         if payload.is_meta:
-            return whole
+            return allocation
     elif payload.is_meta:
         raise UnknownError(REASONS["inputs"], "inputs")
     with torch._C._DisableTorchDispatch(), torch.no_grad():
-        return Held(whole.of(payload.untyped_storage()), UNTOUCHED, UNTOUCHED.version)
+        return Held(allocation.of(payload.untyped_storage()), UNTOUCHED, UNTOUCHED.version)

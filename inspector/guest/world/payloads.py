@@ -128,8 +128,8 @@ def first_line(error: Exception) -> str:
 
 def first_shape(value: Any) -> str:
     """The shape of the first tensor in a value, in words."""
-    first = next(tensors(value), None)
-    return "?" if first is None else "x".join(map(str, first.shape)) or "1"
+    tensor = next(tensors(value), None)
+    return "?" if tensor is None else "x".join(map(str, tensor.shape)) or "1"
 
 
 def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -151,14 +151,14 @@ def filled(call: Call, storages: Storages) -> torch.Tensor:
     return elements
 
 
-def _fill(call: Call, part: Part, storages: Storages, first: int, stop: int) -> torch.Tensor:
+def _fill(call: Call, part: Part, storages: Storages, start: int, stop: int) -> torch.Tensor:
     """Some elements of the result of a call for which `is_filled` holds."""
-    torch.manual_seed(seed_of(call, first))
-    shaped = torch.empty(stop - first, dtype=part.dtype)
+    torch.manual_seed(seed_of(call, start))
+    shaped = torch.empty(stop - start, dtype=part.dtype)
     if call.plan.name in OVERWRITING or call.operands:
         elements: torch.Tensor = applied(call, lambda operand: shaped)
         return elements
-    args = [[stop - first] if isinstance(value, (list, tuple)) else value for value in call.args]
+    args = [[stop - start] if isinstance(value, (list, tuple)) else value for value in call.args]
     result: torch.Tensor = call.func(*args, **call.kwargs)
     return result
 

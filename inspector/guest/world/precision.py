@@ -57,10 +57,12 @@ def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
         return results
     if isinstance(results, torch.Tensor):
         return _narrowed(results, kwargs.get("dtype") or kind)
-    first = 1 if name in STATISTICS else len(results)
+    half_count = 1 if name in STATISTICS else len(results)
     return tuple(
-        _narrowed(result, kind) if at < first and isinstance(result, torch.Tensor) else result
-        for at, result in enumerate(results)
+        _narrowed(result, kind)
+        if index < half_count and isinstance(result, torch.Tensor)
+        else result
+        for index, result in enumerate(results)
     )
 
 

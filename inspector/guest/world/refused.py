@@ -1,4 +1,4 @@
-"""Why nobody knows what a kernel wrote, where that could have been computed."""
+"""Why a kernel's output is unknown although the kernel might have been executed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "failed": "that a kernel writes, which could not be emulated: {}",
     }
 )
-"""Reason -> what completes "the value of a tensor …".
+"""Reason -> its words, which complete "the value of a tensor …".
 
-off: kernels are not executed on request. unavailable: nor can they, for this target or with this
-installation. budget: the seconds or the memory for it are used up. uncovered: the emulator lacks an
-instruction. faulty: the kernel races, or accesses what it must not. inputs: what it reads is
-unknown or gone. failed: the compiler or the emulator broke off.
+    off          the user asked that kernels not be executed
+    unavailable  this target or this installation cannot execute them
+    budget       the seconds or the memory for executing kernels are used up
+    uncovered    the emulator lacks an instruction
+    faulty       the kernel has a race, or accesses memory that it must not access
+    inputs       the kernel's inputs are unknown, or have been overwritten
+    failed       the compiler or the emulator failed
 """
 
 
@@ -30,7 +33,7 @@ class RefusedError(Exception):
 
     Args:
         reason: one of `REASONS`.
-        detail: what exactly, for people.
+        detail: the particulars, for people.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:

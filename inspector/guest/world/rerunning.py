@@ -1,7 +1,7 @@
-"""Runs deferred calls, as far as a budget of memory and seconds goes.
+"""Runs deferred calls within a budget of memory and time.
 
-Reductions go over their operand in pieces (`pieces`). Random numbers are those of a CPU: they have
-the distribution of a GPU's, not its sequence.
+Reductions process their operand in pieces (`pieces`). Random numbers come from torch's CPU
+generator: the distribution is that of a GPU's, the sequence is not.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from .refused import REASONS
 from .tensors import DeviceTensor
 
 MOST_BYTES = 1 << 30
-"""Of all contents that are held at one time."""
+"""Most bytes of contents that may be alive at one time during a computation."""
 MOST_SECONDS = 10.0
-"""Of CPU time in one run of a script, all together."""
+"""CPU time in seconds for all computations of one run of a script together."""
 MOST_KEPT = 1 << 28
-"""Bytes of contents that are kept for later questions."""
+"""Most bytes of results that are cached for later reads."""
 
 _TOO_LONG = f"that would take more than {MOST_SECONDS:g} s to compute"
 _TOO_LARGE = f"that would take more than {MOST_BYTES >> 30} GiB to compute"
@@ -49,14 +49,14 @@ _TOO_LARGE = f"that would take more than {MOST_BYTES >> 30} GiB to compute"
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One call of a computation, with what it needs and costs.
+    """One call of a computation, with its dependencies and cost.
 
     Args:
         call: the operator or kernel.
-        needs: calls whose results must be there before.
-        piece: computes the operand of a reduction in pieces; None where the call is run as a whole.
-        bytes: that it allocates.
-        seconds: of CPU time, estimated; 0 for kernels, whose time `Budget` bounds.
+        needs: the calls that must be run before it.
+        piece: computes the operand of a reduction piece by piece; None to run the call as a whole.
+        bytes: size of what it allocates.
+        seconds: estimated CPU time; 0 for kernels, whose time `Budget` limits.
     """
 
     call: Work
@@ -68,7 +68,7 @@ class Step:
 
 @contextlib.contextmanager
 def _plain_torch() -> Iterator[None]:
-    """Leaves torch without the script's modes, default device, gradients and random state."""
+    """A context without the script's modes, default device, gradients and random state."""
     with contextlib.ExitStack() as stack:
         for context in (
             torch._C._DisableTorchDispatch(),
@@ -81,12 +81,12 @@ def _plain_torch() -> Iterator[None]:
 
 
 class Budget:
-    """Seconds of wall time that emulated kernels may take in one run of a script.
+    """The wall time that emulated kernels may take in one run of a script.
 
-    Operators that are run to make a kernel's arguments count as well.
+    Operators that are run to compute a kernel's arguments count too.
 
     Args:
-        seconds: of the whole budget.
+        seconds: the whole budget.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -95,13 +95,13 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """Seconds left at this moment; below 0 where it was overdrawn."""
+        """Seconds left now; negative if it is overdrawn."""
         began = self._began
         return self.left if began is None else self.left - (time.monotonic() - began)
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
-        """Counts the time spent inside, once where such contexts are nested."""
+        """Counts the time spent inside; nested contexts count once."""
         if self._began is not None:
             yield
             return
@@ -113,7 +113,7 @@ class Budget:
 
 
 class Rerunning:
-    """Computes contents of tensors, within one budget of CPU time over its whole life."""
+    """Computes tensors' contents on demand; one budget of CPU time covers its whole life."""
 
     def __init__(self) -> None:
         self._spent = 0.0
@@ -123,10 +123,10 @@ class Rerunning:
         self.budget = Budget(0.0)
 
     def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
-        """A tensor's contents, to be read only.
+        """A tensor's contents. The caller must not change them.
 
         Returns:
-            None where they cannot be known, or not within the budget.
+            The contents; None if they cannot be known or do not fit the budget.
         """
         memory = tensor._memory
         recipe = memory.recipe
@@ -141,7 +141,7 @@ class Rerunning:
             except UnknownError as refusal:
                 memory.refusal = str(refusal)
                 memory.reason = refusal.reason or ("inputs" if recipe.call.by_kernels else None)
-            except Exception as failure:  # the CPU lacks the operator or the type
+            except Exception as failure:  # e.g. no CPU kernel for the operator or the type
                 text = str(failure).splitlines() or [type(failure).__name__]
                 memory.refusal = f"that cannot be computed here: {text[0][:80]}"
                 memory.reason = "failed" if recipe.call.by_kernels else None
@@ -150,14 +150,14 @@ class Rerunning:
             return None
 
     def _storage(self, recipe: Recipe, until: float) -> Any:
-        """The storage of an allocation.
+        """The storage that holds an allocation's contents.
 
         Args:
-            recipe: how it is made.
-            until: the process's CPU time after which no further step is run.
+            recipe: how the contents are made.
+            until: no further step is started after this process CPU time, in seconds.
 
         Raises:
-            UnknownError: it cannot be computed, or not within the budget.
+            UnknownError: they cannot be computed, or not within the budget.
         """
         if recipe.call.made is not None:
             return recipe.call.made[recipe.nth]
@@ -188,7 +188,7 @@ class Rerunning:
         return storages[recipe.call][recipe.nth]
 
     def _run(self, step: Step, storages: Storages) -> list[Any]:
-        """The storages that a step makes."""
+        """The storages that a step produces."""
         if not isinstance(step.call, KernelCall):
             return _run_operator(step, storages)
         allocations = [_allocation(operand, storages) for operand in step.call.operands]
@@ -197,14 +197,17 @@ class Rerunning:
     def _keep(self, call: Work, storages: list[Any]) -> None:
         """Caches a call's storages; drops the oldest ones beyond `MOST_KEPT`."""
         self._cached[call] = storages
-        while sum(s.size() for held in self._cached.values() for s in held) > MOST_KEPT:
+        while (
+            sum(s.size() for storages_of_call in self._cached.values() for s in storages_of_call)
+            > MOST_KEPT
+        ):
             del self._cached[next(iter(self._cached))]
 
     def _settle(self, step: Step, storages: list[Any]) -> None:
-        """Keeps a call's storages with the call itself, as long as there is room.
+        """Attaches a call's storages to the call itself while there is room.
 
-        A script's loop that reads what its kernels wrote continues from these storages: no launch
-        is executed twice, and the calls that led to them are forgotten.
+        A loop that reads what its kernels wrote continues from these storages: no launch is
+        executed twice, and the calls that led to them can be freed.
         """
         settled = sum(s.size() for work in self._settled for s in work.made or ())
         if settled + sum(s.size() for s in storages) > MOST_KEPT:
@@ -215,7 +218,7 @@ class Rerunning:
 
 
 def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
-    """The calls that must be run for an allocation, in order."""
+    """The calls that compute an allocation's contents, in the order to run them."""
     steps: dict[Work, Step] = {}
     pending = [recipe.call]
     while pending:
@@ -229,7 +232,7 @@ def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
 def _step(call: Work) -> Step:
     if isinstance(call, KernelCall):
         needs = tuple(source.call for source in sources_of(call.operands))
-        copies = 2 * sum(call.nbytes)  # one of ours and one of the emulator's
+        copies = 2 * sum(call.nbytes)  # one here, one in the emulator's process
         return Step(call, needs, None, copies, 0.0)
     assert isinstance(call, Call)
     operand = pieces.reduced_operand(call)
@@ -246,7 +249,7 @@ def _step(call: Work) -> Step:
 
 
 def _last_uses(steps: list[Step], result: Work) -> dict[Work, Work]:
-    """Call -> the last call that needs its storages; the result is its own."""
+    """Call -> the last call that needs its storages; the result itself needs its own."""
     last_use: dict[Work, Work] = {}
     for step in steps:
         last_use.update((needed, step.call) for needed in step.needs)
@@ -255,7 +258,7 @@ def _last_uses(steps: list[Step], result: Work) -> dict[Work, Work]:
 
 
 def _peak_bytes(steps: list[Step], last_use: dict[Work, Work]) -> int:
-    """Most bytes that are held at one time while the steps are run."""
+    """Most bytes that are alive at one time while the steps are run."""
     sizes: dict[Work, int] = {}
     peak = 0
     for step in steps:
@@ -266,13 +269,13 @@ def _peak_bytes(steps: list[Step], last_use: dict[Work, Work]) -> int:
 
 
 def _drop_unneeded(by_call: dict[Work, Any], last_use: dict[Work, Work], call: Work) -> None:
-    """Removes the entries that no call after this one needs."""
+    """Removes the storages that no call after this one needs."""
     for unneeded in [c for c in by_call if last_use.get(c) is call and c is not call]:
         del by_call[unneeded]
 
 
 def _run_operator(step: Step, storages: Storages) -> list[Any]:
-    """The storages that an operator makes: of its results, or of what it writes to."""
+    """Runs an operator; returns the storages of its results, or of what it writes to."""
     call = step.call
     assert isinstance(call, Call)
     if step.piece is not None:
@@ -295,7 +298,7 @@ def _run_operator(step: Step, storages: Storages) -> list[Any]:
 
 
 def _allocation(operand: Known | Part, storages: Storages) -> torch.Tensor:
-    """A copy of a kernel argument's memory; zeros where nothing has written to it."""
+    """A copy of a kernel argument's memory; zeros if it is uninitialised."""
     if isinstance(operand, Part) and operand.source is None:
         return torch.zeros(operand.nbytes, dtype=torch.uint8)
     return value_of(operand, storages).clone()

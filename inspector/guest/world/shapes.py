@@ -71,10 +71,10 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
         shapes.append(tensor.shape)
         return torch.ones([1] * tensor.dim(), dtype=tensor.dtype, device="cpu")
 
-    few = payloads.each(args, one_element)
+    one_element_args = payloads.each(args, one_element)
     named = {name: payloads.one(value, one_element) for name, value in kwargs.items()}
     try:
-        result = func(*few, **named)
+        result = func(*one_element_args, **named)
         extents = torch.broadcast_shapes(*shapes)
     except (NotImplementedError, RuntimeError):
         return None

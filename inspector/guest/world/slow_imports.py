@@ -55,19 +55,19 @@ class LazyModule(ModuleType):
         if name in sys.modules:
             return
         sys.modules[name] = self
-        parent, _, last = name.rpartition(".")
+        parent, _, attribute = name.rpartition(".")
         if parent in sys.modules:
-            setattr(sys.modules[parent], last, self)
+            setattr(sys.modules[parent], attribute, self)
 
     def _loaded(self) -> ModuleType:
         name = self.__name__
         with self._lock:
             if self._real is None:
-                parent, _, last = name.rpartition(".")
+                parent, _, attribute = name.rpartition(".")
                 if sys.modules.get(name) is self:
                     del sys.modules[name]
-                    if vars(sys.modules.get(parent, self)).get(last) is self:
-                        delattr(sys.modules[parent], last)
+                    if vars(sys.modules.get(parent, self)).get(attribute) is self:
+                        delattr(sys.modules[parent], attribute)
                 self._real = importlib.import_module(name)
             return self._real
 

@@ -37,13 +37,15 @@ class SymmetricMemory:
         self.offset = tensor.storage_offset() * tensor.element_size()
         self.buffer_size = tensor.untyped_storage().size()
         count = -(-self.buffer_size // tensor.element_size())
-        own = torch.as_strided(tensor.detach(), (count,), (1,), 0)
+        own_buffer = torch.as_strided(tensor.detach(), (count,), (1,), 0)
         self._buffers = [
-            own if rank == self.rank else torch.empty_like(own) for rank in range(self.world_size)
+            own_buffer if rank == self.rank else torch.empty_like(own_buffer)
+            for rank in range(self.world_size)
         ]
-        words = self.signal_pad_size // torch.int32.itemsize
+        signal_words = self.signal_pad_size // torch.int32.itemsize
         self._pads = [
-            torch.zeros(words, dtype=torch.int32, device=_DEVICE) for _ in range(self.world_size)
+            torch.zeros(signal_words, dtype=torch.int32, device=_DEVICE)
+            for _ in range(self.world_size)
         ]
         self.buffer_ptrs = [buffer.data_ptr() for buffer in self._buffers]
         self.signal_pad_ptrs = [pad.data_ptr() for pad in self._pads]
@@ -106,8 +108,10 @@ class SymmetricMemory:
     ) -> torch.Tensor:
         """A process's pad of signals; all of it unless sizes are given."""
         kind = dtype or torch.int32
-        whole = self.signal_pad_size // kind.itemsize
-        return _reinterpreted(self._pads[rank], tuple(sizes) or (whole,), kind, storage_offset or 0)
+        pad_elements = self.signal_pad_size // kind.itemsize
+        return _reinterpreted(
+            self._pads[rank], tuple(sizes) or (pad_elements,), kind, storage_offset or 0
+        )
 
     def barrier(self, channel: int = 0, timeout_ms: int = 0) -> None:
         """Returns at once: there is no other process to wait for."""

@@ -1,9 +1,9 @@
 """Tensors that claim to be on an AMD GPU. Imported only where the interpreter has torch.
 
-A `DeviceTensor` is a wrapper around a payload: a real CPU tensor while it is small, so that what a
-script reads back and branches on is true, and a meta tensor beyond, so that a terabyte costs
-nothing. To torch's C++ it is a CPU tensor, which lets autograd work in a build without a GPU; to
-Python it is on `cuda:0`.
+A `DeviceTensor` wraps a payload. A small tensor's payload is a real CPU tensor, so that values that
+the script reads back and branches on are correct; a large one's is a meta tensor, so that even a
+terabyte costs nothing. Torch's C++ code takes a device tensor for a CPU tensor, which lets autograd
+work in a build without GPU support; to Python it is on `cuda:0`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from .dispatch import Dispatcher
 
 FLOAT_LIMIT = 1 << 18
-"""Elements up to which a floating-point tensor has contents: they are seldom read back."""
+"""Most elements of a floating-point tensor with contents. Low, since scripts seldom read floats."""
 INTEGER_LIMIT = 1 << 22
-"""Elements up to which another tensor has contents: indices and lengths decide what comes next."""
+"""The same for other types. Higher: scripts branch on indices and lengths."""
 ALL_CONTENTS = False
-"""Whether kernels are executed, so that values are compared with those that operators compute."""
+"""Whether every tensor has contents, whatever its size: true where all kernels are executed."""
 ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
 GAP = 1 << 20
-"""Bytes between two allocations."""
+"""Bytes left free between two allocations."""
 FIRST_ADDRESS = 0x7F00_0000_0000
 READ_LIMIT = 1 << 24
-"""Elements of a large tensor whose values are computed for a list of them: Python's numbers take
-eight times the room."""
+"""Most elements of a large tensor that `tolist` computes: Python numbers take eight times the room
+of tensor elements."""
 
 
 class Memory:
@@ -38,7 +38,7 @@ class Memory:
 
     Args:
         address: where it would be on the device.
-        nbytes: its size.
+        nbytes: its size in bytes.
     """
 
     __slots__ = (
@@ -49,40 +49,40 @@ class Memory:
     def __init__(self, address: int, nbytes: int) -> None:
         self.address = address
         self.nbytes = nbytes
-        # Nobody has written to it but, perhaps, a kernel: its contents stand for any.
+        # Whether the contents are unknown: uninitialised, or written by a kernel that was not run.
         self.unknown = False
-        # Why nobody knows them, in words.
+        # Why the contents are unknown, in words; completes "a tensor …".
         self.cause = "that nothing has written to"
-        # What an unknown comparison is taken for; None where it is no comparison.
+        # The assumed result of an unknown comparison; None if it is not a comparison.
         self.truth: bool | None = None
-        # How its contents could be computed, where that was put off.
+        # How to compute the contents, if that was deferred.
         self.recipe: Recipe | None = None
-        # Why they were not, once they were asked for.
+        # Why computing the deferred contents failed, once it was tried.
         self.refusal: str | None = None
-        # Which of its elements nobody has written to since they were unknown; None for all.
+        # Mask of the elements that are still unknown; None for all of them.
         self.unset: torch.Tensor | None = None
-        # How often it was written to.
+        # Number of writes so far; tells whether an operand has changed since a call was deferred.
         self.version = 0
-        # Whether it is unknown for the one reason that nothing has written to some of it.
+        # Whether it is unknown only because part of it is uninitialised.
         self.blank = False
-        # Launches that wait for being executed and want its contents as they are.
+        # Pending launches that need the present contents.
         self.holders: list[Any] | None = None
-        # Why what a kernel wrote is not known, as one of `refused.REASONS`.
+        # Why a kernel's output is unknown, as one of `refused.REASONS`.
         self.reason: str | None = None
 
 
 class Addresses:
-    """Hands out addresses, aligned as a device's allocator aligns them, never twice.
+    """Hands out addresses aligned as by torch's caching allocator. No address is used twice.
 
-    Other than there, allocations lie apart: an access that leaves one by less than the gap meets
-    nothing, where it would pass unseen in a neighbour.
+    Unlike with the real allocator there is a gap between allocations: an access that runs past the
+    end of one is noticed instead of silently hitting its neighbour.
     """
 
     def __init__(self) -> None:
         self._next = FIRST_ADDRESS
 
     def allocate(self, nbytes: int) -> Memory:
-        """A new allocation of so many bytes."""
+        """A new allocation of `nbytes` bytes."""
         memory = Memory(self._next, nbytes)
         self._next += max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT) + GAP
         return memory
@@ -103,14 +103,14 @@ class DeviceStorage:
         return self._memory.address
 
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return self._memory.nbytes
 
     nbytes = size
     __len__ = size
 
     def element_size(self) -> int:
-        """An untyped storage's elements are bytes."""
+        """1: the elements of an untyped storage are bytes."""
         return 1
 
     @property
@@ -137,14 +137,14 @@ class DeviceStorage:
 
 
 class TypedDeviceStorage(DeviceStorage):
-    """The same, counted in the tensor's elements; FSDP calls it by names with an underscore."""
+    """A storage that counts in the tensor's elements. FSDP calls its underscored methods."""
 
     def __init__(self, tensor: DeviceTensor) -> None:
         super().__init__(tensor)
         self.dtype = tensor.dtype
 
     def size(self) -> int:
-        """Its elements."""
+        """Its number of elements."""
         return self._memory.nbytes // self.element_size()
 
     def element_size(self) -> int:
@@ -157,7 +157,7 @@ class TypedDeviceStorage(DeviceStorage):
         return self
 
     def untyped(self) -> DeviceStorage:
-        """The same in bytes."""
+        """The same storage, counted in bytes."""
         return DeviceStorage(self._tensor)
 
     @property
@@ -183,8 +183,8 @@ class DeviceTensor(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """What `type(x)(...)` makes: a parameter on the device has this class, too."""
-        if "requires_grad" in kwargs:  # which torch.Tensor does not take
+        """Implements `type(x)(...)`: scripts call it on parameters, which have this class too."""
+        if "requires_grad" in kwargs:  # torch.Tensor does not accept it
             return torch.nn.Parameter(*args[:1], requires_grad=kwargs["requires_grad"])
         return torch.Tensor(*args, **kwargs)
 
@@ -204,7 +204,7 @@ class DeviceTensor(torch.Tensor):
 
     @property
     def is_cuda(self) -> bool:
-        """True on the device, which ROCm builds of torch call cuda too."""
+        """True for a tensor on the device; ROCm builds of torch call it cuda too."""
         return bool(self._claim.type == "cuda")
 
     @property
@@ -217,7 +217,7 @@ class DeviceTensor(torch.Tensor):
         return (self._claim.index or 0) if self.is_cuda else -1
 
     def data_ptr(self) -> int:
-        """Where its first element would be."""
+        """Address that the first element would have on the device."""
         payload = self._payload
         return int(self._memory.address + payload.storage_offset() * payload.element_size())
 
@@ -230,11 +230,11 @@ class DeviceTensor(torch.Tensor):
         return self.data_ptr()
 
     def ptr_range(self) -> int:
-        """Bytes of its whole storage: AMD's backend asks whether 32-bit offsets reach them all."""
+        """Bytes of its storage: AMD's backend asks whether 32-bit offsets reach all of them."""
         return self._memory.nbytes
 
     def untyped_storage(self) -> Any:
-        """Its storage, with true size and address."""
+        """Its storage, with the size and address that it would have on the device."""
         return DeviceStorage(self)
 
     def storage(self) -> Any:
@@ -246,7 +246,7 @@ class DeviceTensor(torch.Tensor):
     # ----- moving it
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """As torch's: itself where nothing changes."""
+        """Like torch's `to`: returns itself if nothing changes."""
         return self.dispatcher.to(self, *args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Any:
@@ -259,9 +259,9 @@ class DeviceTensor(torch.Tensor):
 
     @property
     def data(self) -> Any:
-        """The same memory without a history, nor a share in the count of what is written to it.
+        """The same memory without autograd history and with a write counter of its own.
 
-        What a script writes through it between forward and backward autograd must not see.
+        Autograd must not notice writes through `data` between forward and backward.
         """
         return self.dispatcher.wrap(self._payload, self._claim, self._memory)
 
@@ -286,12 +286,12 @@ class DeviceTensor(torch.Tensor):
         return self
 
     def record_stream(self, stream: Any) -> None:
-        """There are no streams to wait for."""
+        """Does nothing: there are no streams to wait for."""
 
     # ----- reading it on the host: never fails, never takes much memory
 
     def item(self) -> Any:
-        """Its value; a likely one where nobody knows it."""
+        """Its value; a plausible one if it is unknown."""
         return self.dispatcher.item(self)
 
     def tolist(self) -> Any:
@@ -332,44 +332,44 @@ class DeviceTensor(torch.Tensor):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        plain = self.dispatcher.plain(self)
+        host_copy = self.dispatcher.plain(self)
         if isinstance(self, torch.nn.Parameter):
-            return rebuild_parameter, (plain, str(self.device), self.requires_grad)
-        return rebuild, (plain, str(self.device), self.requires_grad)
+            return rebuild_parameter, (host_copy, str(self.device), self.requires_grad)
+        return rebuild, (host_copy, str(self.device), self.requires_grad)
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise BufferError("a tensor without a device behind it cannot be exported")
 
 
 def rebuild(plain: torch.Tensor, device: str, requires_grad: bool) -> torch.Tensor:
-    """What a pickled device tensor becomes again."""
+    """Unpickles a device tensor."""
     return plain.to(device).requires_grad_(requires_grad)
 
 
 def rebuild_parameter(plain: torch.Tensor, device: str, requires_grad: bool) -> torch.Tensor:
-    """What a pickled parameter on the device becomes again."""
+    """Unpickles a parameter on the device."""
     return torch.nn.Parameter(plain.to(device), requires_grad)
 
 
 def keep_all_contents() -> None:
-    """From here on every tensor has contents, whatever its size."""
+    """Makes every tensor created from now on have contents, whatever its size."""
     global FLOAT_LIMIT, INTEGER_LIMIT, ALL_CONTENTS
     FLOAT_LIMIT = INTEGER_LIMIT = 1 << 62
     ALL_CONTENTS = True
 
 
 def element_limit(dtype: torch.dtype) -> int:
-    """Elements up to which a tensor of this type has contents."""
+    """Most elements that a tensor of this type may have and still have contents."""
     return FLOAT_LIMIT if dtype.is_floating_point or dtype.is_complex else INTEGER_LIMIT
 
 
 def fits(tensor: torch.Tensor) -> bool:
-    """Whether a tensor of this shape and type has contents."""
+    """Whether a tensor of this shape and type is small enough to have contents."""
     return bool(tensor.numel() <= element_limit(tensor.dtype))
 
 
 def bytes_of(payload: torch.Tensor) -> int:
-    """The bytes of the whole storage under a payload."""
+    """Size in bytes of the whole storage under a payload."""
     return int(payload.untyped_storage().size())
 
 
@@ -383,5 +383,5 @@ NUMPY_TYPES = frozenset(
 
 
 def host_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The nearest type that numpy and Python know: itself, or float32 for those they lack."""
+    """The type to convert to for numpy: itself, or float32 for types that numpy lacks."""
     return dtype if dtype in NUMPY_TYPES else torch.float32

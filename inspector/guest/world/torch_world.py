@@ -117,9 +117,9 @@ class TorchWorld:
 
     def on_device(self, value: Any) -> Any:
         """The tensor on the device that an argument of a launch is or wraps; None for none."""
-        for held in (value, getattr(value, "base", None)):
-            if isinstance(held, DeviceTensor):
-                return held
+        for inner in (value, getattr(value, "base", None)):
+            if isinstance(inner, DeviceTensor):
+                return inner
         return None
 
     def launched(
@@ -138,9 +138,9 @@ class TorchWorld:
 
     def executed(self, value: Any) -> None:
         """Takes a tensor that an executed kernel wrote to."""
-        for held in (value, getattr(value, "base", None)):
-            if isinstance(held, DeviceTensor):
-                self._dispatcher.written_for_real(held)
+        for inner in (value, getattr(value, "base", None)):
+            if isinstance(inner, DeviceTensor):
+                self._dispatcher.written_for_real(inner)
 
     def tensor(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool
@@ -169,7 +169,7 @@ class TorchWorld:
             return tensor.requires_grad_(grad) if grad else tensor
 
 
-def _class_of_devices(plain: Any) -> Any:
+def _class_of_devices(device_class: Any) -> Any:
     """What takes the place of `torch.device`: its results are as ever, and instances of it."""
 
     class Kind(type):
@@ -178,25 +178,25 @@ def _class_of_devices(plain: Any) -> Any:
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             stated = [*args, *kwargs.values()]
             if len(stated) == 1 and type(stated[0]) is int:
-                return plain("cuda", stated[0])
-            return plain(*args, **kwargs)
+                return device_class("cuda", stated[0])
+            return device_class(*args, **kwargs)
 
         def __instancecheck__(cls, value: Any) -> bool:
-            return isinstance(value, plain)
+            return isinstance(value, device_class)
 
         def __subclasscheck__(cls, kind: type) -> bool:
-            return kind is cls or issubclass(kind, plain)
+            return kind is cls or issubclass(kind, device_class)
 
         def __eq__(cls, other: object) -> bool:
-            return other is cls or other is plain
+            return other is cls or other is device_class
 
         def __hash__(cls) -> int:
-            return hash(plain)
+            return hash(device_class)
 
         def __getattr__(cls, name: str) -> Any:
-            return getattr(plain, name)
+            return getattr(device_class, name)
 
-    return Kind("device", (), {"__module__": "torch", "__doc__": plain.__doc__})
+    return Kind("device", (), {"__module__": "torch", "__doc__": device_class.__doc__})
 
 
 def _switch_autocast_on_both() -> None:

@@ -1,7 +1,7 @@
-"""Operators whose result depends on values that are not known: plausible shapes and readings.
+"""Plausible shapes and values for operators whose result depends on unknown contents.
 
-Where a large tensor has no contents, every element is taken to count: `nonzero` finds all, a mask
-selects all, each value is unique and each is repeated once.
+For a tensor without contents every element is assumed to count: `nonzero` finds all of them, a mask
+selects all, every value is unique, and each is repeated once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 UNKNOWN_FLOAT = 1e-6
-"""What an unknown float reads as: small, so that a difference from a reference passes."""
+"""Value that an unknown float reads as: small, so that a difference from a reference passes."""
 UNKNOWN_INTEGER = 1
 LIST_LIMIT = 1 << 24
-"""Elements of one list that `tolist` makes at most."""
+"""Most elements of one list that `tolist` creates."""
 
 
 def scalar(dtype: torch.dtype, truth: bool | None) -> bool | int | float | complex:
-    """What the host reads from an element that nobody knows."""
+    """The value that the host reads from an unknown element; `truth` if it is a comparison's."""
     if dtype == torch.bool:
         return truth is not False
     if dtype.is_complex:
@@ -112,7 +112,7 @@ SHAPES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "bincount": _bincount,
     }
 )
-"""Operator -> its result's shape where the values are not known; takes plain tensors."""
+"""Operator -> computes its result's shape for unknown contents, from plain tensors."""
 
 
 def decides_shape(name: str, args: Sequence[Any]) -> bool:
@@ -129,7 +129,7 @@ def decides_shape(name: str, args: Sequence[Any]) -> bool:
 
 
 def zeros(shape: tuple[int, ...], zero: Any) -> Any:
-    """Nested lists of `zero` of a shape; equal rows are one list, so that no shape takes memory."""
+    """Nested lists of `zero`; equal rows are one list object, so that no shape costs memory."""
     value = zero
     for extent in reversed(shape):
         value = [value] * min(extent, LIST_LIMIT)
@@ -160,4 +160,4 @@ READS: Mapping[str, Callable[[Any, bool], Any]] = MappingProxyType(
         "_pin_memory": lambda tensor, unknown: tensor,
     }
 )
-"""Operator -> what the host gets from a device tensor, given whether its contents are unknown."""
+"""Operator -> computes what the host gets: (tensor, whether its contents are unknown)."""

@@ -69,8 +69,8 @@ class Casting:
         }
         for names, rule in rules.items():
             for name in names:
-                plain, _, overload = name.partition(".")
-                packet = getattr(torch.ops.aten, plain, None)
+                base_name, _, overload = name.partition(".")
+                packet = getattr(torch.ops.aten, base_name, None)
                 operator = getattr(packet, overload or "default", None)
                 if operator is not None:  # of another version of torch
                     kernel = self._kernel(operator, rule)
@@ -82,11 +82,11 @@ class Casting:
 
         Torch keeps that in the keys that it excludes, which AOTAutograd sets anew while it traces.
         """
-        plain, was_enabled = torch.set_autocast_enabled, self._enabled
+        set_enabled, was_enabled = torch.set_autocast_enabled, self._enabled
 
-        @functools.wraps(plain)
+        @functools.wraps(set_enabled)
         def switched(*args: Any) -> None:
-            plain(*args)
+            set_enabled(*args)
             if len(args) == 1 or args[0] in DEVICE_TYPES:
                 self._enabled = bool(args[-1])
 
@@ -95,7 +95,7 @@ class Casting:
         try:
             yield
         finally:
-            torch.set_autocast_enabled = plain
+            torch.set_autocast_enabled = set_enabled
             self._enabled = was_enabled
 
     def _kernel(self, operator: Any, rule: Rule) -> Callable[..., Any]:
@@ -145,8 +145,8 @@ def _summed(operator: Any, args: Any, kwargs: Any) -> Any:
     stated = any(isinstance(value, torch.dtype) for value in args)
     if _eligible(args[0]) and not stated and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": torch.float32}
-        at = [argument.name for argument in operator._schema.arguments].index("dtype")
-        args = args[:at]
+        dtype_position = [argument.name for argument in operator._schema.arguments].index("dtype")
+        args = args[:dtype_position]
     return _run(operator, args, kwargs, None)
 
 

@@ -48,12 +48,12 @@ class Choosing:
             *args: Any,
             **kwargs: Any,
         ) -> dict[Any, float]:
-            own = [choice for choice in choices if isinstance(choice, template)]
-            if len(own) > len(choosing.points):
-                choosing.points = [_point(choice) for choice in own]
+            templates = [choice for choice in choices if isinstance(choice, template)]
+            if len(templates) > len(choosing.points):
+                choosing.points = [_point(choice) for choice in templates]
             times = dict.fromkeys(choices, _LAST)
-            if own:
-                times[own[choosing._pick % len(own)]] = 1.0
+            if templates:
+                times[templates[choosing._pick % len(templates)]] = 1.0
             return times
 
         module.AlgorithmSelectorCache.do_autotuning = timed

@@ -74,12 +74,12 @@ class Fakes:
 
     def _construction(self) -> None:
         fake = self._module.FakeTensor
-        plain = torch.Tensor._make_subclass
+        original = torch.Tensor._make_subclass
 
         def make_subclass(cls: Any, elem: Any, *args: Any, **kwargs: Any) -> Any:
             if self._active and issubclass(cls, fake):
                 kwargs.pop("dispatch_device", None)
-            return plain(cls, elem, *args, **kwargs)
+            return original(cls, elem, *args, **kwargs)
 
         torch.Tensor._make_subclass = staticmethod(make_subclass)
 
@@ -141,25 +141,29 @@ class Fakes:
         for a backend's own and then knows no gradient: cross_entropy would end the backward pass.
         """
         for name in torch._C._dispatch_get_all_op_names():
-            namespace, _, full = name.partition("::")
-            plain, _, overload = full.partition(".")
+            namespace, _, full_name = name.partition("::")
+            base_name, _, overload = full_name.partition(".")
             if namespace != "aten" or not torch._C._dispatch_has_kernel_for_dispatch_key(
                 name, "CompositeImplicitAutograd"
             ):
                 continue
-            operator = getattr(getattr(torch.ops.aten, plain, None), overload or "default", None)
+            operator = getattr(
+                getattr(torch.ops.aten, base_name, None), overload or "default", None
+            )
             if operator is not None and operator.py_kernels.pop(DispatchKey.Meta, None):
                 operator._dispatch_cache.clear()
 
     def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
-            plain = original(data, *args, **kwargs)
+            real_tensor = original(data, *args, **kwargs)
             if device is None or torch.device(device).type not in DEVICE_TYPES:
-                return plain
-            if not isinstance(plain, self._module.FakeTensor):
-                return torch.ops.aten._to_copy.default(plain, device=_GPU)
-            moved = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype, device=_GPU)
-            moved.constant = plain.constant
+                return real_tensor
+            if not isinstance(real_tensor, self._module.FakeTensor):
+                return torch.ops.aten._to_copy.default(real_tensor, device=_GPU)
+            moved = torch.empty_strided(
+                real_tensor.shape, real_tensor.stride(), dtype=real_tensor.dtype, device=_GPU
+            )
+            moved.constant = real_tensor.constant
             return moved
 
         return from_data
