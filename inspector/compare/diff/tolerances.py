@@ -40,12 +40,13 @@ class Judged(Struct, frozen=True):
     """How one figure is judged.
 
     Args:
-        where: of the kernel, or of each hot loop (of the whole kernel where it has no loop).
-        better: which way is better; None: neither way by itself, only steps count.
+        where: whether it is a figure of the kernel or of each hot loop (of the whole kernel where
+            it has no loop).
+        better: which direction is better; None where neither is and only steps count.
         matters: whether it decides the kernel's verdict.
-        tolerance: what is noise.
+        tolerance: a change up to this is noise.
         across_archs: whether it means the same on two targets.
-        words: what to call it.
+        words: its name in reports.
     """
 
     where: Literal["kernel", "loop"]
@@ -62,6 +63,7 @@ WIDTH = Tolerance(0.1, relative=True)
 
 JUDGED: Mapping[str, Judged] = MappingProxyType(
     {
+        # Arguments: where, better, matters, tolerance, across_archs, words.
         "occupancy.waves_per_eu": Judged("kernel", "more", True, NONE, False, "resident waves"),
         "vgpr_count": Judged("kernel", None, False, NONE, False, "VGPRs"),
         "agpr_count": Judged("kernel", None, False, NONE, False, "AGPRs"),
