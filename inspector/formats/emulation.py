@@ -1,4 +1,4 @@
-"""Profiles of executed kernels: text with the hottest lines, and JSON."""
+"""Writes profiles of emulated kernels: as text with the hottest lines, and as JSON."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..pipeline.emulation_profile import (
 
 SCHEMA_VERSION = 1
 MOST_LINES = 12
-"""Source lines of a kernel that the text shows."""
+"""Most source lines of a kernel that the text shows."""
 
 
 def write_json(result: EmulationResult, stream: TextIO) -> None:
-    """Everything."""
+    """Writes everything as JSON."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
@@ -40,7 +40,7 @@ def write_json(result: EmulationResult, stream: TextIO) -> None:
 
 
 def write_text(result: EmulationResult, stream: TextIO) -> None:
-    """A table for each kernel: where its instructions were executed, and what went wrong."""
+    """Writes a table for each kernel: its executed instructions by line, and its findings."""
     for kernel in result.kernels:
         _write_kernel(kernel, stream)
     for note in result.notes:
@@ -54,7 +54,7 @@ def write_text(result: EmulationResult, stream: TextIO) -> None:
 
 
 def write_code_json(result: CodeResult, stream: TextIO) -> None:
-    """One launch of a kernel that was given as code."""
+    """Writes one launch of a kernel from a code file as JSON."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
@@ -66,41 +66,41 @@ def write_code_json(result: CodeResult, stream: TextIO) -> None:
 
 
 def write_code_text(result: CodeResult, stream: TextIO) -> None:
-    """The same as text: the profile, and what the buffers hold."""
+    """Writes one launch of a kernel from a code file as text: its profile, and its buffers."""
     _write_kernel(result.profile, stream)
     for buffer in result.buffers:
-        held = (
+        value_range = (
             "no numbers"
             if buffer.smallest is None
             else (f"{buffer.smallest:g} to {buffer.largest:g}")
         )
         nan = f", {buffer.nan:,} NaN" if buffer.nan else ""
-        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {held}{nan}\n")
+        stream.write(f"{buffer.name}   {buffer.changed:,} elements changed; {value_range}{nan}\n")
 
 
 def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
-    part = ""
+    sample_note = ""
     if kernel.workgroups < kernel.grid_workgroups:
-        why = f"{plural(kernel.given_up, 'launch')} given up" if kernel.given_up else "a sample"
-        part = f" of {kernel.grid_workgroups:,} ({why}: results are not real)"
+        reason = f"{plural(kernel.given_up, 'launch')} given up" if kernel.given_up else "a sample"
+        sample_note = f" of {kernel.grid_workgroups:,} ({reason}: results are not real)"
     stream.write(
         f"{kernel.name} on {kernel.arch}   {plural(kernel.launches, 'launch')}, "
-        f"{plural(kernel.workgroups, 'workgroup')}{part}, {plural(kernel.waves, 'wave')}\n"
+        f"{plural(kernel.workgroups, 'workgroup')}{sample_note}, {plural(kernel.waves, 'wave')}\n"
     )
     executed = ", ".join(
         f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
     )
     stream.write(f"  {kernel.executed['instructions']:,} instructions executed: {executed}\n")
-    lines = kernel.lines[:MOST_LINES]
+    hottest = kernel.lines[:MOST_LINES]
     total = kernel.executed["instructions"]
     columns = [
-        Column("line", lambda c: _place(c)),
-        Column("executed", lambda c: f"{c.instructions:,}", right=True),
-        Column("share", lambda c: f"{100 * c.instructions / total:.1f} %", right=True),
-        Column("mostly", lambda c: _mostly(c)),
-        Column("source", lambda c: _source(c)),
+        Column("line", _place),
+        Column("executed", lambda line: f"{line.instructions:,}", right=True),
+        Column("share", lambda line: f"{100 * line.instructions / total:.1f} %", right=True),
+        Column("mostly", _mostly),
+        Column("source", _source),
     ]
-    stream.writelines(f"  {line}\n" for line in rows_of(columns, lines))
+    stream.writelines(f"  {line}\n" for line in rows_of(columns, hottest))
     for text in (*_memory(kernel), *_work(kernel), *_trips(kernel), *_flow(kernel)):
         stream.write(f"  {text}\n")
     for finding in kernel.findings:
@@ -109,17 +109,18 @@ def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
 
 
 def _memory(kernel: EmulationProfile) -> Iterator[str]:
-    """What the accesses cost: bytes and cache lines of global memory, bank conflicts of LDS."""
+    """The cost of memory accesses: bytes and cache lines of global memory, LDS bank conflicts."""
     in_global = [access for access in kernel.accesses if access.cache_lines]
     if in_global:
-        moved = {
+        bytes_by_op = {
             op: sum(access.bytes for access in in_global if access.op == op)
             for op in ("load", "store", "atomic")
         }
-        lines = sum(access.cache_lines or 0 for access in in_global)
-        least = sum(access.least_cache_lines or 0 for access in in_global)
-        parts = [f"{op}s {_bytes(number)}" for op, number in moved.items() if number]
-        yield f"global memory: {', '.join(parts)}; {lines / least:.2f} x the least cache lines"
+        cache_lines = sum(access.cache_lines or 0 for access in in_global)
+        least_cache_lines = sum(access.least_cache_lines or 0 for access in in_global)
+        amounts = [f"{op}s {_bytes(number)}" for op, number in bytes_by_op.items() if number]
+        excess = cache_lines / least_cache_lines
+        yield f"global memory: {', '.join(amounts)}; {excess:.2f} x the least cache lines"
         worst = max(in_global, key=_wasted_lines)
         if _wasted_lines(worst) > 0:
             yield (
@@ -139,13 +140,13 @@ def _memory(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _work(kernel: EmulationProfile) -> Iterator[str]:
-    """Distinct bytes and operations of a launch, and what they come to."""
+    """Distinct bytes and floating-point operations of a launch, and their ratio."""
     traffic = kernel.traffic
     if traffic is None:
         return
-    each = "" if kernel.launches == 1 else " of each launch, in the mean"
+    per_launch = "" if kernel.launches == 1 else " of each launch, in the mean"
     yield (
-        f"distinct bytes{each}: {_bytes(traffic.unique_read)} read, "
+        f"distinct bytes{per_launch}: {_bytes(traffic.unique_read)} read, "
         f"{_bytes(traffic.unique_written)} written"
     )
     flops = traffic.matrix_flops + traffic.vector_flops
@@ -157,15 +158,15 @@ def _work(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _flow(kernel: EmulationProfile) -> Iterator[str]:
-    """Branches that divide waves' lanes, and how unlike the workgroups are."""
+    """Branches that divide waves' lanes, and the spread of instructions over workgroups."""
     divided = [branch for branch in kernel.branches if branch.divided]
     if divided:
         worst = max(divided, key=lambda branch: branch.divided or 0)
-        times = sum(branch.divided or 0 for branch in divided)
+        divided_runs = sum(branch.divided or 0 for branch in divided)
         total = sum(branch.waves for branch in kernel.branches)
         place = f"line {worst.source_line}: " if worst.source_line else ""
         yield (
-            f"branches with the lanes of a wave divided: {times:,} of {total:,}, most at "
+            f"branches with the lanes of a wave divided: {divided_runs:,} of {total:,}, most at "
             f"{place}{worst.instruction} ({worst.divided:,} of {worst.waves:,})"
         )
     spread = kernel.per_workgroup

@@ -118,7 +118,7 @@ def show(value: MetricValue) -> str:
 
 
 class Reference(Struct, frozen=True, kw_only=True):
-    """A public document that supports a rule."""
+    """A public document that a rule rests on."""
 
     title: str
     url: str
@@ -131,8 +131,8 @@ class RuleText(Struct, frozen=True, kw_only=True):
 
     Args:
         id: never reused: a rule that is withdrawn leaves a gap.
-        name: the rule's name for people, `words-joined-by-dashes`.
-        severity: how much a finding matters if it is true.
+        name: the same for people, `words-joined-by-dashes`.
+        severity: how much it matters if true.
         scope: what the rule looks at: the kernel as a whole, each loop, each memory access
             (instruction) or each wait.
         require: the condition that must hold.
@@ -141,16 +141,16 @@ class RuleText(Struct, frozen=True, kw_only=True):
         when: the condition under which the rule applies; always without one.
         explain: why it matters, for a newcomer.
         fix: what to change; may hold figures in braces, as the message does.
-        references: documents that support the rule.
+        references: documents that the rule rests on.
         status: `preview` rules are not yet proved on real kernels.
         hot_only: only in the loops that do the kernel's work; not for scope kernel.
         tags: subjects, such as memory, registers, waits, matrix, launch, correctness.
-        tried: results of the fix on real kernels; all 0 where nobody tried it, left out where the
-            author does not say.
-        superseded_by: ids of rules that describe the same defect better: where one of them has a
-            finding at the same place, this rule has none.
-        prevents_launch: its finding means that the kernel cannot be launched; then only such rules,
-            and those tagged correctness, have findings.
+        tried: what came of the fix on real kernels; all 0 where nobody tried it, left out where
+            the author does not say.
+        superseded_by: ids of rules that say the same fact better: where one of them finds
+            something at the same place, this one is silent.
+        prevents_launch: what it finds keeps the kernel from running at all; then only rules that
+            do the same, and those tagged correctness, speak.
     """
 
     id: str
@@ -173,11 +173,11 @@ class RuleText(Struct, frozen=True, kw_only=True):
 
 
 class Override(Struct, frozen=True, kw_only=True):
-    """What a pack changes in a rule of a pack that it extends.
+    """What a pack changes of a rule that it takes over from another.
 
     Args:
-        severity: replaces the rule's own; None keeps that.
-        confidence: replaces the rule's own; None keeps that.
+        severity: in place of the rule's own.
+        confidence: in place of the rule's own.
         enabled: false leaves the rule out.
     """
 
@@ -190,11 +190,11 @@ class PackText(Struct, frozen=True, kw_only=True):
     """A pack as written: the keys of its YAML mapping, their types and defaults.
 
     Args:
-        pack: its name; the file's name if empty.
-        description: one line on what the pack is for.
+        pack: its name; that of the file without one.
+        description: in one line.
         extends: packs whose rules come first: the name of one that ships with kinspect, or the
             path of a file, from this file's folder.
-        override: id of one of their rules -> what changes in it.
+        override: id of one of their rules -> what changes of it.
         rules: the pack's own.
     """
 
