@@ -32,7 +32,7 @@ from ..recording import (
 )
 
 LARGEST = 2**63 - 1
-"""What a column of machine numbers holds."""
+"""The largest integer that a column of the recording holds (64 bits, signed)."""
 
 
 def whole(value: object) -> int | None:
@@ -81,7 +81,7 @@ class Rows(Struct):
 
 _COPY_PREFIX = "MEMORY_COPY_"
 _MOST_COUNTERS = 2**15 - 1
-"""What the column of their numbers holds."""
+"""Most counters of a recording: their numbers are kept in a column of 16 bits, signed."""
 
 
 class Builder(Struct):
@@ -222,7 +222,7 @@ class Builder(Struct):
         self.errors.append(ErrorRecord(str(path), kernel, "profile", printable(message), hint))
 
     def finish(self) -> Recording:
-        """What was collected."""
+        """The recording of everything that was added."""
         return Recording(
             path=str(self.path),
             tool=dict(self.tool),

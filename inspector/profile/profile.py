@@ -68,7 +68,7 @@ def analyse(
     top: int | None = None,
     arch: str | None = None,
 ) -> Analysis:
-    """What was measured of each kernel, in each specialisation.
+    """The measurements of each specialisation of each kernel.
 
     Args:
         recording: as it was read.
@@ -184,7 +184,7 @@ def _kernel(
     Args:
         recording: as it was read.
         group: the dispatches of the specialisation.
-        values: what was measured of them.
+        values: the measurements of these dispatches.
         total_ns: time of all kernels, to take its share of; 0 where it has none.
         arch: the target, where the recording does not name one.
     """

@@ -48,7 +48,7 @@ class Run(Struct, frozen=True):
         date: when, ISO 8601 in UTC.
         kernel: name of the kernel.
         device: name of the GPU.
-        versions: of torch, triton, the driver, …
+        versions: name -> version, of torch, triton, the driver, …
         mode: `time` or `once`.
         cases: how many have times.
     """
@@ -97,7 +97,7 @@ class History:
     """The file of results.
 
     Args:
-        folder: where it lies; None for `data_folder()`. Nothing is made before the first write.
+        folder: its folder; None for `data_folder()`. Nothing is created before the first write.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -324,7 +324,7 @@ def _in_words(error: sqlite3.OperationalError) -> str:
 
 
 def identity(case: Mapping[str, Any]) -> str:
-    """What makes two cases the same: all their values; not their name or tolerance."""
+    """A key that is equal for cases with the same values; name and tolerance do not count."""
     return _json({key: value for key, value in case.items() if key not in _NAMELESS})
 
 

@@ -16,10 +16,10 @@ from .results import LoopPair
 _LEAST_OVERLAP = 0.25
 """Share of source lines in common below which lines do not tell that loops belong together."""
 _WORK_METRICS = ("work.macs", "work.loaded")
-"""What the source needs: the first that both sides have something of."""
+"""Measures of the source's work; the first that neither side has as 0 or unknown is used."""
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = ("bytes.global_load", "bytes.lds_direct", "bytes.global_store")
-"""What stands for the work where what the source needs is not known: traffic as it is issued."""
+"""Measures of issued traffic, which replace the source's work where that is unknown."""
 _KINDS = "matrix.instructions"
 
 
@@ -92,7 +92,7 @@ def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]
 
 
 def _lines(loop: LoopReport, start: int) -> set[tuple[str, int]]:
-    """A loop's source lines, counted from where the kernel begins: what stands above may grow."""
+    """A loop's source lines relative to the kernel's first line, which may move in the file."""
     return {(at.file.rpartition("/")[2], at.line - start) for at in loop.source}
 
 
@@ -108,12 +108,12 @@ def _place(loop: LoopReport) -> tuple[int, int]:
 def loop_basis(
     left: LoopReport, right: LoopReport, waves: tuple[int, int], same_tiles: bool
 ) -> tuple[tuple[float, float] | None, str]:
-    """What the figures of each side are to be divided by, and the words for one such unit.
+    """The divisors that make the figures of both sides comparable, and their unit in words.
 
     Args:
         left: a loop.
-        right: its counterpart.
-        waves: of a workgroup, on each side.
+        right: metrics of its counterpart.
+        waves: waves of a workgroup on each side.
         same_tiles: the constexprs are the same.
     """
     left_iterations, right_iterations = _iterations(left), _iterations(right)
@@ -143,8 +143,8 @@ def basis(
     Args:
         left: figures of one wave and one pass.
         right: likewise.
-        waves: of a workgroup, on each side.
-        each: what the figures are of.
+        waves: waves of a workgroup on each side.
+        each: name of the unit that the figures are of.
 
     Returns:
         What each side's figures are divided by, None where that cannot be told; and the words.
@@ -173,7 +173,7 @@ def basis(
 def needed_work(
     left: Mapping[str, Metric], right: Mapping[str, Metric]
 ) -> tuple[float, float] | None:
-    """What the source needs in one pass of each, all waves together; None where it is unknown."""
+    """The source's work in one iteration on each side, over all waves; None where unknown."""
     for name in _WORK_METRICS:
         a, b = number_of(left, name), number_of(right, name)
         if a is None or b is None:

@@ -42,8 +42,8 @@ class Options(Struct, frozen=True):
     """How to compare.
 
     Args:
-        tolerances: what is noise, or a stated budget.
-        varied: what differs on purpose: `arch`, names of options.
+        tolerances: how much each figure may get worse: noise, or a stated budget.
+        varied: what differs on purpose: `arch`, or names of options.
         most_isa: kernels whose code is compared line by line, the worst first; None: all.
     """
 
@@ -63,8 +63,8 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
     """Compares two reports.
 
     Args:
-        left: what there was.
-        right: what there is.
+        left: the report before the change.
+        right: the report after it.
         options: how.
         text: the assembly of a kernel.
     """
@@ -118,12 +118,12 @@ def diff_kernels(
     """Compares two reports of a kernel, all but the lines of their code.
 
     Args:
-        left: what there was.
-        right: what there is.
-        tolerances: what is noise, or a stated budget.
-        labels: of the sides, for the comparison of stages.
+        left: the report before the change.
+        right: the report after it.
+        tolerances: how much each figure may get worse: noise, or a stated budget.
+        labels: names of the sides, for the comparison of stages.
         matched_by: see `KernelDiff`.
-        comparison: of their stages, where it has been made already.
+        comparison: the comparison of their stages, where it was made already.
     """
     setting = Setting(tolerances, left.arch == right.arch, _icache(left, right))
     notes = [] if setting.same_arch else [TWO_TARGETS]

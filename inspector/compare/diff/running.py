@@ -124,7 +124,7 @@ class _Kernels:
     """The kernels of a run, compared: pairs, and those that only one side could compile.
 
     Args:
-        labels: of the left side and the right.
+        labels: names of the left and the right side.
         options: how to compare.
     """
 
@@ -152,9 +152,9 @@ class _Kernels:
 
         Args:
             variant: the captured specialisation.
-            reports: of the left side and the right; None where it failed.
+            reports: reports of the left and the right side; None where one failed.
             errors: why it failed; None where it did not.
-            comparison: of the stages, where it was made already.
+            comparison: the comparison of the stages, where it was made already.
             notes: on the pair.
         """
         for label, error in zip(self._labels, errors, strict=True):

@@ -108,7 +108,7 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
         ),
     }
 )
-"""What is judged. `--tolerance` takes these names and no other."""
+"""The judged figures by name. `--tolerance` accepts these names only."""
 
 _TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
@@ -119,7 +119,7 @@ class Tolerances(Struct, frozen=True):
     stated: Mapping[str, Tolerance]
 
     def of(self, name: str) -> Tolerance:
-        """What is tolerated of a figure."""
+        """The tolerance of a figure."""
         return self.stated.get(name) or JUDGED[name].tolerance
 
     def is_stated(self, name: str) -> bool:
@@ -132,7 +132,7 @@ class Tolerances(Struct, frozen=True):
 
 
 def tolerances_of(texts: Iterable[str]) -> Tolerances:
-    """What was typed: `vgpr_count=5%`, `lds_bytes=1024`.
+    """Parses tolerances as typed: `vgpr_count=5%`, `lds_bytes=1024`.
 
     Raises:
         KinspectError: no NAME=NUMBER or NAME=NUMBER%, a name that is not judged, or one twice.

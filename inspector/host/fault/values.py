@@ -1,4 +1,4 @@
-"""What a report of stopped waves says, and what was found out about it. Values alone."""
+"""Values for a report of stopped waves, and for its explanation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ...model import SourceLoc
 
 
 class Message(Struct, frozen=True):
-    """What the runtime said of the fault.
+    """The runtime's message about the fault.
 
     Args:
         kind: `memory` (a page that could not be reached), `queue` (an error of a whole queue) or
             `hang`.
         text: the line as it stands.
         gpu: the GPU's node, as it was written.
-        address: what was accessed, rounded down to its page by the hardware.
+        address: the accessed address, which the hardware rounds down to its page.
         reason: in the runtime's words.
     """
 
@@ -71,7 +71,7 @@ class AgentReport(Struct, frozen=True):
     """A report of the ROCm debug agent, or what the runtime alone said.
 
     Args:
-        messages: of the runtime, in order.
+        messages: the runtime's messages, in order.
         waves: in order.
         excerpts: disassemblies by the pc that they point at.
         kernel: the kernel that the runtime itself names ("Kernel Name: ...").
@@ -93,7 +93,7 @@ class CodeLine(Struct, frozen=True):
 
     Args:
         address: in the code object; in the process where the code object could not be read.
-        line: of the listing that `kinspect CODE_OBJECT` shows.
+        line: its line in the listing that `kinspect CODE_OBJECT` shows.
         text: mnemonic and operands.
         loc: the source, innermost call first.
         source: the text of that line in the user's own code, where the file is at hand.
@@ -113,8 +113,8 @@ class Suspect(Struct, frozen=True):
         code: the instruction.
         why: `outstanding` (issued before the pc, not waited for yet), `before` (the last one before
             the pc) or `waited` (already waited for).
-        lanes: of the first wave, those whose address lies in the page that could not be reached.
-        address: that of the first such lane.
+        lanes: lanes of the first wave whose address lies in the faulting page.
+        address: the address of the first such lane.
     """
 
     code: CodeLine
@@ -139,8 +139,8 @@ class Stop(Struct, frozen=True):
         culprit: the instruction that caused it, where that is sure.
         context: instructions around the pc.
         suspects: most likely first.
-        registers: of the first wave.
-        notes: what a reader should know.
+        registers: registers of the first wave.
+        notes: notes for the reader.
     """
 
     pc: int
@@ -163,9 +163,9 @@ class FaultReport(Struct, frozen=True):
     """What happened, by pc, the stops with a reason first.
 
     Args:
-        files: what was read.
-        messages: of the runtime.
-        stops: where waves stopped.
+        files: the files that were read.
+        messages: the runtime's messages.
+        stops: the places at which waves stopped.
         kernel: the kernel that the runtime itself names.
         command: the program, where it was run here.
         status: its exit status.

@@ -22,7 +22,7 @@ _REDUCTION = re.compile(r"_(sum|max|min|avr)$")
 
 
 class Known(Struct, frozen=True):
-    """What a counter is. A recorded value times `scale` is in `unit`.
+    """The definition of a counter. A recorded value times `scale` is in `unit`.
 
     `over` is what kind of instances it sums up (XCC, SE, CU, SIMD, ...), empty where not known.
     """
@@ -86,7 +86,7 @@ def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
     """The basic counters that a derived one is computed from; a basic one is its own operand.
 
     Args:
-        name: of a counter.
+        name: the counter's name.
         arch: a derived counter has other operands on other targets; without it, those of all.
     """
     by_arch = _tables().operands.get(_INSTANCE.sub("", name))
@@ -109,7 +109,7 @@ def nearest(name: str, arch: str) -> tuple[str, ...]:
 
 
 def about(name: str, arch: str | None) -> Known:
-    """What a counter is; for one that nothing is known of, a bare count."""
+    """The definition of a counter; an unknown one is a plain count."""
     bare = _INSTANCE.sub("", name)
     family = base_arch(arch) if arch else None
     for rule in _rules():

@@ -335,7 +335,7 @@ def kept_by_tuning(runs: Mapping[int, Sequence[int]]) -> frozenset[int] | None:
     latest = max(runs, key=lambda number: runs[number][-1])
     latest_run = runs[latest]
     if trials.pop(latest, None) is not None:
-        # Tried last, and then used: its trial cannot be told from its use.
+        # It was tried last and then used, so that its trial cannot be separated from its use.
         is_tuning = len(trials) >= 3 and len(latest_run) >= _LENGTH_FACTOR * max(
             map(len, trials.values())
         )

@@ -54,7 +54,7 @@ def measured_lines(
         report: the kernel. Its artifacts `amdgcn` and `hsaco` are read, or the file it was read
             from where it has none.
         samples: PC samples of this kernel and no other.
-        traced: what thread traces say of this kernel and no other.
+        traced: the lines in thread traces of this kernel.
         saved: code objects that the profiler saved of this kernel; taken where the report has
             none of its own.
     """
@@ -83,9 +83,9 @@ def land(
 
     Args:
         functions: the kernel first, then the device functions that it calls.
-        addresses: of their instructions; None: places are found by order and text.
-        samples: of this kernel.
-        traced: of this kernel.
+        addresses: addresses of the instructions; None: places are located by order and text.
+        samples: the samples of this kernel.
+        traced: the traced lines of this kernel.
     """
     samples, traced = tuple(samples), tuple(traced)
     places = dict.fromkeys([*(s.place for s in samples), *(t.place for t in traced)])
@@ -325,7 +325,7 @@ def _lines(instructions: Iterable[Instruction]) -> tuple[int, ...]:
 
 
 def _innermost(function: Function) -> dict[int, str]:
-    """Line -> id of the innermost loop it stands in."""
+    """Line -> id of the innermost loop that contains it."""
     loop_of_line: dict[int, str] = {}
     for loop in sorted(function.loops, key=lambda item: item.depth):
         for block in loop.blocks:

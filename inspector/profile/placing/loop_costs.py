@@ -68,7 +68,7 @@ class Beside(Struct, frozen=True):
 
 
 class SourceCost(Struct, frozen=True):
-    """What the instructions of one line of the source cost together."""
+    """The cost of all instructions of one source line."""
 
     file: str
     line: int

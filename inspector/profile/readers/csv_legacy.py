@@ -154,7 +154,7 @@ def _are_times(cells: Sequence[str]) -> bool:
 
 
 def _kind(file: Path) -> Kind | None:
-    """What a file holds by its first line; None where it is no file of these profilers."""
+    """The kind of a file by its first line; None if it is not of these profilers."""
     names = folded(file)
     if _headless(header(file)):
         return "headless"

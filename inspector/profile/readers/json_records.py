@@ -96,7 +96,7 @@ class Pc(msgspec.Struct, gc=False):
 
 
 class Snapshot(msgspec.Struct, gc=False):
-    """What the sampling hardware adds: why nothing was issued."""
+    """What hardware sampling adds to a sample: why nothing was issued."""
 
     stall_reason: str | Whole | None = None
 

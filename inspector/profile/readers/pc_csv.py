@@ -110,7 +110,7 @@ def _add(table: Table, block: Block, shapes: dict[int, int], sums: dict[_Key, _S
 
 
 def _shapes(file: Path, builder: Builder) -> dict[int, int]:
-    """Shapes by dispatch id, of the process whose other files stand beside this one."""
+    """Shapes by dispatch id, of the process whose other files are in the same folder."""
     parts = set(parts_of(file.parent, prefix_of(file), builder))
     table = builder.dispatches
     return {

@@ -43,7 +43,7 @@ _NEAR_END = 1 << 12
 """Bytes before the end of what was read in which rows are looked for."""
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]+")
 _CUT = re.compile(rb"[-+.0-9A-Za-z]{0,40}\s*")
-"""What a decoder stumbles over at the end of a file that was cut off: a word or number, or none."""
+"""The incomplete word or number, if any, at the end of a file that was cut off."""
 
 _MOST_DIGITS = 400
 """Of an integer; what has more is no number that anything measured, but it is JSON."""
@@ -160,7 +160,7 @@ class JsonStream:
         """Decodes the value that comes next; all of it is in memory at once.
 
         Args:
-            form: what it must be, as msgspec understands types.
+            form: the type that it must have, for msgspec.
 
         Returns:
             The value; None where it is JSON, but not of that form.
@@ -203,7 +203,7 @@ class JsonStream:
         """The elements of the array that comes next, decoded.
 
         Args:
-            form: what an element must be; others are counted in `skipped`.
+            form: the type that an element must have; others are counted in `skipped`.
 
         Raises:
             DamagedError: where it stops being an array of JSON values; all before was yielded.
@@ -335,7 +335,7 @@ class JsonStream:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
-        # What the fast decoder is strict about: NaN, control characters, text that is not UTF-8.
+        # The fast decoder refuses NaN, control characters and text that is not UTF-8.
         try:
             value = _LENIENT.decode(text.decode("utf-8", "replace"))
             return text if form is msgspec.Raw else msgspec.convert(value, form, strict=False)

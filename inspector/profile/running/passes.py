@@ -68,7 +68,7 @@ def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
         row = _tables()["sets"].get(word)
         for group in _of_set(word, row, arch) if row else (_of_name(word, arch),):
             by_counters.setdefault(frozenset(group.counters), group)
-    # A group whose counters all stand in another one asks for nothing new.
+    # A group whose counters are all in another group adds nothing.
     return tuple(
         group
         for key, group in by_counters.items()
@@ -169,7 +169,7 @@ def split(
 
     Args:
         groups: whose counters must stay together.
-        hardware: what it must fit.
+        hardware: the target's counters; each pass must fit its registers.
         clock: a counter to add to each pass that has room for it.
 
     Raises:

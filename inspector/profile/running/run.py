@@ -42,7 +42,7 @@ class Request(Struct, frozen=True):
         att_options: options of the thread trace.
         sampling: whether the program counter is sampled.
         sampling_method: how it is sampled; None for the best that the GPU has.
-        sampling_interval: of the samples, in the unit of the method; None for its default.
+        sampling_interval: interval of the samples in the method's unit; None for its default.
         kernel: a regular expression: only kernels whose names it matches are measured.
         skip_warmup: how many first launches of each kernel are left out.
         tool: the profiler's name; None for the best that is installed.
@@ -318,7 +318,7 @@ def _with_problems(
         outcome: its record so far.
         item: the pass.
         ending: how its process ended.
-        messages: what the profiler complained of.
+        messages: the problems that the profiler reported.
         first: whether it is the first pass; where that fails, the others would too.
 
     Returns:
@@ -382,7 +382,7 @@ def _with_error(record: PassRecord, message: str, hint: str) -> PassRecord:
 
 
 def run_recording(run: Path, progress: reading.Progress | None = None) -> Recording:
-    """Reads a run's passes; parts stand in the order of the passes, with their names and ends.
+    """Reads a run's passes; the parts are in the order of the passes, with names and ends.
 
     Args:
         run: a folder with a manifest.
