@@ -104,13 +104,13 @@ class Gathered(Struct):
         """All of it as one value."""
         kernel = self.request.kernel
         return Bench(
-            kernel.name,
-            str(kernel.path),
-            self.gpu,
-            self.versions,
-            self.request.mode,
-            self.date,
-            tuple(self.cases),
+            kernel=kernel.name,
+            path=str(kernel.path),
+            gpu=self.gpu,
+            versions=self.versions,
+            mode=self.request.mode,
+            date=self.date,
+            cases=tuple(self.cases),
         )
 
 

@@ -67,7 +67,16 @@ def occupancy(
     """
     machine = machines.load(arch)
     size = int(wave_size) if wave_size else None
-    demand = Demand(vgpr, agpr, sgpr, lds, waves, size, cu_mode, llvm)
+    demand = Demand(
+        vgprs=vgpr,
+        agprs=agpr,
+        sgprs=sgpr,
+        lds_bytes=lds,
+        waves_per_workgroup=waves,
+        wave_size=size,
+        cu_mode=cu_mode,
+        llvm=llvm,
+    )
     result = work_out(machine, demand)
     with result_stream(output) as stream:
         if form == "json":

@@ -160,7 +160,16 @@ def compare(left: Side, right: Side) -> Comparison:
     first = _first(stages)
     if first is None:
         return Comparison(
-            left.label, right.label, stages, None, (), (), "", "", figures, tuple(notes)
+            left=left.label,
+            right=right.label,
+            stages=stages,
+            stage=None,
+            passes=(),
+            steps=(),
+            cause="",
+            excerpt="",
+            figures=figures,
+            notes=tuple(notes),
         )
     stage, left_text, right_text = next(t for t in texts if t[0].name == first.stage)
     dumps, problem = _dumps(left, right)
@@ -188,16 +197,16 @@ def compare(left: Side, right: Side) -> Comparison:
         if stage.name == "llir":
             excerpt = excerpt.replace("\n %", "\n ").replace("\n-%", "\n-").replace("\n+%", "\n+")
     return Comparison(
-        left.label,
-        right.label,
-        stages,
-        stage.name,
-        differences,
-        steps,
-        differences[-1].words(left.label, right.label) if differences else stage.made_by,
-        _short(excerpt),
-        figures,
-        tuple(notes),
+        left=left.label,
+        right=right.label,
+        stages=stages,
+        stage=stage.name,
+        passes=differences,
+        steps=steps,
+        cause=differences[-1].words(left.label, right.label) if differences else stage.made_by,
+        excerpt=_short(excerpt),
+        figures=figures,
+        notes=tuple(notes),
     )
 
 
@@ -371,7 +380,7 @@ def _figures(
         metrics = [m for m in (left.get(name), right.get(name)) if m is not None]
         if metrics:
             a, b = (m[name].value if name in m else None for m in (left, right))
-            yield Figure(name, metrics[0].unit, scope, a, b)
+            yield Figure(name=name, unit=metrics[0].unit, scope=scope, left=a, right=b)
 
 
 def _main_loop(report: KernelReport) -> Mapping[str, Metric]:

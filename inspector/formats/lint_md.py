@@ -34,7 +34,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
     Args:
         report: the result.
         stream: where to.
-        most_bytes: of the whole text in UTF-8.
+        most_bytes: limit on the whole text in UTF-8.
     """
     page = _Page(most_bytes - _RESERVE)
     page.add([f"## kinspect: {_text(view.summary(report))}", ""])

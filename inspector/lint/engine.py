@@ -242,7 +242,7 @@ def _loop_values(loop: LoopReport) -> dict[str, MetricValue]:
 
 
 def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> str:
-    """What a finding is recognised by after unrelated edits: no line number goes into it.
+    """A hash that identifies a finding after unrelated edits: no line number goes into it.
 
     Args:
         rule: the rule's id.

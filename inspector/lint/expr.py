@@ -167,7 +167,7 @@ class _Checker:
         return Apply(FUNCTIONS[op], (a, b))
 
     def _check_choice(self, name: Node, value: Node, at: ast.expr) -> None:
-        """Refuses a text that the name never stands for: a slip that no run would show."""
+        """Refuses a text that the name never has as value: no run would reveal the typing error."""
         if not isinstance(name, MetricName) or not isinstance(value, Constant):
             return
         choices = self._catalogue.choices(name.name)

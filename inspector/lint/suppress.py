@@ -31,7 +31,7 @@ _IGNORE = re.compile(r"(?:#|;|//)\s*kinspect:\s*ignore(?P<file>-file)?(?P<remain
 _MISSPELT = re.compile(r"(?:#|;|//)\s*kinspect:\s*(?P<word>[A-Za-z][\w-]*)\s*\[", re.I)
 _RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\]")
 _RULE_ID = re.compile(r"[A-Z]{2,}-?\d+\b")
-# What of an assembly line is no comment: strings, and all but the signs that begin one.
+# The part of an assembly line before a comment: strings, and all but the signs that begin one.
 _CODE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|/(?![/*])|[^";/])*')
 _LABEL = re.compile(r"\s*(?P<name>[\w.$@]+|\"[^\"]+\"):")
 

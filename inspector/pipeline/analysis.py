@@ -135,7 +135,14 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             facts = replace(facts, races_wanted=False)
         variant = context.variant
         report = kernel_report(
-            Subject(function, machine, facts, module, ttir, ttir_text=_ttir_text(context)),
+            Subject(
+                function=function,
+                machine=machine,
+                facts=facts,
+                ttgir=module,
+                ttir=ttir,
+                ttir_text=_ttir_text(context),
+            ),
             kernel_id=kernel_id(context.path, function.name, arch, variant),
             name=variant.kernel if variant is not None else function.name,
             arch=arch,

@@ -319,7 +319,9 @@ def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
 
     def metric(name: str, value: float | None, unit: str, note: str = sample_note) -> Metric:
         rounded = round(value, 4) if isinstance(value, float) else value
-        return Metric(f"emulated.{name}", rounded, unit, "emulated", note)
+        return Metric(
+            name=f"emulated.{name}", value=rounded, unit=unit, origin="emulated", note=note
+        )
 
     yield metric("workgroups", profile.workgroups, "count")
     waves = profile.waves

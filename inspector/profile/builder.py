@@ -219,7 +219,15 @@ class Builder(Struct):
 
     def fail(self, path: Path | str, message: str, hint: str, kernel: str | None = None) -> None:
         """Says what could not be read; the rest is read nevertheless."""
-        self.errors.append(ErrorRecord(str(path), kernel, "profile", printable(message), hint))
+        self.errors.append(
+            ErrorRecord(
+                file=str(path),
+                kernel=kernel,
+                stage="profile",
+                message=printable(message),
+                hint=hint,
+            )
+        )
 
     def finish(self) -> Recording:
         """The recording of everything that was added."""

@@ -173,7 +173,7 @@ def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric
     note = f"{bound_us:g} µs of the fastest dispatch's {kernel.duration.least / 1e3:.4g} µs"
     if share > 100:
         note = f"over 100 %, cannot be if the arguments were the captured ones: {note}"
-    yield Metric("measured.bound_share", share, "%", "measured", note)
+    yield Metric(name="measured.bound_share", value=share, unit="%", origin="measured", note=note)
 
 
 def _kernel(
@@ -197,7 +197,7 @@ def _kernel(
     counted = group.dispatches - group.warmups
 
     def add(name: str, value: float, unit: str, note: str = "") -> None:
-        metrics[name] = Metric(name, value, unit, "measured", note)
+        metrics[name] = Metric(name=name, value=value, unit=unit, origin="measured", note=note)
 
     add("measured.dispatches", *_launches(recording, group, values))
     if duration is not None:
@@ -370,7 +370,7 @@ def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
         }
         note = "the profiler's own summary, warm-up included"
         metrics = {
-            name: Metric(name, value, unit, "measured", note)
+            name: Metric(name=name, value=value, unit=unit, origin="measured", note=note)
             for name, (value, unit) in figures.items()
             if value is not None
         }

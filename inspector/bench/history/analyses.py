@@ -144,13 +144,13 @@ def analysed(
         config |= {k: v for k, v in variant.constexprs.items() if v is not None}
         config |= dict(variant.options)
     kernel = AnalysedKernel(
-        report.name,
-        report.id,
-        report.arch,
-        variant.case if variant is not None else None,
-        config,
-        figures,
-        findings,
+        kernel=report.name,
+        identity=report.id,
+        arch=report.arch,
+        case=variant.case if variant is not None else None,
+        config=config,
+        figures=figures,
+        findings=findings,
     )
     return kernel, units
 
@@ -275,11 +275,11 @@ def sightings(
     ).fetchall()
     return [
         Sighting(
-            checked_as(int, number),
-            checked_as(str, date),
-            checked_as(str | None, label),
-            checked_as(dict[str, str], json.loads(units)),
-            checked_as(
+            run=checked_as(int, number),
+            date=checked_as(str, date),
+            label=checked_as(str | None, label),
+            units=checked_as(dict[str, str], json.loads(units)),
+            kernel=checked_as(
                 AnalysedKernel,
                 (
                     kernel,

@@ -41,7 +41,9 @@ class Noting(Struct, frozen=True):
     def __call__(self, report: KernelReport) -> Noted:
         kernel, units = analysed(report, _tally(report.findings))
         triton = report.variant.triton_version if report.variant is not None else None
-        return Noted(self.judge(report), report.id, kernel, units, triton)
+        return Noted(
+            value=self.judge(report), id=report.id, kernel=kernel, units=units, triton=triton
+        )
 
 
 class Keeper:

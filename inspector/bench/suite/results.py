@@ -37,7 +37,7 @@ def summarize(times: Sequence[float]) -> Summary | None:
     if runs > 1:
         variance = math.fsum((t - mean) ** 2 for t in times) / (runs - 1)
         error = math.sqrt(variance / runs)
-    return Summary(min(times), mean, max(times), error, runs)
+    return Summary(best=min(times), mean=mean, slowest=max(times), error=error, runs=runs)
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:

@@ -68,11 +68,11 @@ def diff_options(
                 kernels.add_error("capture", error)
             jobs = [
                 Job(
-                    (index, number),
-                    str(target.path),
-                    replace(variant, options={**variant.options, **side_options.values}),
-                    compiler.settings,
-                    request.overrides,
+                    order=(index, number),
+                    path=str(target.path),
+                    variant=replace(variant, options={**variant.options, **side_options.values}),
+                    settings=compiler.settings,
+                    overrides=request.overrides,
                 )
                 for number, variant in enumerate(variants)
                 for side_options in sets

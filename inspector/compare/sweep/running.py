@@ -277,11 +277,11 @@ class _Run:
                     order = (index, kernel_index)
                     # No figure of a sweep depends on lanes' addresses or races.
                     job = Job(
-                        order,
-                        point.file,
-                        point.variant,
-                        settings,
-                        overrides,
+                        order=order,
+                        path=point.file,
+                        variant=point.variant,
+                        settings=settings,
+                        overrides=overrides,
                         lanes=False,
                         races=False,
                     )

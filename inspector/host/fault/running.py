@@ -176,7 +176,7 @@ def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
     if loc is not None:
         place = loc.in_user_code
         source = linecache.getline(place.file, place.line).strip()
-    return CodeLine(address, None, text, loc, source)
+    return CodeLine(address=address, line=None, text=text, loc=loc, source=source)
 
 
 def _stop(

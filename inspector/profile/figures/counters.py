@@ -118,7 +118,14 @@ def about(name: str, arch: str | None) -> Known:
         if rule.architectures and family is None:
             break  # its unit depends on the target
         if not rule.architectures or (family is not None and family.startswith(rule.architectures)):
-            return Known(name, rule.unit, rule.scale, rule.over, rule.text, rule.source)
+            return Known(
+                name=name,
+                unit=rule.unit,
+                scale=rule.scale,
+                over=rule.over,
+                text=rule.text,
+                source=rule.source,
+            )
     return Known(name, "count")
 
 
@@ -131,13 +138,13 @@ def _stand_in(arch: str) -> str:
 def _rules() -> tuple[_Rule, ...]:
     return tuple(
         _Rule(
-            re.compile(entry["match"]),
-            tuple(entry.get("architectures", "").split()),
-            entry["unit"],
-            entry.get("scale", 1),
-            entry.get("over", ""),
-            entry["text"],
-            entry["source"],
+            match=re.compile(entry["match"]),
+            architectures=tuple(entry.get("architectures", "").split()),
+            unit=entry["unit"],
+            scale=entry.get("scale", 1),
+            over=entry.get("over", ""),
+            text=entry["text"],
+            source=entry["source"],
         )
         for entry in _read("counters.yaml")
     )

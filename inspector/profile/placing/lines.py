@@ -338,11 +338,11 @@ def _innermost(function: Function) -> dict[int, str]:
 def _unplaced(place: Place, spot: _Spot, total: LineSum) -> Unplaced:
     assert isinstance(spot, _Lost)
     return Unplaced(
-        place,
-        spot.why,
-        spot.lines,
-        total.samples or 0,
-        total.hits or 0,
-        total.latency or 0,
-        total.stall or 0,
+        place=place,
+        why=spot.why,
+        lines=spot.lines,
+        samples=total.samples or 0,
+        hits=total.hits or 0,
+        latency_cycles=total.latency or 0,
+        stall_cycles=total.stall or 0,
     )

@@ -148,7 +148,11 @@ def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | N
             if begin is not None:
                 waves_on_cu[cu] -= 1
                 end = None if start else time  # unknown where another wave has the slot already
-                spans.append(WaveSpan(int(engine[1]), cu, simd, slot, begin, end))
+                spans.append(
+                    WaveSpan(
+                        engine=int(engine[1]), cu=cu, simd=simd, slot=slot, begin=begin, end=end
+                    )
+                )
             elif not start:
                 begun_before += 1
             if start:
@@ -157,7 +161,7 @@ def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | N
                 waves_on_cu[cu] += 1
                 peak = max(peak, waves_on_cu[cu])
         spans += [
-            WaveSpan(int(engine[1]), cu, simd, slot, begin, None)
+            WaveSpan(engine=int(engine[1]), cu=cu, simd=simd, slot=slot, begin=begin, end=None)
             for (cu, simd, slot), begin in running.items()
         ]
     if invalid_count:
@@ -216,7 +220,9 @@ def _listed(data: Mapping[str, Any]) -> Iterable[WaveSpan]:
                         begin, end = wave[1:3]
                         if is_whole(begin):
                             stop = end if is_whole(end) else None
-                            yield WaveSpan(engine, None, simd, slot, begin, stop)
+                            yield WaveSpan(
+                                engine=engine, cu=None, simd=simd, slot=slot, begin=begin, end=stop
+                            )
 
 
 def _items(data: Any) -> list[tuple[int, Any]]:

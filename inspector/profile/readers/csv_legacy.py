@@ -85,7 +85,13 @@ def read_wide(
         Whether its timestamps have lost digits.
     """
     builder.begin(part)
-    sink = Sink(builder, table, Agents().key, None, len(builder.parts) - 1)
+    sink = Sink(
+        builder=builder,
+        table=table,
+        agent_key=Agents().key,
+        process=None,
+        part=len(builder.parts) - 1,
+    )
     reader = WideReader(sink, Counters(builder), renamed or {})
     reader.read()
     table.report(builder)

@@ -65,7 +65,14 @@ def read(group: Group, builder: Builder) -> None:
         for (shape, text, comment), total in sums.items():
             builder.samples.append(
                 Samples(
-                    place=Place(shape, process, None, None, text or None, comment or None),
+                    place=Place(
+                        shape=shape,
+                        process=process,
+                        code_object=None,
+                        offset=None,
+                        text=text or None,
+                        comment=comment or None,
+                    ),
                     method=method,
                     count=total.count,
                     issued=total.issued if method == "stochastic" else None,

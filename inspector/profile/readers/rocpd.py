@@ -126,7 +126,7 @@ def _read_rocpd(path: Path, base: Base, builder: Builder) -> None:
     for suffix in suffixes:
         guids = {guid for (guid,) in base.rows(f"rocpd_info_process{suffix}", ("guid",))}
         for guid in sorted(guids, key=str) or [None]:
-            _Process(path, base, builder, suffix, guid).read()
+            _Process(path=path, base=base, builder=builder, suffix=suffix, guid=guid).read()
 
 
 class _Process(Struct):
@@ -228,7 +228,13 @@ class _Process(Struct):
             address_shift = (
                 0 if low is None or size is None else shift(low, size, whole(delta) or 0)
             )
-            code_object = CodeObject(number, self._pid(pid), _text(uri) or None, low, size)
+            code_object = CodeObject(
+                id=number,
+                process=self._pid(pid),
+                uri=_text(uri) or None,
+                load_base=low,
+                load_size=size,
+            )
             self.objects[number] = (code_object, address_shift)
             self.builder.code_objects.append(code_object)
 

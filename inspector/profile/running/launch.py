@@ -130,7 +130,13 @@ def run(
     elif late:
         status = "timeout"
     exit_code = 128 - code if code < 0 else code
-    return Ending(exit_code, status, time.monotonic() - began, interrupted, log)
+    return Ending(
+        exit_code=exit_code,
+        status=status,
+        seconds=time.monotonic() - began,
+        interrupted=interrupted,
+        log=log,
+    )
 
 
 def marked(mark: str) -> Iterator[int]:
