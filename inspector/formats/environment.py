@@ -152,8 +152,8 @@ def _dump(value: Any, stream: TextIO) -> None:
 
 
 _COLUMNS = [
-    Column("", lambda f: f.name),
-    Column("", lambda f: _short(f.value)),
-    Column("", lambda f: f.verdict.value),
+    Column("", lambda fact: fact.name),
+    Column("", lambda fact: _short(fact.value)),
+    Column("", lambda fact: fact.verdict.value),
     Column("", _remark),
 ]

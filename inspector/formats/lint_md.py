@@ -146,7 +146,7 @@ def _problems(report: LintReport) -> list[str]:
 
 def _text(text: str) -> str:
     """Text that shows as it is, on one line."""
-    return _MARKUP_OR_HTML.sub(lambda m: _HTML.get(m[0], f"\\{m[0]}"), one_line(text))
+    return _MARKUP_OR_HTML.sub(lambda match: _HTML.get(match[0], f"\\{match[0]}"), one_line(text))
 
 
 def _url(url: str) -> str:
