@@ -140,7 +140,7 @@ def test_bytes_that_are_no_text_are_kept_out_of_nothing_else(tmp_path: Path) -> 
 
 
 def test_a_line_without_end_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_LONGEST", 300_000)
+    monkeypatch.setattr(rows, "_LONGEST_LINE", 300_000)
     content = HEADER + '"a",1,2,3\n' + "x" * 900_000 + '\n"b",2,3,4\n'
     table = table_of(tmp_path, content)
     assert [row[0] for row in all_rows(table)] == ["a", "b"]

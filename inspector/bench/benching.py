@@ -37,7 +37,7 @@ class BenchRequest(Struct, frozen=True):
     Args:
         kernel: the kernel file.
         patterns: fnmatch patterns of the names of cases; none: all of them.
-        numbers: of cases, counted from 0, together with what the patterns name.
+        numbers: numbers of cases, counted from 0, in addition to those that the patterns name.
         given: cases of the user's, in place of the file's BENCH.
         mode: `time`; `once` for a single run; `profile` for a launch without a check or a time.
         config: replaces entries of the kernel's configuration.
@@ -66,7 +66,7 @@ class Planned(Struct, frozen=True):
 
 
 class OnGpu(Struct, frozen=True):
-    """What the cases run on."""
+    """The device that the cases run on."""
 
     gpu: Gpu
     versions: Mapping[str, str | None]
@@ -82,7 +82,7 @@ Event = Planned | OnGpu | Done
 
 
 class Gathered(Struct):
-    """What has been measured so far."""
+    """The measurements so far."""
 
     request: BenchRequest
     date: str
@@ -104,13 +104,13 @@ class Gathered(Struct):
         """All of it as one value."""
         kernel = self.request.kernel
         return Bench(
-            kernel.name,
-            str(kernel.path),
-            self.gpu,
-            self.versions,
-            self.request.mode,
-            self.date,
-            tuple(self.cases),
+            kernel=kernel.name,
+            path=str(kernel.path),
+            gpu=self.gpu,
+            versions=self.versions,
+            mode=self.request.mode,
+            date=self.date,
+            cases=tuple(self.cases),
         )
 
 

@@ -1,7 +1,7 @@
-"""Checks kernel files in guest processes, and asks them what the files hold.
+"""Checks kernel files in guest processes, and lists the cases and benchmarks in them.
 
-Each guest imports PyTorch and Triton once and forks a child for each file. Files are checked in
-parallel, one thread and one guest for each job.
+A guest imports PyTorch and Triton once and forks a child for each file. Files are checked in
+parallel, with one thread and one guest for each job.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from .suite.catalogue import KernelFile
 from .suite.checks import CRASHED, CaseCheck, Description, Device, KernelCheck
 
 TIME_LIMIT = 300.0
-"""Seconds that one case may take, unless told."""
+"""Default limit on the seconds that one case may take."""
 MOST_CASES = 1000
-"""How many times the limit of one case a guest may take over a file before it is given up."""
+"""A guest may take this many times the limit of one case for a whole file."""
 DEVICES = ("cpu", "cuda", "emulated")
 JOIN_SECONDS = 0.2
+"""How long a thread is waited for before its guest is terminated again."""
 
 
 class CheckRequest(Struct, frozen=True):
@@ -72,10 +73,10 @@ class CaseDone(Struct, frozen=True):
     """A case is done.
 
     Args:
-        index: of its file in the run.
+        index: number of its file in the run.
         kernel: the file.
-        result: of the case.
-        so_far: the file, with its cases up to this one.
+        result: the case's result.
+        so_far: the file's result, with its cases up to this one.
     """
 
     index: int
@@ -85,7 +86,7 @@ class CaseDone(Struct, frozen=True):
 
 
 class KernelDone(Struct, frozen=True):
-    """A file is done: everything about it."""
+    """A file is done; `index` is its number in the run."""
 
     index: int
     result: KernelCheck
@@ -95,12 +96,12 @@ Event = Started | CaseDone | KernelDone
 
 
 class Gathered(Struct):
-    """What has been checked so far.
+    """The results so far.
 
     Args:
-        devices: those that kernels ran on, by arch.
-        done: files that are done, by their index in the run.
-        under_way: files of which some cases are done.
+        devices: arch -> the device that kernels ran on.
+        done: number of a file in the run -> its result.
+        under_way: number of a file -> its result so far, where only some cases are done.
     """
 
     devices: dict[str, Device] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class Gathered(Struct):
     under_way: dict[int, KernelCheck] = field(default_factory=dict)
 
     def saw(self, event: Event) -> None:
-        """Adds what an event says."""
+        """Adds an event."""
         if isinstance(event, Started):
             self.devices.setdefault(event.device.arch, event.device)
         elif isinstance(event, CaseDone):
@@ -118,10 +119,10 @@ class Gathered(Struct):
             self.done[event.index] = event.result
 
     def interrupted(self) -> tuple[KernelCheck, ...]:
-        """Nothing comes any more: files under way keep their cases, and say that it is not all.
+        """Ends an interrupted run: files under way become results with a problem.
 
         Returns:
-            these files.
+            The results of these files.
         """
         cut_off = {}
         for index, kernel in sorted(self.under_way.items()):
@@ -132,13 +133,15 @@ class Gathered(Struct):
         return tuple(cut_off.values())
 
     def devices_in_order(self, archs: Sequence[str]) -> tuple[Device, ...]:
-        """What the kernels ran on; emulated GPUs in the order in which they were asked for."""
-        places = {arch: place for place, arch in enumerate(archs)}
-        return tuple(sorted(self.devices.values(), key=lambda d: places.get(d.arch, 0)))
+        """The devices that the kernels ran on; emulated GPUs are in the order of `archs`."""
+        positions = {arch: position for position, arch in enumerate(archs)}
+        return tuple(
+            sorted(self.devices.values(), key=lambda device: positions.get(device.arch, 0))
+        )
 
     @property
     def kernels(self) -> tuple[KernelCheck, ...]:
-        """In the order of the request."""
+        """The results of finished files, in the order of the request."""
         return tuple(self.done[index] for index in sorted(self.done))
 
 
@@ -151,7 +154,7 @@ def check(request: CheckRequest) -> Iterator[Event]:
         KinspectError: the interpreter cannot be started, lacks PyTorch or Triton, or has no such
             device.
     """
-    waiting = deque(
+    pending = deque(
         enumerate(
             (arch, *kernel_and_cases)
             for arch in request.archs or ("",)
@@ -159,10 +162,10 @@ def check(request: CheckRequest) -> Iterator[Event]:
         )
     )
     events: SimpleQueue[Event | BaseException | None] = SimpleQueue()
-    jobs = 1 if request.device == "cuda" else min(request.jobs, len(waiting))
+    jobs = 1 if request.device == "cuda" else min(request.jobs, len(pending))
     workers = [Worker(request.python or sys.executable, _environment(request)) for _ in range(jobs)]
     threads = [
-        threading.Thread(target=_work, args=(worker, waiting, events, request, jobs), daemon=True)
+        threading.Thread(target=_work, args=(worker, pending, events, request, jobs), daemon=True)
         for worker in workers
     ]
     try:
@@ -178,7 +181,7 @@ def check(request: CheckRequest) -> Iterator[Event]:
             else:
                 yield event
     finally:
-        waiting.clear()
+        pending.clear()
         for worker, thread in zip(workers, threads, strict=True):
             while thread.is_alive():  # it may be about to start its guest
                 worker.terminate()
@@ -189,7 +192,7 @@ def check(request: CheckRequest) -> Iterator[Event]:
 def describe(
     kernels: Sequence[KernelFile], python: str | None = None
 ) -> dict[Path, Description | str]:
-    """What the files hold that their text alone does not tell, or why that is not known.
+    """Loads the files and lists their cases, benchmarks and the like; or says why one failed.
 
     Raises:
         KinspectError: the interpreter cannot be started, or lacks Triton.
@@ -227,18 +230,27 @@ def describe(
 
 def _work(
     worker: Worker,
-    waiting: deque[tuple[int, tuple[str, KernelFile, tuple[str, ...]]]],
+    pending: deque[tuple[int, tuple[str, KernelFile, tuple[str, ...]]]],
     events: SimpleQueue[Event | BaseException | None],
     request: CheckRequest,
     jobs: int,
 ) -> None:
+    """Checks pending files until there are none; puts None at its end, or the error before that."""
     try:
         while True:
             try:
-                index, (arch, kernel, patterns) = waiting.popleft()
+                index, (arch, kernel, patterns) = pending.popleft()
             except IndexError:
                 break
-            for event in _check_kernel(worker, index, arch, kernel, patterns, request, jobs):
+            for event in _check_kernel(
+                worker,
+                index,
+                kernel,
+                arch=arch,
+                patterns=patterns,
+                request=request,
+                jobs=jobs,
+            ):
                 events.put(event)
     except BaseException as error:
         events.put(error)
@@ -248,12 +260,24 @@ def _work(
 def _check_kernel(
     worker: Worker,
     index: int,
-    arch: str,
     kernel: KernelFile,
+    *,
+    arch: str,
     patterns: tuple[str, ...],
     request: CheckRequest,
     jobs: int,
 ) -> Iterator[Event]:
+    """Checks one file.
+
+    Args:
+        worker: the guest.
+        index: number of the file in the run.
+        kernel: the file.
+        arch: the GPU to emulate; "" for other devices.
+        patterns: the cases to check; none: all.
+        request: the whole run.
+        jobs: how many files are checked at a time; they share the CPU's cores.
+    """
     started = time.perf_counter()
     so_far = KernelCheck(kernel.name, str(kernel.path), (), arch)
     message = {
@@ -290,15 +314,15 @@ def _check_kernel(
                 yield CaseDone(index, kernel, result, so_far)
     if patterns and not so_far.cases and not so_far.problem:
         listed = " or ".join(map(repr, patterns))
-        nothing = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"
-        so_far = replace(so_far, problem=nothing)
+        no_match = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"
+        so_far = replace(so_far, problem=no_match)
     yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
 
 
 def _until_lost(
     worker: Worker, message: Mapping[str, Any], time_limit: float
 ) -> Iterator[dict[str, Any]]:
-    """The records of one run; if the guest itself is lost, that is the last of them."""
+    """The records of one run; if the guest itself is lost, the last one says so."""
     try:
         yield from records(worker, message, time_limit, MOST_CASES)
     except WorkerLostError as error:

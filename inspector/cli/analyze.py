@@ -121,7 +121,7 @@ def analyze(
         from ..report import saved
 
         saved.save(report, save)
-    # Failures stand in the report and, one line each, on stderr.
+    # Failures are in the report and, one line each, on stderr.
     tell(report.errors, notes)
     return 2 if report.errors else 0
 

@@ -84,13 +84,25 @@ def _plain(value: object) -> str:
 
 
 _COLUMNS = [
-    Column("arch", lambda m: m.arch),
-    Column("name", lambda m: m.name),
-    Column("family", lambda m: m.family),
-    Column("wave", lambda m: "/".join(map(str, m.wave_sizes))),
-    Column("waves/EU", lambda m: str(m.max_waves), right=True),
-    Column("VGPRs/SIMD", lambda m: "/".join(str(v) for v in m.vgpr_total.values()), right=True),
-    Column("granule", lambda m: "/".join(str(v) for v in m.vgpr_granule.values()), right=True),
-    Column("LDS/workgroup", lambda m: f"{m.lds_max // 1024} KiB", right=True),
-    Column("matrix ops", lambda m: str(len(m.mfma_cycles)) if m.mfma_cycles else "", right=True),
+    Column("arch", lambda machine: machine.arch),
+    Column("name", lambda machine: machine.name),
+    Column("family", lambda machine: machine.family),
+    Column("wave", lambda machine: "/".join(map(str, machine.wave_sizes))),
+    Column("waves/EU", lambda machine: str(machine.max_waves), right=True),
+    Column(
+        "VGPRs/SIMD",
+        lambda machine: "/".join(str(v) for v in machine.vgpr_total.values()),
+        right=True,
+    ),
+    Column(
+        "granule",
+        lambda machine: "/".join(str(v) for v in machine.vgpr_granule.values()),
+        right=True,
+    ),
+    Column("LDS/workgroup", lambda machine: f"{machine.lds_max // 1024} KiB", right=True),
+    Column(
+        "matrix ops",
+        lambda machine: str(len(machine.mfma_cycles)) if machine.mfma_cycles else "",
+        right=True,
+    ),
 ]

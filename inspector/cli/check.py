@@ -194,7 +194,7 @@ def _status(kernels: tuple[KernelCheck, ...], cases: tuple[str, ...]) -> int:
 
 
 class _Progress:
-    """What is being checked, on stderr and on a terminal only."""
+    """Shows what is being checked, on stderr and only on a terminal."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()

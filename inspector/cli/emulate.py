@@ -109,28 +109,28 @@ def emulate(
     try:
         if SUFFIXES.get(target.suffix) in ("asm", "code_object"):
             code = CodeLaunch(
-                target,
-                kernel,
-                arch,
-                _extents(grid, "--grid") or (1, 1, 1),
-                _extents(block, "--block"),
-                arguments or "",
-                lds,
-                sample,
-                time_limit,
+                path=target,
+                kernel=kernel,
+                arch=arch,
+                grid=_extents(grid, "--grid") or (1, 1, 1),
+                block=_extents(block, "--block"),
+                arguments=arguments or "",
+                lds_bytes=lds,
+                sample=sample,
+                seconds=time_limit,
             )
             return _emulate_code(code, form, output)
         file, _, test = str(target).partition("::")
         request = EmulationRequest(
-            Path(file),
-            argv,
-            load_machine(arch or "gfx942").arch,
-            python or sys.executable,
-            sample,
-            configs,
-            sets,
-            time_limit,
-            test or None,
+            path=Path(file),
+            argv=argv,
+            arch=load_machine(arch or "gfx942").arch,
+            python=python or sys.executable,
+            sample=sample,
+            configs=configs,
+            sets=sets,
+            seconds=time_limit,
+            test=test or None,
         )
         result = run_emulation(request, dict(os.environ), signals_for)
     except KinspectError as error:

@@ -32,7 +32,7 @@ def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
     """Follows a started command to its end.
 
     Args:
-        process: of `start`.
+        process: a process from `start`.
         stderr_copy: file that gets everything that it writes to stderr.
 
     Returns:

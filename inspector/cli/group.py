@@ -20,7 +20,7 @@ from .signals import INTERRUPTED, interrupts
 _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
     filter(None, (getattr(click.exceptions, "NoArgsIsHelpError", None),))
 )
-_TUI = "kinspect.tui.command"  # stands above this package, so it is known by name alone
+_TUI = "kinspect.tui.command"  # this package may not import it, so it is given by name
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     # name: (module, attribute, short help); the short help is here so that --help imports nothing

@@ -54,19 +54,26 @@ def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> 
     runs = sorted(all_runs, key=lambda run: run.id, reverse=True)[:most]
     with result_stream(output) as stream:
         if form == "json":
-            _json({"schema_version": 1, "runs": [_run(r) for r in runs]}, stream)
+            _json({"schema_version": 1, "runs": [_run(entry) for entry in runs]}, stream)
         elif not runs:
             nothing = "nothing was kept yet" if kernel is None else f"no run of {kernel} was kept"
             stream.write(f"{nothing}\n")
         else:
             columns = [
-                Column("run", lambda r: str(r.id), right=True),
-                Column("date", lambda r: r.date),
+                Column("run", lambda entry: str(entry.id), right=True),
+                Column("date", lambda entry: entry.date),
                 Column("kernel", _kernel_or_target),
-                Column("cases", lambda r: str(r.cases if isinstance(r, Run) else r.kernels), True),
-                Column("on", lambda r: r.device if isinstance(r, Run) else " ".join(r.archs)),
-                Column("Triton", lambda r: r.versions.get("triton") or ""),
-                Column("what", lambda r: "bench" if isinstance(r, Run) else r.command),
+                Column(
+                    "cases",
+                    lambda entry: str(entry.cases if isinstance(entry, Run) else entry.kernels),
+                    True,
+                ),
+                Column(
+                    "on",
+                    lambda entry: entry.device if isinstance(entry, Run) else " ".join(entry.archs),
+                ),
+                Column("Triton", lambda entry: entry.versions.get("triton") or ""),
+                Column("what", lambda entry: "bench" if isinstance(entry, Run) else entry.command),
                 Column("", _remark),
             ]
             _table(columns, runs, stream)
@@ -119,10 +126,12 @@ def plot(
     from ..bench.history.trends import Wanted, chart
     from ..explain import plot as draw
 
-    drawn = chart(History(), Wanted(kernel, metric, arch, case, most))
+    drawing = chart(
+        History(), Wanted(kernel=kernel, metric=metric, arch=arch, case=case, most=most)
+    )
     writers = {"text": draw.write, "json": draw.write_json, "svg": draw.write_svg}
     with result_stream(output) as stream:
-        writers[form](drawn, stream)
+        writers[form](drawing, stream)
 
 
 # --------------------------------------------------------------------------- tables
@@ -150,26 +159,28 @@ def _remark(run: Run | AnalysisRun) -> str:
 
 def _case_columns() -> list[Column]:
     return [
-        Column("case", lambda c: c.name),
-        Column("best µs", lambda c: micro(c.best_us), right=True),
-        Column("mean µs", lambda c: micro(c.mean_us), right=True),
-        Column("slowest µs", lambda c: micro(c.slowest_us), right=True),
-        Column("runs", lambda c: str(c.runs), right=True),
-        Column("TFLOPS", lambda c: _rate(c.tflops), right=True),
-        Column("GiB/s", lambda c: _rate(c.gib_per_s), right=True),
-        Column("", lambda c: " ".join(f"{k}={v}" for k, v in c.config.items())),
+        Column("case", lambda case: case.name),
+        Column("best µs", lambda case: micro(case.best_us), right=True),
+        Column("mean µs", lambda case: micro(case.mean_us), right=True),
+        Column("slowest µs", lambda case: micro(case.slowest_us), right=True),
+        Column("runs", lambda case: str(case.runs), right=True),
+        Column("TFLOPS", lambda case: _rate(case.tflops), right=True),
+        Column("GiB/s", lambda case: _rate(case.gib_per_s), right=True),
+        Column("", lambda case: " ".join(f"{name}={value}" for name, value in case.config.items())),
     ]
 
 
 def _kernel_columns() -> list[Column]:
     def figure(metric: str) -> Column:
         title = next(heading for heading, name in FIGURES if name == metric)
-        return Column(title, lambda s: _figure(value_of(s.kernel, metric)), right=True)
+        return Column(
+            title, lambda sighting: _figure(value_of(sighting.kernel, metric)), right=True
+        )
 
     return [
-        Column("kernel", lambda s: s.kernel.kernel),
-        Column("case", lambda s: s.kernel.case or ""),
-        Column("arch", lambda s: s.kernel.arch or ""),
+        Column("kernel", lambda sighting: sighting.kernel.kernel),
+        Column("case", lambda sighting: sighting.kernel.case or ""),
+        Column("arch", lambda sighting: sighting.kernel.arch or ""),
         *(figure(metric) for _, metric in FIGURES),
     ]
 

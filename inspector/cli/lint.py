@@ -126,7 +126,14 @@ def lint(
     loaded = settings.load(config)
     if select and not _words(select):
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
-    asked_rules = Asked(rules, _words(select), _words(ignore), fail_on, baseline, update_baseline)
+    asked_rules = Asked(
+        rules=rules,
+        select=_words(select),
+        ignore=_words(ignore),
+        fail_on=fail_on,
+        baseline=baseline,
+        update=update_baseline,
+    )
     plan = prepare(asked_rules, loaded)
     keeper = keeper_for("lint", history, label)
     # An empty pack: each report is judged by the plan's rules, not by the default pack as well.

@@ -67,7 +67,16 @@ def occupancy(
     """
     machine = machines.load(arch)
     size = int(wave_size) if wave_size else None
-    demand = Demand(vgpr, agpr, sgpr, lds, waves, size, cu_mode, llvm)
+    demand = Demand(
+        vgprs=vgpr,
+        agprs=agpr,
+        sgprs=sgpr,
+        lds_bytes=lds,
+        waves_per_workgroup=waves,
+        wave_size=size,
+        cu_mode=cu_mode,
+        llvm=llvm,
+    )
     result = work_out(machine, demand)
     with result_stream(output) as stream:
         if form == "json":
@@ -120,11 +129,11 @@ def _columns(result: Occupancy) -> list[Column]:
         return "◀" if level.waves_per_eu == result.waves_per_eu else ""
 
     return [
-        Column("waves/EU", lambda x: str(x.waves_per_eu), right=True),
-        Column(f"workgroups/{result.unit}", lambda x: _or_dash(x.workgroups), right=True),
-        Column("VGPRs ≤", lambda x: str(x.vgprs), right=True),
-        Column("SGPRs ≤", lambda x: _or_dash(x.sgprs), right=True),
-        Column("LDS B ≤", lambda x: _or_dash(x.lds_bytes), right=True),
+        Column("waves/EU", lambda level: str(level.waves_per_eu), right=True),
+        Column(f"workgroups/{result.unit}", lambda level: _or_dash(level.workgroups), right=True),
+        Column("VGPRs ≤", lambda level: str(level.vgprs), right=True),
+        Column("SGPRs ≤", lambda level: _or_dash(level.sgprs), right=True),
+        Column("LDS B ≤", lambda level: _or_dash(level.lds_bytes), right=True),
         Column("", mark),
     ]
 

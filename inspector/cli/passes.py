@@ -172,11 +172,14 @@ def _entry(item: Pass) -> dict[str, object]:
 
 _CHANGED = {True: "changed", False: "", None: "?"}
 _COLUMNS = [
-    Column("#", lambda p: str(p.index), right=True),
-    Column("stage", lambda p: p.stage),
-    Column("pass", lambda p: p.cli or p.name),
-    Column("on", lambda p: p.function or p.op),
-    Column("changed", lambda p: _CHANGED[p.changed]),
-    Column("bytes before", lambda p: f"{p.size:,}", right=True),
-    Column("options", lambda p: p.options if len(p.options) <= 60 else p.options[:57] + "..."),
+    Column("#", lambda item: str(item.index), right=True),
+    Column("stage", lambda item: item.stage),
+    Column("pass", lambda item: item.cli or item.name),
+    Column("on", lambda item: item.function or item.op),
+    Column("changed", lambda item: _CHANGED[item.changed]),
+    Column("bytes before", lambda item: f"{item.size:,}", right=True),
+    Column(
+        "options",
+        lambda item: item.options if len(item.options) <= 60 else item.options[:57] + "...",
+    ),
 ]

@@ -158,7 +158,9 @@ def save_reports(profile: Profile, path: Path) -> None:
         *profile.notes,
     )
     errors = (*run.errors, *profile.errors)
-    saved.save(Report(run.path, tool, kernels, errors, notes), path)
+    saved.save(
+        Report(target=run.path, tool=tool, kernels=kernels, errors=errors, notes=notes), path
+    )
 
 
 def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:

@@ -1,4 +1,4 @@
-"""What a run says on stderr beside its result: how far it is, failures, notes."""
+"""Messages of a run on stderr: progress, failures and notes."""
 
 from __future__ import annotations
 

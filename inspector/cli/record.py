@@ -65,7 +65,7 @@ def record(output: Path, command: tuple[str, ...]) -> int:
 
 
 def _environment(environment: Mapping[str, str], startup: Path, journals: Path) -> dict[str, str]:
-    """What makes every Python process below this one load the recorder."""
+    """The environment in which every Python process below this one loads the recorder."""
     ours = str(startup)
     theirs = environment.get("PYTHONPATH")
     return {

@@ -29,7 +29,7 @@ def end_as_interrupted() -> None:
 
 @contextmanager
 def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
-    """Notes whether Ctrl-C came, whoever dealt with the `KeyboardInterrupt` that it raises.
+    """Remembers whether Ctrl-C was pressed, whoever handled the `KeyboardInterrupt` that it raises.
 
     Where SIGINT is ignored (a shell's background job) or has another handler, it stays so.
 

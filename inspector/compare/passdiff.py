@@ -1,7 +1,7 @@
-"""The pass after which two MLIR dumps of one kernel begin to differ.
+"""Finds the pass after which two MLIR dumps of one kernel begin to differ.
 
 Versions of Triton run different passes. They are aligned by name, and the states before aligned
-passes are compared: what lies between the last equal pair and the first unequal one is the cause.
+passes are compared: the cause lies between the last equal pair of states and the first unequal one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from ..compile.irtext import VALUE, normal_mlir, older_spelling, spells_older, u
 from ..compile.passes import Pass, PassDump
 
 _LAYOUT_READERS = frozenset(("symbol-dce", "convert-scf-to-cf"))
-"""Passes of every version that run late in TTGIR, when layouts have been chosen."""
+"""Passes that every version runs late in TTGIR, when layouts have been chosen."""
 
 
 Kind = Literal["order", "attributes", "operations"]
-"""In what two modules differ: the order of equal statements alone; besides that, what is printed of
-attributes, operands' types and pointer types; or operations, what they take, or results' types."""
+"""In what two modules differ. `order`: only in the order of equal statements. `attributes`: in what
+is printed of attributes, operands' types and pointer types. `operations`: in operations, their
+operands, or the types of their results."""
 _LEVELS: dict[Kind | None, int] = {None: 0, "order": 1, "attributes": 2, "operations": 2}
-"""Order apart from contents: what the first pass that touches the contents changed may be but an
-attribute (`loop.stage`) that a later one acts on."""
+"""Rank of a difference. Attributes rank as high as operations: the first pass that changes contents
+may set only an attribute (`loop.stage`) that a later pass acts on."""
 
 
 class PassDifference(Struct, frozen=True):
     """A place in two dumps where the modules begin to differ.
 
     Args:
-        name: the pass after which they do, as on the command line; None where one side alone has
-            the passes that made the difference, or the input is printed differently.
-        stage: the stage it belongs to.
+        name: the pass after which they differ, as on the command line; None where the difference
+            comes from passes that only one side runs, or where the input is printed differently.
+        stage: the stage of that pass.
         left_only, right_only: passes that only one side runs there and that changed something.
         options: the pass's options on both sides where they differ, else None.
         before, after: the pairs of passes, by index, before which the states were last the same
@@ -61,20 +62,20 @@ class PassDifference(Struct, frozen=True):
         return self.kind == "order"
 
     def words(self, left: str, right: str) -> str:
-        """What made the difference and in what, for people.
+        """The cause of the difference and its kind, in words.
 
         Args:
-            left: what to call one compile.
-            right: what to call the other.
+            left: the name of one compile.
+            right: the name of the other.
         """
-        alone = "" if self.before is None else _ALONE.get(self.kind, "")
-        return self.made_by(left, right) + alone
+        kind_suffix = "" if self.before is None else _KIND_SUFFIX.get(self.kind, "")
+        return self.made_by(left, right) + kind_suffix
 
     def made_by(self, left: str, right: str) -> str:
-        """What made the difference, for people; likewise."""
+        """The cause of the difference in words; see `words` for the arguments."""
         if self.before is None:
             return "how each reads and prints the same input"
-        parts = [
+        causes = [
             f"{', '.join(dict.fromkeys(names))} (only in {label})"
             for label, names in ((left, self.left_only), (right, self.right_only))
             if names
@@ -82,11 +83,11 @@ class PassDifference(Struct, frozen=True):
         if self.name is not None:
             options = ", run with other options" if self.options is not None else ""
             numbers = f"(number {self.before[0]} and {self.before[1]})"
-            parts.insert(0, f"pass {self.name} {numbers}{options}")
-        return " or ".join(parts) if parts else "passes that cannot be told apart"
+            causes.insert(0, f"pass {self.name} {numbers}{options}")
+        return " or ".join(causes) if causes else "passes that cannot be told apart"
 
 
-_ALONE: dict[Kind, str] = {
+_KIND_SUFFIX: dict[Kind, str] = {
     "order": " (the order of operations alone)",
     "attributes": " (attributes alone)",
 }
@@ -98,7 +99,8 @@ class PassStep(Struct, frozen=True):
     Args:
         name: the pass, as on the command line.
         at: its index in each dump.
-        left, right: operations that only one side has then, whatever their order and values' names.
+        left, right: how many operations only that side has then; order and values' names do not
+            count.
     """
 
     name: str
@@ -113,10 +115,10 @@ class Dumps:
     Args:
         left: a dump of one compile.
         right: a dump of the other.
-        stage: the first stage whose artifacts differ. Differences that are gone again by the end of
-            an earlier stage do not count, for nothing came of them.
-        printed_alike: both were printed by the same version of Triton. Others print attributes and
-            pointer types in other ways: those do not count then.
+        stage: the first stage whose artifacts differ. Differences that disappear before the end of
+            an earlier stage do not count.
+        printed_alike: whether the same version of Triton printed both. Versions print attributes
+            and pointer types in different ways, which do not count if this is false.
     """
 
     def __init__(
@@ -131,22 +133,22 @@ class Dumps:
         """Where the dumps begin to differ.
 
         Returns:
-            In order: where they first differ; where they differ from then on; and where they differ
-            from then on in more than the order of statements. Each once, and nothing where the
-            dumps agree, or agree again at the end of the stage.
+            In order, each place once: where they first differ; where the difference that lasts to
+            the end of the stage begins; and where one that lasts and is more than the order of
+            statements begins. Empty where the dumps agree at the end of the stage.
         """
         ranks = [self._rank(pair) for pair in self._pairs]
         if not ranks or not ranks[-1]:
             return ()
-        # What the passes of an earlier stage left behind is not this stage's.
+        # Differences that earlier stages left behind are not this stage's.
         inherited = ranks[0] if self._pairs[0] != (0, 0) and ranks[0] < ranks[-1] else 0
-        places = {next(n for n, rank in enumerate(ranks) if rank > inherited)}
+        places = {next(index for index, rank in enumerate(ranks) if rank > inherited)}
         for least in range(inherited + 1, ranks[-1] + 1):
             places.add(_last_beginning([rank < least for rank in ranks]))
-        return tuple(self._difference(at, ranks) for at in sorted(places))
+        return tuple(self._difference(index, ranks) for index in sorted(places))
 
     def _rank(self, pair: tuple[int, int]) -> int:
-        """0 for equal states, 1 for others in order alone, 2 for contents."""
+        """0 for equal states, 1 where only the order differs, 2 where the contents do."""
         return _LEVELS[self._kind(pair)]
 
     def _kind(self, pair: tuple[int, int]) -> Kind | None:
@@ -157,19 +159,26 @@ class Dumps:
         return kind_of(left.content(i), right.content(j), printed_alike=self._printed_alike)
 
     def steps(self) -> tuple[PassStep, ...]:
-        """What the sides have for themselves after each pass that both run, in order."""
+        """How many operations each side has alone after each pass that both run, in order."""
         left, right = self._sides
         steps = []
-        for i, j in self._pairs[:-1]:
-            ours, theirs = left.contents(i + 1), right.contents(j + 1)
-            name = _name(left.dump.passes[i])
-            steps.append(PassStep(name, (i, j), (ours - theirs).total(), (theirs - ours).total()))
+        for left_index, right_index in self._pairs[:-1]:
+            left_lines, right_lines = left.contents(left_index + 1), right.contents(right_index + 1)
+            name = _name(left.dump.passes[left_index])
+            steps.append(
+                PassStep(
+                    name,
+                    (left_index, right_index),
+                    (left_lines - right_lines).total(),
+                    (right_lines - left_lines).total(),
+                )
+            )
         return tuple(steps)
 
     def excerpt(self, where: PassDifference, labels: tuple[str, str]) -> str:
         """A unified diff of the modules at the first state in which they differ.
 
-        Places that differ in less than the whole does, in order say, are left out.
+        Hunks with a lesser difference than the modules' (only in order, say) are left out.
         """
         texts, names = [], []
         for label, side, i in zip(labels, self._sides, where.after, strict=True):
@@ -185,46 +194,67 @@ class Dumps:
             (left.content(i), right.content(j)),
         )
 
-    def _difference(self, at: int, ranks: Sequence[int]) -> PassDifference:
-        """What lies between the pair before `at` and the one at `at`, which differs (more)."""
+    def _difference(self, pair_index: int, ranks: Sequence[int]) -> PassDifference:
+        """The difference that appears, or grows, between two neighbouring pairs of passes.
+
+        Args:
+            pair_index: the index of the later pair.
+            ranks: the rank of the difference before each pair.
+        """
         left_side, right_side = self._sides
         left, right = left_side.dump.passes, right_side.dump.passes
-        i, j = self._pairs[at]
-        lasts = all(ranks[at:])
-        kind = self._kind((i, j)) or "operations"
-        if at == 0:
-            return PassDifference(None, left[i].stage, (), (), None, None, (i, j), lasts, kind)
-        last_pair = self._pairs[at - 1]
-        # The states just after the pass that both have. Where they differed before in less, it is
-        # the rest that parts here.
+        left_index, right_index = self._pairs[pair_index]
+        lasts = all(ranks[pair_index:])
+        kind = self._kind((left_index, right_index)) or "operations"
+        if pair_index == 0:
+            return PassDifference(
+                name=None,
+                stage=left[left_index].stage,
+                left_only=(),
+                right_only=(),
+                options=None,
+                before=None,
+                after=(left_index, right_index),
+                lasts=lasts,
+                kind=kind,
+            )
+        last_pair = self._pairs[pair_index - 1]
+        # The states just after the earlier pass, which both run: do they already differ more?
         next_pair = (last_pair[0] + 1, last_pair[1] + 1)
-        by_it = self._rank(next_pair) > ranks[at - 1]
+        pass_is_cause = self._rank(next_pair) > ranks[pair_index - 1]
         only: list[tuple[str, ...]] = [(), ()]
-        if not by_it:
-            only = [left_side.changing(next_pair[0], i), right_side.changing(next_pair[1], j)]
-        mine, theirs = left[last_pair[0]].options, right[last_pair[1]].options
+        if not pass_is_cause:
+            only = [
+                left_side.changing(next_pair[0], left_index),
+                right_side.changing(next_pair[1], right_index),
+            ]
+        left_options, right_options = left[last_pair[0]].options, right[last_pair[1]].options
         # Versions before 3.9 print no options.
-        options = (mine, theirs) if by_it and mine and theirs and mine != theirs else None
-        differing_pair = next_pair if by_it else (i, j)
+        options = (
+            (left_options, right_options)
+            if pass_is_cause and left_options and right_options and left_options != right_options
+            else None
+        )
+        differing_pair = next_pair if pass_is_cause else (left_index, right_index)
         return PassDifference(
-            _name(left[last_pair[0]]) if by_it else None,
-            left[last_pair[0]].stage,
-            only[0],
-            only[1],
-            options,
-            last_pair,
-            differing_pair,
-            lasts,
-            self._kind(differing_pair) or kind,
+            name=_name(left[last_pair[0]]) if pass_is_cause else None,
+            stage=left[last_pair[0]].stage,
+            left_only=only[0],
+            right_only=only[1],
+            options=options,
+            before=last_pair,
+            after=differing_pair,
+            lasts=lasts,
+            kind=self._kind(differing_pair) or kind,
         )
 
 
 def kind_of(left: Content, right: Content, *, printed_alike: bool) -> Kind | None:
-    """In what two texts differ whose normal forms are not the same; None for what does not count.
+    """In what two texts with different normal forms differ; None if the difference does not count.
 
     Args:
-        left: the statements of a text.
-        right: those of another.
+        left: the statements of one text.
+        right: the statements of the other.
         printed_alike: see `Dumps`.
     """
     if left.bare != right.bare:
@@ -241,13 +271,13 @@ def unified_diff_of(
     kind: Kind,
     contents: tuple[Content, Content],
 ) -> str:
-    """A unified diff without the hunks that differ in less than the kind says.
+    """A unified diff without the hunks whose difference is less than `kind`.
 
     Args:
-        left: a module.
-        right: another.
-        labels: what to call them.
-        kind: in what they differ.
+        left: the text of one module.
+        right: the text of the other.
+        labels: their names.
+        kind: in what the modules differ.
         contents: their statements.
     """
     diff = unified_diff(left, right, *labels)
@@ -265,18 +295,18 @@ def unified_diff_of(
 
 
 def _hunks(diff: str) -> Iterator[list[str]]:
-    """The two lines with the names, then each hunk's lines."""
-    part: list[str] = []
+    """The lines of a unified diff: first the two with the names, then those of each hunk."""
+    hunk: list[str] = []
     for line in diff.splitlines():
         if line.startswith("@@"):
-            yield part
-            part = []
-        part.append(line)
-    yield part
+            yield hunk
+            hunk = []
+        hunk.append(line)
+    yield hunk
 
 
 class _States:
-    """The states of a dump in their normal form; each is worked out once."""
+    """The states of a dump in normal form; each is computed once."""
 
     def __init__(self, dump: PassDump, older: bool) -> None:
         self.dump = dump
@@ -286,16 +316,16 @@ class _States:
         self._keys: dict[int, bytes] = {}
 
     def text(self, index: int) -> str:
-        """The module before a pass, in the spelling that both sides are given."""
+        """The module before a pass, in the older spelling if the other side has that."""
         text = self.dump.text(index)
         return older_spelling(text) if self._older else text
 
     def digest(self, index: int) -> bytes:
-        """Of the state before a pass."""
+        """A hash of the normal form of the state before a pass."""
         return self._normal(index)[0]
 
     def content(self, index: int) -> Content:
-        """Its statements, by their data flow."""
+        """The statements of the state before a pass, by their data flow."""
         self._normal(index)
         key = self._keys[index]
         if key not in self._contents:
@@ -303,21 +333,22 @@ class _States:
         return self._contents[key]
 
     def contents(self, index: int) -> Counter[str]:
-        """Its lines without values' names, whatever their order."""
+        """How often each line occurs in the state before a pass; values' names are left out."""
         return self._normal(index)[1]
 
     def changing(self, start: int, stop: int) -> tuple[str, ...]:
-        """The passes of a range that change something."""
+        """The names of the passes of a range that change something."""
         return tuple(
-            _name(self.dump.passes[n])
-            for n in range(start, stop)
-            if self.digest(n) != self.digest(n + 1)
+            _name(self.dump.passes[index])
+            for index in range(start, stop)
+            if self.digest(index) != self.digest(index + 1)
         )
 
     def _normal(self, index: int) -> tuple[bytes, Counter[str]]:
+        """Digest and lines of the state before a pass, see `digest` and `contents`."""
         if index not in self._keys:
             text = self.text(index).strip()
-            # Most passes leave the text as it was.
+            # Most passes change nothing, so that many states share one text.
             key = self._keys[index] = _sha(text)
             if key not in self._lines:
                 normal = normal_mlir(text)
@@ -331,11 +362,11 @@ def _sha(text: str) -> bytes:
 
 
 def _last_beginning(equal: Sequence[bool]) -> int:
-    """Where the run of unequal pairs that lasts to the end begins."""
-    at = len(equal) - 1
-    while at > 0 and not equal[at - 1]:
-        at -= 1
-    return at
+    """The index at which the run of unequal pairs that lasts to the end begins."""
+    index = len(equal) - 1
+    while index > 0 and not equal[index - 1]:
+        index -= 1
+    return index
 
 
 def _name(pass_: Pass) -> str:
@@ -344,19 +375,25 @@ def _name(pass_: Pass) -> str:
 
 def _aligned(left: Sequence[Pass], right: Sequence[Pass]) -> list[tuple[int, int]]:
     """Pairs of passes of the same name, stage and operation, in order."""
-    keys = [[(p.stage, _name(p), p.function) for p in side] for side in (left, right)]
+    keys = [
+        [(pass_.stage, _name(pass_), pass_.function) for pass_ in side] for side in (left, right)
+    ]
     matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False)
     return [
-        (block.a + n, block.b + n)
+        (block.a + offset, block.b + offset)
         for block in matcher.get_matching_blocks()
-        for n in range(block.size)
+        for offset in range(block.size)
     ]
 
 
 def _of_stage(left: Sequence[Pass], right: Sequence[Pass], stage: str) -> list[tuple[int, int]]:
-    """The aligned pairs of a stage, and the one after it: before that stands what it made."""
+    """The aligned pairs of a stage and the next one, whose state is the stage's result."""
     pairs = _aligned(left, right)
-    inside = [n for n, (i, j) in enumerate(pairs) if stage in (left[i].stage, right[j].stage)]
+    inside = [
+        number
+        for number, (left_index, right_index) in enumerate(pairs)
+        if stage in (left[left_index].stage, right[right_index].stage)
+    ]
     return pairs[inside[0] : inside[-1] + 2] if inside else []
 
 

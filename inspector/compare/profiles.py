@@ -1,7 +1,7 @@
 """Two profiles side by side: which kernels became slower, by how much, and what changed with it.
 
-Times of a GPU scatter. A change of the median counts only where it is larger than both runs'
-scatter: the halves of their dispatches (from the least to the median) do not overlap with it.
+GPU times scatter. A change of the median counts only where it is larger than the scatter: where the
+fastest dispatch of the slower side took longer than the median of the faster side.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..recording import KernelProfile, Profile
 
 State = Literal["slower", "faster", "same", "unsure", "unknown"]
 THRESHOLD = 0.03
-"""Changes of the median below this part are the same: clocks and caches move more than that."""
+"""A change of the median below this fraction counts as none: clocks and caches vary as much."""
 FEWEST = 3
-"""With fewer dispatches on a side their scatter is not known."""
+"""With fewer dispatches on a side, its scatter is not known."""
 
 
 class Change(Struct, frozen=True):
@@ -45,7 +45,7 @@ class KernelChange(Struct, frozen=True):
     left: KernelProfile
     right: KernelProfile
     state: State
-    why: str  # what the verdict rests on
+    why: str  # the reason for the state, in words
     median: Change
     total: float | None
     counts: tuple[int, int]  # dispatches in one run of the program; passes of counters rerun it
@@ -54,7 +54,7 @@ class KernelChange(Struct, frozen=True):
 
     @property
     def grids(self) -> tuple[int, int] | None:
-        """Work-items of both sides where they differ: other work then, or other blocks."""
+        """Work-items of both grids where they differ: the work or the block size changed."""
         left, right = _items(self.left), _items(self.right)
         if left is None or right is None or left == right:
             return None
@@ -75,62 +75,74 @@ class ProfileDiff(Struct, frozen=True):
 def compare(left: Profile, right: Profile, threshold: float = THRESHOLD) -> ProfileDiff:
     """Pairs the kernels of two profiles, most time changed first.
 
-    Kernels are paired by name and grid, then by name alone, then by name without arguments, each
-    where one is left on each side; specialisations that an autotuner tried and dropped are left
-    out.
+    Kernels are paired by name and the whole launch, then by name and grid, by name alone, and by
+    name without arguments; each time only where exactly one kernel is left on each side.
+    Specialisations that an autotuner tried and dropped are left out.
+
+    Args:
+        left: the profile before the change.
+        right: the profile after it.
+        threshold: smallest change of a median that counts, as a fraction.
     """
-    ours = [k for k in left.kernels if k.role == "main"]
-    theirs = [k for k in right.kernels if k.role == "main"]
-    pairs, only_left, only_right = _pairs(ours, theirs)
-    changes = [_change(a, b, threshold) for a, b in pairs]
-    changes.sort(key=lambda c: -abs(c.total or 0))
+    left_kernels = [k for k in left.kernels if k.role == "main"]
+    right_kernels = [k for k in right.kernels if k.role == "main"]
+    pairs, only_left, only_right = _pairs(left_kernels, right_kernels)
+    changes = [_change(before, after, threshold) for before, after in pairs]
+    changes.sort(key=lambda change: -abs(change.total or 0))
     notes = []
     devices = [
-        {(a.arch, a.product) for a in p.recording.agents if a.kind == "gpu"} for p in (left, right)
+        {(agent.arch, agent.product) for agent in side.recording.agents if agent.kind == "gpu"}
+        for side in (left, right)
     ]
     if all(devices) and devices[0] != devices[1]:
         notes.append("the runs are of different devices: times compare devices, not code")
-    tools = [p.recording.tool.get("version") for p in (left, right)]
+    tools = [side.recording.tool.get("version") for side in (left, right)]
     if all(tools) and tools[0] != tools[1]:
         notes.append(f"recorded by different profiler versions: {tools[0]} and {tools[1]}")
     return ProfileDiff(
-        left, right, tuple(changes), tuple(only_left), tuple(only_right), tuple(notes)
+        left=left,
+        right=right,
+        kernels=tuple(changes),
+        only_left=tuple(only_left),
+        only_right=tuple(only_right),
+        notes=tuple(notes),
     )
 
 
 def _pairs(
     left: Sequence[KernelProfile], right: Sequence[KernelProfile]
 ) -> tuple[list[tuple[KernelProfile, KernelProfile]], list[KernelProfile], list[KernelProfile]]:
+    """Pairs of kernels, and those of each side that have no counterpart."""
     pairs = []
-    a, b = list(left), list(right)
-    for key in (_whole, _launched, _name, _base):
+    left_unpaired, right_unpaired = list(left), list(right)
+    for key in (_whole_launch, _name_and_grid, _name, _base_name):
         right_by_key: dict[object, list[KernelProfile]] = {}
-        for kernel in b:
+        for kernel in right_unpaired:
             right_by_key.setdefault(key(kernel), []).append(kernel)
         left_by_key: dict[object, list[KernelProfile]] = {}
-        for kernel in a:
+        for kernel in left_unpaired:
             left_by_key.setdefault(key(kernel), []).append(kernel)
-        for group_key, ours in left_by_key.items():
-            theirs = right_by_key.get(group_key, [])
-            if len(ours) == 1 and len(theirs) == 1:
-                pairs.append((ours[0], theirs[0]))
-                a.remove(ours[0])
-                b.remove(theirs[0])
-    return pairs, a, b
+        for group_key, left_group in left_by_key.items():
+            right_group = right_by_key.get(group_key, [])
+            if len(left_group) == 1 and len(right_group) == 1:
+                pairs.append((left_group[0], right_group[0]))
+                left_unpaired.remove(left_group[0])
+                right_unpaired.remove(right_group[0])
+    return pairs, left_unpaired, right_unpaired
 
 
-def _whole(kernel: KernelProfile) -> object:
+def _whole_launch(kernel: KernelProfile) -> object:
     shape = kernel.shape
     group = shape.workgroup_size if shape.workgroup is None else math.prod(shape.workgroup)
     return (shape.name, _items(kernel), group, shape.vgpr, shape.lds_bytes)
 
 
-def _launched(kernel: KernelProfile) -> object:
+def _name_and_grid(kernel: KernelProfile) -> object:
     return kernel.shape.name, _items(kernel)
 
 
 def _items(kernel: KernelProfile) -> int | None:
-    """Work-items of its grid: counter files know no more, kernel traces have three dimensions."""
+    """Work-items of its grid; counter files give their number, kernel traces three dimensions."""
     shape = kernel.shape
     return shape.grid_size if shape.grid is None else math.prod(shape.grid)
 
@@ -139,7 +151,7 @@ def _name(kernel: KernelProfile) -> object:
     return kernel.name.removesuffix(".kd")
 
 
-def _base(kernel: KernelProfile) -> object:
+def _base_name(kernel: KernelProfile) -> object:
     """The name without template arguments and parameters."""
     return re.split(r"[<(]", kernel.name.removesuffix(".kd"), maxsplit=1)[0].strip()
 
@@ -156,16 +168,16 @@ def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> Kern
     if left.total_ns is not None and right.total_ns is not None:
         total = right.total_ns - left.total_ns
     return KernelChange(
-        right.name,
-        left,
-        right,
-        state,
-        why,
-        medians,
-        total,
-        (_launches(left), _launches(right)),
-        _launch(left, right),
-        _metrics(left.metrics, right.metrics),
+        name=right.name,
+        left=left,
+        right=right,
+        state=state,
+        why=why,
+        median=medians,
+        total=total,
+        counts=(_launches(left), _launches(right)),
+        launch=_launch(left, right),
+        metrics=_metrics(left.metrics, right.metrics),
     )
 
 
@@ -175,44 +187,48 @@ def _launches(kernel: KernelProfile) -> int:
 
 
 def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tuple[State, str]:
-    a, b = left.duration, right.duration
-    if a is None or b is None or a.median <= 0:
+    before, after = left.duration, right.duration
+    if before is None or after is None or before.median <= 0:
         return "unknown", "no times were recorded"
-    change = b.median / a.median - 1
-    if min(a.count, b.count) < FEWEST:
+    change = after.median / before.median - 1
+    if min(before.count, after.count) < FEWEST:
         return "unsure", f"fewer than {FEWEST} dispatches on a side: the scatter is not known"
     if abs(change) < threshold:
         return "same", f"medians differ by less than {100 * threshold:g} %"
     # One side's faster half against the other's median: overlapping scatter proves nothing.
-    slow, fast = (b, a) if change > 0 else (a, b)
+    slow, fast = (after, before) if change > 0 else (before, after)
     if slow.least <= fast.median:
         return "unsure", "the scatter of the two runs overlaps"
     return ("slower" if change > 0 else "faster"), f"{100 * change:+.1f} % at the median"
 
 
 def _launch(left: KernelProfile, right: KernelProfile) -> tuple[Change, ...]:
-    a, b = left.shape, right.shape
+    left_shape, right_shape = left.shape, right.shape
     pairs = (
-        ("VGPR", "registers", a.vgpr, b.vgpr),
-        ("AccVGPR", "registers", a.accum_vgpr, b.accum_vgpr),
-        ("LDS", "bytes", a.lds_bytes, b.lds_bytes),
-        ("scratch", "bytes", a.scratch_bytes, b.scratch_bytes),
-        ("workgroup", "work-items", a.workgroup_size, b.workgroup_size),
+        ("VGPR", "registers", left_shape.vgpr, right_shape.vgpr),
+        ("AccVGPR", "registers", left_shape.accum_vgpr, right_shape.accum_vgpr),
+        ("LDS", "bytes", left_shape.lds_bytes, right_shape.lds_bytes),
+        ("scratch", "bytes", left_shape.scratch_bytes, right_shape.scratch_bytes),
+        ("workgroup", "work-items", left_shape.workgroup_size, right_shape.workgroup_size),
     )
-    return tuple(Change(name, unit, x, y) for name, unit, x, y in pairs if x != y)
+    return tuple(
+        Change(name, unit, before, after) for name, unit, before, after in pairs if before != after
+    )
 
 
 def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[Change, ...]:
-    """Measured metrics that differ by a hundredth or more, or that only one side has."""
+    """Measured metrics that differ by 1 % or more, or that only one side has."""
     changes = []
     for name in dict.fromkeys([*left, *right]):
         if name.startswith("measured.duration.") or name == "measured.share_of_time":
             continue
-        a, b = _number(left.get(name)), _number(right.get(name))
-        if a == b or (a is not None and b is not None and abs(b - a) < 0.01 * abs(a)):
+        before, after = _number(left.get(name)), _number(right.get(name))
+        if before == after or (
+            before is not None and after is not None and abs(after - before) < 0.01 * abs(before)
+        ):
             continue
         unit = (left.get(name) or right[name]).unit
-        changes.append(Change(name.removeprefix("measured."), unit, a, b))
+        changes.append(Change(name.removeprefix("measured."), unit, before, after))
     return tuple(changes)
 
 

@@ -27,10 +27,10 @@ class Side(Struct, frozen=True):
     """One of the two compiles.
 
     Args:
-        label: what to call it.
-        artifacts: by kind, as in `CompileResult` and `KernelReport`.
+        label: its name in the comparison.
+        artifacts: kind -> artifact, as in `CompileResult` and `KernelReport`.
         stage_ends: see `passes.read_passes`; empty where unknown.
-        report: its figures, where it was analysed.
+        report: its report, where it was analysed.
     """
 
     label: str
@@ -40,14 +40,14 @@ class Side(Struct, frozen=True):
 
 
 class StageDifference(Struct, frozen=True):
-    """One stage: whether its texts say the same; None where a side lacks it.
+    """One stage: whether its texts are equal; None where a side lacks it.
 
     Args:
         stage: its name.
-        same: whether they say the same.
+        same: whether they are equal in normal form.
         kind: in what texts of TTIR or TTGIR differ; None for other stages.
-        spelled_anew: they say the same but for how versions of Triton print attributes and pointer
-            types.
+        spelled_anew: whether they differ only in how versions of Triton print attributes and
+            pointer types.
     """
 
     stage: str
@@ -160,7 +160,16 @@ def compare(left: Side, right: Side) -> Comparison:
     first = _first(stages)
     if first is None:
         return Comparison(
-            left.label, right.label, stages, None, (), (), "", "", figures, tuple(notes)
+            left=left.label,
+            right=right.label,
+            stages=stages,
+            stage=None,
+            passes=(),
+            steps=(),
+            cause="",
+            excerpt="",
+            figures=figures,
+            notes=tuple(notes),
         )
     stage, left_text, right_text = next(t for t in texts if t[0].name == first.stage)
     dumps, problem = _dumps(left, right)
@@ -188,16 +197,16 @@ def compare(left: Side, right: Side) -> Comparison:
         if stage.name == "llir":
             excerpt = excerpt.replace("\n %", "\n ").replace("\n-%", "\n-").replace("\n+%", "\n+")
     return Comparison(
-        left.label,
-        right.label,
-        stages,
-        stage.name,
-        differences,
-        steps,
-        differences[-1].words(left.label, right.label) if differences else stage.made_by,
-        _short(excerpt),
-        figures,
-        tuple(notes),
+        left=left.label,
+        right=right.label,
+        stages=stages,
+        stage=stage.name,
+        passes=differences,
+        steps=steps,
+        cause=differences[-1].words(left.label, right.label) if differences else stage.made_by,
+        excerpt=_short(excerpt),
+        figures=figures,
+        notes=tuple(notes),
     )
 
 
@@ -227,7 +236,7 @@ def _reordered(
     labels: tuple[str, str],
     printed_alike: bool,
 ) -> Iterator[str]:
-    """What to say of the stages before one that differ in order alone."""
+    """Notes on the stages before `until` that differ only in order."""
     for stage in stages:
         if stage.stage == until:
             return
@@ -325,7 +334,7 @@ KERNEL_FIGURES = (
     "instruction_count",
 )
 WORK_FIGURES = ("work.macs", "work.loaded")
-"""What the source needs in one ISA iteration: loops that are unrolled otherwise differ in it."""
+"""Work of the source in one ISA iteration; loops that are unrolled differently differ in it."""
 LOOP_FIGURES = (
     *WORK_FIGURES,
     "count.instructions",
@@ -371,7 +380,7 @@ def _figures(
         metrics = [m for m in (left.get(name), right.get(name)) if m is not None]
         if metrics:
             a, b = (m[name].value if name in m else None for m in (left, right))
-            yield Figure(name, metrics[0].unit, scope, a, b)
+            yield Figure(name=name, unit=metrics[0].unit, scope=scope, left=a, right=b)
 
 
 def _main_loop(report: KernelReport) -> Mapping[str, Metric]:

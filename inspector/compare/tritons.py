@@ -1,8 +1,8 @@
-"""Kernels compiled by two or more Tritons: capture once, compile everywhere, compare.
+"""Compiles kernels with two or more Tritons and compares the results.
 
-The first build's front end makes the TTIR, and every build compiles that same text, so that what
-differs is the compiler alone. Where a build does not understand the TTIR (operations come and go
-between versions), its own front end reads the file, and the comparison says so.
+The first build's front end makes the TTIR and every build compiles that same text, so that only the
+compilers differ. Where a build does not understand the TTIR (operations come and go between
+versions), its own front end reads the file, and the comparison notes that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .stages import Comparison, Side, compare
 
 
 class Build(Struct, frozen=True):
-    """One Triton of the run: what the user called it, and what it is."""
+    """One Triton of the run: the user's label for it, its interpreter and its version."""
 
     label: str
     python: str
@@ -47,16 +47,16 @@ class KernelComparison(Struct, frozen=True):
         kernel: its name, with the case in brackets where it has one.
         arch: gfx name of the target.
         file: the target as the user named it.
-        source: where the kernel stands.
+        source: where the kernel is defined.
         variant: the specialisation, as the first build's front end made it.
-        left: the first build, as an index into the run's builds.
-        right: the other.
-        same_ttir: both compiled the first build's TTIR. Otherwise the other one does not
-            understand that, and each compiled what its own front end made.
-        comparison: None where a build failed: see `errors`.
+        left: index of the first build among the run's builds.
+        right: index of the other build.
+        same_ttir: whether both compiled the first build's TTIR. Otherwise the other build did not
+            understand that, and each compiled the TTIR of its own front end.
+        comparison: None where a build failed, see `errors`.
         errors: label of a build -> why it failed.
-        notes: what else is to be said.
-        reports: of the left build and of the right; None where it failed.
+        notes: further notes.
+        reports: the reports of the left and the right build; None for one that failed.
     """
 
     kernel: str
@@ -78,8 +78,8 @@ class BuildsReport(Struct, frozen=True):
 
     Args:
         target: what was compared, as the user named it.
-        tool: name -> version of what made the report.
-        builds: the first is what the others are compared with.
+        tool: name -> version of the software that made the report.
+        builds: all builds; the others are compared with the first.
         kernels: one entry for each kernel and each build but the first.
         errors: what could not be captured.
     """
@@ -93,10 +93,8 @@ class BuildsReport(Struct, frozen=True):
 
 # --------------------------------------------------------------------------- the run
 
-"""How MLIR says that no pass of this build knows what to do with an operation."""
-
 Progress = Callable[[int, int], None]
-"""Is told how many compiles are done, of how many."""
+"""Called with the number of finished compiles and that of all planned so far."""
 
 
 def compare_builds(
@@ -169,7 +167,7 @@ def _build(triton: Interpreter, compiler: Compiler) -> Build:
 
 
 class _Run(Struct):
-    """Captures and compiles; results come in the order of the variants."""
+    """Captures and compiles; the results are in the order of the variants."""
 
     request: Request
     builds: tuple[Build, ...]
@@ -179,40 +177,62 @@ class _Run(Struct):
     planned: int = 0
 
     def __post_init__(self) -> None:
-        self.builds = _told_apart(self.builds)
+        self.builds = _with_unique_labels(self.builds)
 
     def target(
         self, index: int, target: Target
     ) -> tuple[list[KernelComparison], list[ErrorRecord]]:
-        """All comparisons of one target, and what its capture had to say."""
+        """All comparisons of one target, and the errors of its capture."""
         variants, errors = variants_of(target, self.request, self.compilers[0])
         jobs = [
-            (b, self._job(index, n, target, variant, b))
-            for n, variant in enumerate(variants)
-            for b in range(len(self.builds))
+            (
+                build,
+                self._job(index=index, number=number, target=target, variant=variant, build=build),
+            )
+            for number, variant in enumerate(variants)
+            for build in range(len(self.builds))
         ]
         outcomes = self._compiled(jobs)
         width = len(self.builds)
-        own: dict[int, tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]]] = {}
+        captured_by_build: dict[int, tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]]] = {}
         comparisons = []
-        for n, variant in enumerate(variants):
-            of_variant = outcomes[n * width : (n + 1) * width]
-            for b in range(1, width):
-                first, outcome = of_variant[0], of_variant[b]
+        for number, variant in enumerate(variants):
+            outcomes_of_variant = outcomes[number * width : (number + 1) * width]
+            for build in range(1, width):
+                first, outcome = outcomes_of_variant[0], outcomes_of_variant[build]
                 same_ttir = True
                 notes: tuple[str, ...] = ()
                 error = outcome.error
                 if error is not None and error.unlike and target.kind != "ttir":
-                    labels = self.builds[0].label, self.builds[b].label
+                    labels = self.builds[0].label, self.builds[build].label
                     verb = "parse" if error.stage == PARSE else "compile"
                     notes = (f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unlike}",)
-                    if b not in own:
-                        captured, failed = variants_of(target, self.request, self.compilers[b])
-                        own[b] = ({_identity(v): v for v in captured}, tuple(failed))
-                    outcome = self._by_own_front_end(index, n, target, variant, b, own[b], outcome)
+                    if build not in captured_by_build:
+                        captured, failed = variants_of(target, self.request, self.compilers[build])
+                        captured_by_build[build] = (
+                            {_identity(own_variant): own_variant for own_variant in captured},
+                            tuple(failed),
+                        )
+                    outcome = self._by_own_front_end(
+                        index=index,
+                        number=number,
+                        target=target,
+                        variant=variant,
+                        build=build,
+                        own=captured_by_build[build],
+                        refused=outcome,
+                    )
                     same_ttir = False
                 comparisons.append(
-                    self._comparison(target, variant, b, first, outcome, same_ttir, notes)
+                    self._comparison(
+                        target=target,
+                        variant=variant,
+                        build=build,
+                        first=first,
+                        outcome=outcome,
+                        same_ttir=same_ttir,
+                        notes=notes,
+                    )
                 )
         return comparisons, errors
 
@@ -226,13 +246,31 @@ class _Run(Struct):
         own: tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]],
         refused: Outcome,
     ) -> Outcome:
-        """The kernel through the other build's own front end."""
+        """Compiles a kernel through the other build's own front end.
+
+        Args:
+            index: number of the target.
+            number: number of the variant in the target.
+            target: the target.
+            variant: the specialisation, as the first build made it.
+            build: index of the other build.
+            own: the variants of the other build's front end by identity, and its errors.
+            refused: the outcome of compiling the first build's TTIR, which failed.
+        """
         variants, failed = own
         twin = variants.get(_identity(variant))
         if twin is None:
-            about = [e for e in failed if e.kernel in (None, variant.kernel, label_of(variant))]
-            return replace(refused, error=about[0]) if about else refused
-        return self._compiled([(build, self._job(index, number, target, twin, build))])[0]
+            names = (None, variant.kernel, label_of(variant))
+            errors = [error for error in failed if error.kernel in names]
+            return replace(refused, error=errors[0]) if errors else refused
+        return self._compiled(
+            [
+                (
+                    build,
+                    self._job(index=index, number=number, target=target, variant=twin, build=build),
+                )
+            ]
+        )[0]
 
     def _comparison(
         self,
@@ -273,7 +311,13 @@ class _Run(Struct):
 
     def _job(self, index: int, number: int, target: Target, variant: Variant, build: int) -> Job:
         settings = self.compilers[build].settings
-        return Job((index, number), str(target.path), variant, settings, self.request.overrides)
+        return Job(
+            order=(index, number),
+            path=str(target.path),
+            variant=variant,
+            settings=settings,
+            overrides=self.request.overrides,
+        )
 
     def _compiled(self, jobs: Sequence[tuple[int, Job]]) -> list[Outcome]:
         self.planned += len(jobs)
@@ -297,12 +341,14 @@ class _Run(Struct):
         return outcomes
 
 
-def _told_apart(builds: tuple[Build, ...]) -> tuple[Build, ...]:
-    """Labels made different where two are the same."""
-    labels = [b.label for b in builds]
+def _with_unique_labels(builds: tuple[Build, ...]) -> tuple[Build, ...]:
+    """The builds with a number added to labels that occur more than once."""
+    labels = [build.label for build in builds]
     return tuple(
-        replace(b, label=f"{b.label} ({n + 1})") if labels.count(b.label) > 1 else b
-        for n, b in enumerate(builds)
+        replace(build, label=f"{build.label} ({number})")
+        if labels.count(build.label) > 1
+        else build
+        for number, build in enumerate(builds, 1)
     )
 
 
@@ -320,12 +366,12 @@ def _side(label: str, outcome: Outcome) -> Side:
 
 
 def _identity(variant: Variant) -> str:
-    """What makes two front ends' variants the same specialisation."""
-    parts = [
+    """A key that is equal for variants of two front ends that are the same specialisation."""
+    fields = [
         label_of(variant),
         variant.arch,
         dict(variant.signature),
         dict(variant.constexprs),
         dict(variant.tuning or {}),
     ]
-    return json.dumps(parts, sort_keys=True, default=str)
+    return json.dumps(fields, sort_keys=True, default=str)

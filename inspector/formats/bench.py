@@ -1,4 +1,4 @@
-"""A benchmark for people at a terminal: one line per case, then what it rests on."""
+"""Writes a benchmark for a terminal: one line per case, then messages, notes and sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(bench: Bench, stream: TextIO, *, color: bool | None = None) -> None:
         status = bench.cases[index - 1].status if index else OK
         bad = index > 0 and status not in (OK, SKIPPED)
         paper.print(Line(f"  {text}", "bold" if index == 0 else "red" if bad else ""))
-    for text in _below(bench):
+    for text in _messages_and_notes(bench):
         _wrapped(paper, text)
     _wrapped(paper, summary(bench))
 
@@ -36,53 +36,53 @@ def device_of(bench: Bench) -> str:
     if gpu is None:
         return "no GPU"
     units = "CUs" if gpu.backend == "hip" else "SMs"
-    parts = [gpu.name]
+    words = [gpu.name]
     if gpu.arch:
-        parts.append(gpu.arch)
+        words.append(gpu.arch)
     if gpu.compute_units:
-        parts.append(f"{gpu.compute_units} {units}")
-    named = {"torch": "torch", "triton": "Triton", "driver": "driver"}
-    parts += [f"{named[key]} {bench.versions[key]}" for key in named if bench.versions.get(key)]
-    return "  ".join(parts)
+        words.append(f"{gpu.compute_units} {units}")
+    labels = {"torch": "torch", "triton": "Triton", "driver": "driver"}
+    words += [f"{labels[key]} {bench.versions[key]}" for key in labels if bench.versions.get(key)]
+    return "  ".join(words)
 
 
 def summary(bench: Bench) -> str:
     """Geometric means and counts."""
-    parts = []
+    clauses = []
     best, mean = bench.best_us(), bench.mean_us()
     if mean is not None and best is not None:
         count = view.plural(len(bench.timed), "case")
-        parts.append(f"geometric mean over {count}: {micro(mean)} µs, best {micro(best)} µs")
+        clauses.append(f"geometric mean over {count}: {micro(mean)} µs, best {micro(best)} µs")
         for competitor in _competitors(bench):
-            times = bench.ratio_to(competitor)
-            if times is not None:
-                parts.append(f"{times:.2f} × as fast as {competitor}")
+            speed_up = bench.ratio_to(competitor)
+            if speed_up is not None:
+                clauses.append(f"{speed_up:.2f} × as fast as {competitor}")
     elif bench.mode == "profile":
         launched = sum(case.status == OK for case in bench.cases)
-        parts.append(f"launched {view.plural(launched, 'case')} once each, without check or time")
+        clauses.append(f"launched {view.plural(launched, 'case')} once each, without check or time")
     for status in ("wrong", "error", "crashed", "skipped"):
-        count_of = sum(case.status == status for case in bench.cases)
-        if count_of:
-            parts.append(f"{count_of} {status}")
-    return ", ".join(parts) or "nothing was timed"
+        cases_with_status = sum(case.status == status for case in bench.cases)
+        if cases_with_status:
+            clauses.append(f"{cases_with_status} {status}")
+    return ", ".join(clauses) or "nothing was timed"
 
 
 def micro(us: float) -> str:
-    """A time in µs with four digits that mean something."""
+    """A time in µs with about four significant digits."""
     return f"{us:.0f}" if us >= 1000 else f"{us:.1f}" if us >= 100 else f"{us:.2f}"
 
 
 def _columns(bench: Bench) -> list[Column]:
     columns = [
-        Column("#", lambda c: str(c.number), right=True),
-        Column("case", lambda c: c.name),
-        Column("best µs", lambda c: _micros(c, "best"), right=True),
-        Column("mean µs", lambda c: _micros(c, "mean"), right=True),
+        Column("#", lambda case: str(case.number), right=True),
+        Column("case", lambda case: case.name),
+        Column("best µs", lambda case: _micros(case, "best"), right=True),
+        Column("mean µs", lambda case: _micros(case, "mean"), right=True),
         Column("±", _error, right=True),
-        Column("slowest µs", lambda c: _micros(c, "slowest"), right=True),
-        Column("runs", lambda c: str(c.summary.runs) if c.summary else "", right=True),
-        Column("TFLOPS", lambda c: _rate(c, "tflops"), right=True),
-        Column("GiB/s", lambda c: _rate(c, "gib_per_s"), right=True),
+        Column("slowest µs", lambda case: _micros(case, "slowest"), right=True),
+        Column("runs", lambda case: str(case.summary.runs) if case.summary else "", right=True),
+        Column("TFLOPS", lambda case: _rate(case, "tflops"), right=True),
+        Column("GiB/s", lambda case: _rate(case, "gib_per_s"), right=True),
     ]
     for competitor in _competitors(bench):
         columns += [
@@ -93,7 +93,7 @@ def _columns(bench: Bench) -> list[Column]:
         *columns,
         Column("before µs", _earlier_us, right=True),
         Column("published µs", _published, right=True),
-        Column("", lambda c: "" if c.status == OK else c.status),
+        Column("", lambda case: "" if case.status == OK else case.status),
     ]
 
 
@@ -116,14 +116,14 @@ def _error(case: Timed) -> str:
 
 
 def _rate(case: Timed, name: str) -> str:
-    """At the mean time."""
+    """A rate at the case's mean time."""
     summary = case.summary
     value = getattr(case, name)(summary.mean) if summary is not None else None
     return "" if value is None else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def _competitor_us(name: str, case: Timed) -> str:
-    summary = next((o.summary for o in case.others if o.name == name), None)
+    summary = next((other.summary for other in case.others if other.name == name), None)
     return micro(summary.mean) if summary is not None else ""
 
 
@@ -141,7 +141,8 @@ def _published(case: Timed) -> str:
     return micro(figures[0]) if figures else ""
 
 
-def _below(bench: Bench) -> Iterator[str]:
+def _messages_and_notes(bench: Bench) -> Iterator[str]:
+    """The lines below the table: messages, tuning, notes, and published figures."""
     for case in bench.cases:
         if case.message:
             yield f"{case.name}: {case.status}: {case.message}"
@@ -167,7 +168,7 @@ def _below(bench: Bench) -> Iterator[str]:
 
 
 def tuned(case: Timed) -> str:
-    """What tuning found."""
+    """The result of tuning in words."""
     tune = case.tune or {}
     gain = tune["default_us"] / tune["fastest_us"]
     text = f"{tune['tried']} configurations tried"
@@ -182,5 +183,5 @@ def tuned(case: Timed) -> str:
 
 
 def _wrapped(paper: Paper, text: str) -> None:
-    for part in wrapped(Line(f"  {text}", "dim"), paper.width, "    "):
-        paper.print(part)
+    for line in wrapped(Line(f"  {text}", "dim"), paper.width, "    "):
+        paper.print(line)

@@ -156,13 +156,13 @@ def _share(case: CaseCheck) -> str:
 
 
 COLUMNS = [
-    Column("case", lambda c: c.case),
-    Column("result", lambda c: WORDS.get(c.status, c.status.upper())),
-    Column("max abs error", lambda c: _error(c.max_abs), right=True),
-    Column("atol", lambda c: _error(c.atol) if c.max_abs is not None else "", right=True),
-    Column("max rel error", lambda c: _error(c.max_rel), right=True),
-    Column("rtol", lambda c: _error(c.rtol) if c.max_rel is not None else "", right=True),
+    Column("case", lambda case: case.case),
+    Column("result", lambda case: WORDS.get(case.status, case.status.upper())),
+    Column("max abs error", lambda case: _error(case.max_abs), right=True),
+    Column("atol", lambda case: _error(case.atol) if case.max_abs is not None else "", right=True),
+    Column("max rel error", lambda case: _error(case.max_rel), right=True),
+    Column("rtol", lambda case: _error(case.rtol) if case.max_rel is not None else "", right=True),
     Column("of allowed", _share, right=True),
-    Column("s", lambda c: f"{c.seconds:.2f}" if c.seconds is not None else "", right=True),
-    Column("", lambda c: c.message if c.status == SKIPPED else ""),
+    Column("s", lambda case: f"{case.seconds:.2f}" if case.seconds is not None else "", right=True),
+    Column("", lambda case: case.message if case.status == SKIPPED else ""),
 ]

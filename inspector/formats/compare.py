@@ -52,12 +52,14 @@ def _lines(report: BuildsReport) -> Iterator[str]:
 
 def _summary(report: BuildsReport) -> Iterator[str]:
     columns = [
-        Column("kernel", lambda k: k.kernel),
-        Column("arch", lambda k: k.arch),
-        Column("Tritons", lambda k: _pair(k, report.builds)),
+        Column("kernel", lambda kernel: kernel.kernel),
+        Column("arch", lambda kernel: kernel.arch),
+        Column("Tritons", lambda kernel: _pair(kernel, report.builds)),
         *(Column(title, partial(_side_values, name=name), right=True) for title, name in SUMMARY),
         Column("first to differ", _first),
-        Column("by", lambda k: k.comparison.cause if k.comparison is not None else ""),
+        Column(
+            "by", lambda kernel: kernel.comparison.cause if kernel.comparison is not None else ""
+        ),
     ]
     yield from rows_of(columns, report.kernels)
 
@@ -118,9 +120,9 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     if steps:
         yield ""
         columns = [
-            Column("operations that only one has after", lambda p: p.name),
-            Column(comparison.left, lambda p: str(p.left), right=True),
-            Column(comparison.right, lambda p: str(p.right), right=True),
+            Column("operations that only one has after", lambda step: step.name),
+            Column(comparison.left, lambda step: str(step.left), right=True),
+            Column(comparison.right, lambda step: str(step.right), right=True),
         ]
         yield from ("  " + line for line in rows_of(columns, steps))
     yield from _figures(comparison)
@@ -147,11 +149,16 @@ def _figures(comparison: Comparison) -> Iterator[str]:
     if changed:
         yield ""
         columns = [
-            Column("", lambda f: f.name if f.scope == "kernel" else f"{f.scope}: {f.name}"),
-            Column(comparison.left, lambda f: show(f.left), right=True),
-            Column(comparison.right, lambda f: show(f.right), right=True),
+            Column(
+                "",
+                lambda figure: (
+                    figure.name if figure.scope == "kernel" else f"{figure.scope}: {figure.name}"
+                ),
+            ),
+            Column(comparison.left, lambda figure: show(figure.left), right=True),
+            Column(comparison.right, lambda figure: show(figure.right), right=True),
             Column("change", partial(_change, ratio=_work_ratio(comparison.figures)), right=True),
-            Column("", lambda f: f.unit),
+            Column("", lambda figure: figure.unit),
         ]
         yield from ("  " + line for line in rows_of(columns, changed))
     equal = [f"{f.name} {show(f.left)}" for f in comparison.figures if f.same and _is_listed(f)]

@@ -64,10 +64,10 @@ def write(
 def _table(paper: Paper, pairs: Sequence[KernelDiff]) -> None:
     several = words.files_of(pairs)
     columns = [
-        Column("file", lambda p: words.file_of(p) if several else ""),
-        Column("kernel", lambda p: label_of(p.left)),
+        Column("file", lambda pair: words.file_of(pair) if several else ""),
+        Column("kernel", lambda pair: label_of(pair.left)),
         Column("arch", words.arch_of),
-        Column("verdict", lambda p: words.VERDICT_WORDS[p.verdict]),
+        Column("verdict", lambda pair: words.VERDICT_WORDS[pair.verdict]),
         Column("first to differ", words.first_stage),
         Column("what", words.in_short),
     ]
@@ -131,10 +131,10 @@ def _loops(paper: Paper, pair: KernelDiff, report: DiffReport) -> None:
         rows = words.scorecards(loops)
         paper.print(Line())
         columns = [
-            Column(f"hot loop {words.loop_title(loops)}", lambda r: f"  {r[0]}"),
-            Column(words.heading(report.left), lambda r: r[1], right=True),
-            Column(words.heading(report.right), lambda r: r[2], right=True),
-            Column("", lambda r: "" if r[1] == r[2] else "*"),
+            Column(f"hot loop {words.loop_title(loops)}", lambda row: f"  {row[0]}"),
+            Column(words.heading(report.left), lambda row: row[1], right=True),
+            Column(words.heading(report.right), lambda row: row[2], right=True),
+            Column("", lambda row: "" if row[1] == row[2] else "*"),
         ]
         for index, text in enumerate(rows_of(columns, rows)):
             paper.print(Line(f"  {text}", "bold" if index == 0 else ""))

@@ -68,7 +68,7 @@ def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
 
 
 def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
-    """What became of changes, or of putting them back."""
+    """Prints the results of changes, or of undoing them."""
     for step in steps:
         change = step.change
         way = (change.after, change.before) if back else (change.before, change.after)
@@ -152,8 +152,8 @@ def _dump(value: Any, stream: TextIO) -> None:
 
 
 _COLUMNS = [
-    Column("", lambda f: f.name),
-    Column("", lambda f: _short(f.value)),
-    Column("", lambda f: f.verdict.value),
+    Column("", lambda fact: fact.name),
+    Column("", lambda fact: _short(fact.value)),
+    Column("", lambda fact: fact.verdict.value),
     Column("", _remark),
 ]

@@ -33,7 +33,7 @@ def write(
     Args:
         report: the result.
         stream: where to.
-        root: of the repository, from which files are named; None: found from the current folder.
+        root: the repository's root, which paths are relative to; None: that of the current folder.
         most: annotations of one severity.
     """
     folder = root or repository_root()

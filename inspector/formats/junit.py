@@ -128,7 +128,7 @@ def _broken(error: ErrorRecord, file: str) -> list[str]:
 
 
 def _output(report: LintReport, kernel: CheckedKernel, failing: set[int]) -> list[str]:
-    """What was found of a kernel and fails nothing."""
+    """The findings of a kernel that do not fail the run, as text."""
     reported = [("", f) for f in kernel.findings if id(f) not in failing]
     reported += [("known: ", f) for f in kernel.known]
     reported += [("suppressed: ", s.finding) for s in kernel.suppressed]

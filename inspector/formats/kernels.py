@@ -1,8 +1,9 @@
-"""The catalogue of kernel files, and one of them: text and JSON."""
+"""Writes the list of kernel files, or one of them, as text and as JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
@@ -13,7 +14,7 @@ from ..bench.suite.checks import Description
 from ..explain.table import Column, rows_of
 
 FIGURES = ("name", "atol", "rtol", "slow", "needs")
-"""Keys of a case that are no part of its shape."""
+"""Keys of a case that are not part of its shape."""
 UNKNOWN = "–"
 
 
@@ -32,7 +33,10 @@ def write_list(entries: Sequence[Entry], stream: TextIO) -> None:
 
 def write_list_json(entries: Sequence[Entry], stream: TextIO) -> None:
     """The same as JSON."""
-    kernels = [{**_head(e.kernel), "cases": e.cases, "bench_shapes": e.bench} for e in entries]
+    kernels = [
+        {**_head(entry.kernel), "cases": entry.cases, "bench_shapes": entry.bench}
+        for entry in entries
+    ]
     _dump({"kernels": kernels}, stream)
 
 
@@ -46,9 +50,7 @@ def write_one(kernel: KernelFile, description: Description | None, stream: TextI
             stream.write(f"\n{title} ({len(table)})\n")
             stream.writelines(f"  {line}\n" for line in rows_of(_columns(table), table))
     if description.tuning:
-        points = 1
-        for values in description.tuning.values():
-            points *= len(values)
+        points = math.prod(map(len, description.tuning.values()))
         stream.write(f"\nTuning space ({points} configurations)\n")
         width = max(map(len, description.tuning))
         for name, values in description.tuning.items():
@@ -86,18 +88,20 @@ def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
 
 
 def _columns(table: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Name, what the entries say of their shape, tolerances, and what sets a case apart."""
+    """The columns of a table of cases: name, shape, tolerances and remarks."""
     return [
-        Column("name", lambda e: str(e["name"])),
+        Column("name", lambda case: str(case["name"])),
         Column("shape", _shape),
-        Column("atol", lambda e: _number(e.get("atol")), right=True),
-        Column("rtol", lambda e: _number(e.get("rtol")), right=True),
-        Column("", lambda e: _remark(e)),
+        Column("atol", lambda case: _number(case.get("atol")), right=True),
+        Column("rtol", lambda case: _number(case.get("rtol")), right=True),
+        Column("", lambda case: _remark(case)),
     ]
 
 
 def _shape(entry: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k}={_plain(v)}" for k, v in entry.items() if k not in FIGURES)
+    return ", ".join(
+        f"{name}={_plain(value)}" for name, value in entry.items() if name not in FIGURES
+    )
 
 
 def _remark(entry: Mapping[str, Any]) -> str:
@@ -122,14 +126,14 @@ def _counted(number: int | None) -> str:
 
 
 COLUMNS = [
-    Column("kernel", lambda e: e.kernel.name),
-    Column("cases", lambda e: _counted(e.cases), right=True),
-    Column("shapes", lambda e: _counted(e.bench), right=True),
-    Column("what it is", lambda e: e.kernel.summary),
-    Column("answers to", lambda e: e.kernel.answers_to),
+    Column("kernel", lambda entry: entry.kernel.name),
+    Column("cases", lambda entry: _counted(entry.cases), right=True),
+    Column("shapes", lambda entry: _counted(entry.bench), right=True),
+    Column("what it is", lambda entry: entry.kernel.summary),
+    Column("answers to", lambda entry: entry.kernel.answers_to),
 ]
 COMPILED = [
-    Column("name", lambda c: str(c["name"])),
-    Column("kernel", lambda c: str(c["kernel"])),
-    Column("archs", lambda c: ", ".join(c["archs"] or ("all",))),
+    Column("name", lambda case: str(case["name"])),
+    Column("kernel", lambda case: str(case["kernel"])),
+    Column("archs", lambda case: ", ".join(case["archs"] or ("all",))),
 ]

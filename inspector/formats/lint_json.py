@@ -102,7 +102,7 @@ def _suppressed(suppressed: Suppressed) -> dict[str, Any]:
 
 
 def suppression_fields(suppression: Suppression) -> dict[str, Any]:
-    """A suppressing comment: where it stands and what it speaks of."""
+    """A suppressing comment: its place and the rules that it suppresses."""
     return {
         "file": suppression.file,
         "line": suppression.line,

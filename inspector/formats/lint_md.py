@@ -34,7 +34,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
     Args:
         report: the result.
         stream: where to.
-        most_bytes: of the whole text in UTF-8.
+        most_bytes: limit on the whole text in UTF-8.
     """
     page = _Page(most_bytes - _RESERVE)
     page.add([f"## kinspect: {_text(view.summary(report))}", ""])
@@ -145,8 +145,8 @@ def _problems(report: LintReport) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """A text on one line, with all markup escaped."""
-    return _MARKUP_OR_HTML.sub(lambda m: _HTML.get(m[0], f"\\{m[0]}"), one_line(text))
+    """Text that shows as it is, on one line."""
+    return _MARKUP_OR_HTML.sub(lambda match: _HTML.get(match[0], f"\\{match[0]}"), one_line(text))
 
 
 def _url(url: str) -> str:

@@ -148,7 +148,7 @@ class _Page:
             self._sentence(f"({figures})", "dim")
 
     def _advice(self, group: Group) -> None:
-        """What to do, once for each rule and fix; with `details` why, too."""
+        """Prints what to do, once for each rule and fix; with `details` also why."""
         rule, fix = group.first.rule, group.first.advice
         if (rule, fix) in self._advised:
             return

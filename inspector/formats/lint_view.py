@@ -58,7 +58,7 @@ class Group(Struct, frozen=True):
 
     Args:
         state: whether the findings count, are in the baseline, or are suppressed.
-        place: of all of them.
+        place: the place of all of them.
         occurrences: at least one, in the order of the report.
         by: the comment or setting that suppresses them; None where none does.
     """
@@ -101,7 +101,7 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group
 
 
 class _Key(Struct, frozen=True):
-    """What the findings of a group have in common; `message` is without its numbers."""
+    """The key of a group, which its findings share; `message` is without its numbers."""
 
     state: State
     place: Place
@@ -123,7 +123,7 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
 
 
 def _rank(group: Group) -> tuple[object, ...]:
-    """Sorts groups: the gravest and most certain first, then by rule and place."""
+    """Sorts groups: the most severe and most certain first, then by rule and place."""
     first = group.first
     return (
         SEVERITIES.index(first.severity),

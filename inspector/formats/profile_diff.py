@@ -1,4 +1,4 @@
-"""Two profiles compared, as text and as JSON."""
+"""Writes the comparison of two profiles as text and as JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def write(
     if diff.kernels:
         _write_table(paper, diff.kernels)
         _write_remarks(paper, diff.kernels)
-    in_full = [c for c in diff.kernels if details or c.state in _STATES_IN_FULL]
+    in_full = [
+        kernel_change
+        for kernel_change in diff.kernels
+        if details or kernel_change.state in _STATES_IN_FULL
+    ]
     for change in in_full if details else in_full[:MAX_IN_FULL]:
         _write_figures(paper, change)
     _write_unmatched(paper, "only left", diff.only_left)
@@ -52,22 +56,22 @@ def write(
 def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
     """A line per kernel; names are shortened to what the other columns leave of the width."""
     columns = [
-        Column("", lambda c: c.state),
-        Column("median", lambda c: words.duration(c.median.left), right=True),
-        Column("", lambda c: "→"),
-        Column("", lambda c: words.duration(c.median.right), right=True),
-        Column("change", lambda c: percent(c.median), right=True),
-        Column("in all", lambda c: signed(c.total), right=True),
-        # Where these numbers differ, a difference of all the time says little.
+        Column("", lambda change: change.state),
+        Column("median", lambda change: words.duration(change.median.left), right=True),
+        Column("", lambda change: "→"),
+        Column("", lambda change: words.duration(change.median.right), right=True),
+        Column("change", lambda change: percent(change.median), right=True),
+        Column("in all", lambda change: signed(change.total), right=True),
+        # Where these differ, the difference of the total times says little.
         Column("dispatches", _counts),
-        Column("", lambda c: "*" if c.grids is not None else ""),
+        Column("", lambda change: "*" if change.grids is not None else ""),
     ]
     name_width = None
     if paper.shortens:
-        without_names = rows_of([*columns, Column("kernel", lambda c: "…")], changes)
+        without_names = rows_of([*columns, Column("kernel", lambda change: "…")], changes)
         other_width = max(map(len, without_names)) - len("kernel")
         name_width = max(MIN_NAME_WIDTH, paper.width - other_width - 2)
-    columns.append(Column("kernel", lambda c: words.short_name(c.name, name_width)))
+    columns.append(Column("kernel", lambda change: words.short_name(change.name, name_width)))
     for index, text in enumerate(rows_of(columns, changes)):
         style = "bold" if index == 0 else _STYLES.get(changes[index - 1].state, "")
         paper.print(Line(f"  {text}", style))
@@ -76,9 +80,11 @@ def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
 def _write_remarks(paper: Paper, changes: Sequence[KernelChange]) -> None:
     """Why kernels are not judged, and which of them had another grid."""
     for state in ("unsure", "unknown"):
-        for why, number in Counter(c.why for c in changes if c.state == state).items():
+        for why, number in Counter(
+            change.why for change in changes if change.state == state
+        ).items():
             paper.print(Line(f"  {state}, {view.plural(number, 'kernel')}: {why}", "dim"))
-    regridded = [c for c in changes if c.grids is not None]
+    regridded = [change for change in changes if change.grids is not None]
     if regridded:
         explanation = "not (only) the code: more or less work, or blocks of another size"
         text = f"  other grid, {view.plural(len(regridded), 'kernel')}, marked *: {explanation}"
@@ -126,11 +132,11 @@ def _write_figures(paper: Paper, change: KernelChange) -> None:
     name = words.short_name(change.name, name_width if paper.shortens else None)
     paper.print(Line(f"  {name}  {change.why}", _STYLES.get(change.state, "")))
     columns = [
-        Column("", lambda c: c.name),
-        Column("left", lambda c: words.scaled(c.left), right=True),
-        Column("right", lambda c: words.scaled(c.right), right=True),
+        Column("", lambda figure: figure.name),
+        Column("left", lambda figure: words.scaled(figure.left), right=True),
+        Column("right", lambda figure: words.scaled(figure.right), right=True),
         Column("change", percent, right=True),
-        Column("", lambda c: c.unit),
+        Column("", lambda figure: figure.unit),
     ]
     for text in rows_of(columns, rows):
         paper.print(Line(f"    {text}"))
@@ -159,21 +165,21 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
         "right": diff.right.recording.path,
         "kernels": [
             {
-                "name": c.name,
-                "left": c.left.id,
-                "right": c.right.id,
-                "state": c.state,
-                "why": c.why,
-                "median": _change(c.median),
-                "total_ns": c.total,
-                "dispatches": list(c.counts),
-                "launch": [_change(figure) for figure in (*_grid_change(c), *c.launch)],
-                "metrics": [_change(figure) for figure in c.metrics],
+                "name": change.name,
+                "left": change.left.id,
+                "right": change.right.id,
+                "state": change.state,
+                "why": change.why,
+                "median": _change(change.median),
+                "total_ns": change.total,
+                "dispatches": list(change.counts),
+                "launch": [_change(figure) for figure in (*_grid_change(change), *change.launch)],
+                "metrics": [_change(figure) for figure in change.metrics],
             }
-            for c in diff.kernels
+            for change in diff.kernels
         ],
-        "only_left": [k.id for k in diff.only_left],
-        "only_right": [k.id for k in diff.only_right],
+        "only_left": [kernel.id for kernel in diff.only_left],
+        "only_right": [kernel.id for kernel in diff.only_right],
         "notes": list(diff.notes),
     }
     json.dump(document, stream, indent=1, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""A profile for people at a terminal: a table of kernels, then the ones that take the time."""
+"""Writes a profile for a terminal: a table of kernels, then those that take most time in full."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
 
 DETAILS_UP_TO = 3
-"""So many kernels are shown in full unless all are asked for."""
+"""How many kernels are shown in full without --details."""
 MOST_ROWS = 40
+"""How many kernels the table has without --details."""
 MOST_STALLS = 12
+"""How many lines the table of stalls has."""
 MOST_COUNTERS = 24
-"""So many counters of a kernel are shown unless all are asked for: some profilers read hundreds."""
+"""How many counters of a kernel are shown without --details: some profilers read hundreds."""
 _NARROWEST = 20
-"""Of a kernel's name, however narrow the terminal is."""
+"""Fewest characters of a kernel's name, however narrow the terminal is."""
 _NARROW = 100
-"""Below that width a table leaves out what stands under it for each kernel."""
+"""In a terminal of fewer columns, the table leaves out figures that each kernel's details have."""
 
 
 def write(
@@ -76,31 +78,31 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
 
     columns = [
         Column("% time", percent, right=True),
-        Column("total", lambda k: words.duration(words.total(k)), right=True),
-        Column("dispatches", lambda k: f"{words.launches(k):,}", right=True),
-        Column("median", lambda k: words.duration(words.timed(k, "median")), right=True),
+        Column("total", lambda row: words.duration(words.total(row)), right=True),
+        Column("dispatches", lambda row: f"{words.launches(row):,}", right=True),
+        Column("median", lambda row: words.duration(words.timed(row, "median")), right=True),
         # Only a profiler's own summary has a mean and no median.
-        Column("mean", lambda k: "" if k.duration else _mean(k), right=True),
-        Column("least … most", lambda k: "" if narrow else words.spread(k.duration)),
-        Column("kernel", lambda k: words.short_name(k.name, most)),
-        Column("device", lambda k: devices.get(k.shape.agent or "", "")),
-        Column("", lambda k: "tried" if k.role == "autotune" else ""),
-        Column("VGPR", lambda k: view.show(k.shape.vgpr), right=True),
-        Column("LDS", lambda k: view.kib(k.shape.lds_bytes), right=True),
-        Column("analysed", lambda k: k.match.verdict if profile.reports else ""),
+        Column("mean", lambda row: "" if row.duration else _mean(row), right=True),
+        Column("least … most", lambda row: "" if narrow else words.spread(row.duration)),
+        Column("kernel", lambda row: words.short_name(row.name, name_width)),
+        Column("device", lambda row: devices.get(row.shape.agent or "", "")),
+        Column("", lambda row: "tried" if row.role == "autotune" else ""),
+        Column("VGPR", lambda row: view.show(row.shape.vgpr), right=True),
+        Column("LDS", lambda row: view.kib(row.shape.lds_bytes), right=True),
+        Column("analysed", lambda row: row.match.verdict if profile.reports else ""),
     ]
     narrow, devices = paper.width < _NARROW, words.devices(profile)
-    # As long as the other columns allow: measured with names of no length to speak of.
-    most: int | None = 1
+    # Names get the width that other columns leave, which is measured with names of one character.
+    name_width: int | None = 1
     fixed_width = max(map(len, rows_of(columns, kernels))) - len("kernel")
-    most = max(_NARROWEST, paper.width - fixed_width) if paper.shortens else None
+    name_width = max(_NARROWEST, paper.width - fixed_width) if paper.shortens else None
     for index, line in enumerate(rows_of(columns, kernels)):
         paper.print(Line(line, "bold" if index == 0 else ""))
 
 
-def _short(paper: Paper, name: str, most: int) -> str:
-    """A name cut to fit a terminal; whole in files and pipes, where programs look for it."""
-    return words.short_name(name, most if paper.shortens else None)
+def _short(paper: Paper, name: str, width: int) -> str:
+    """A name shortened to fit a terminal; complete in files and pipes, where programs read it."""
+    return words.short_name(name, width if paper.shortens else None)
 
 
 def _mean(kernel: KernelProfile) -> str:
@@ -123,11 +125,11 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if metric_rows:
         paper.print(Line())
         columns = [
-            Column("measured", lambda r: r.name),
-            Column("", lambda r: r.value, right=True),
-            Column("", lambda r: r.unit),
-            Column("", lambda r: r.static),
-            Column("", lambda r: words.short(r.note)),
+            Column("measured", lambda row: row.name),
+            Column("", lambda row: row.value, right=True),
+            Column("", lambda row: row.unit),
+            Column("", lambda row: row.static),
+            Column("", lambda row: words.short(row.note)),
         ]
         for index, text in enumerate(rows_of(columns, metric_rows)):
             _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
@@ -138,9 +140,9 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if counters:
         paper.print(Line())
         columns = [
-            Column("counter, per dispatch", lambda c: c[0]),
-            Column("mean", lambda c: c[1], right=True),
-            Column("least … most", lambda c: c[2]),
+            Column("counter, per dispatch", lambda counter: counter[0]),
+            Column("mean", lambda counter: counter[1], right=True),
+            Column("least … most", lambda counter: counter[2]),
         ]
         for index, text in enumerate(rows_of(columns, counters)):
             paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
@@ -160,77 +162,86 @@ def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) 
         return
     paper.print(Line())
     columns = [
-        Column("counter, per dispatch", lambda c: c[0]),
-        Column("recorded", lambda c: c[1], right=True),
-        Column("emulated", lambda c: c[2], right=True),
-        Column("ratio", lambda c: c[3], right=True),
-        Column("", lambda c: c[4]),
+        Column("counter, per dispatch", lambda row: row[0]),
+        Column("recorded", lambda row: row[1], right=True),
+        Column("emulated", lambda row: row[2], right=True),
+        Column("ratio", lambda row: row[3], right=True),
+        Column("", lambda row: row[4]),
     ]
     for index, text in enumerate(rows_of(columns, rows)):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
 def stall_table(paper: Paper, stall_lines: list[Stall], most: int = MOST_STALLS) -> None:
-    """The lines that cost most, each with what static analysis says of it."""
+    """Prints the lines that cost most, each with the results of static analysis for it."""
     if not stall_lines:
         return
     paper.print(Line())
     columns = [
-        Column("where it stalls", lambda s: f"line {s.line}"),
-        Column("%", lambda s: f"{s.share:.1f}" if s.share is not None else "", right=True),
+        Column("where it stalls", lambda stall: f"line {stall.line}"),
+        Column(
+            "%", lambda stall: f"{stall.share:.1f}" if stall.share is not None else "", right=True
+        ),
         Column(
             "cycles",
-            lambda s: words.scaled(s.stall_cycles) if s.stall_cycles is not None else "",
+            lambda stall: (
+                words.scaled(stall.stall_cycles) if stall.stall_cycles is not None else ""
+            ),
             right=True,
         ),
         Column(
             "samples",
-            lambda s: words.scaled(s.samples) if s.samples is not None else "",
+            lambda stall: words.scaled(stall.samples) if stall.samples is not None else "",
             right=True,
         ),
-        Column("instruction", lambda s: s.mnemonic),
-        Column("loop", lambda s: s.loop or ""),
-        Column("source", lambda s: view.place(s.source)),
-        Column("beside it", lambda s: "; ".join(s.beside)),
+        Column("instruction", lambda stall: stall.mnemonic),
+        Column("loop", lambda stall: stall.loop or ""),
+        Column("source", lambda stall: view.place(stall.source)),
+        Column("beside it", lambda stall: "; ".join(stall.beside)),
     ]
     for index, text in enumerate(rows_of(columns, stall_lines[:most])):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
 def _samples(paper: Paper, profile: Profile) -> None:
-    """Samples of kernels that were not analysed: by the profiler's own words."""
+    """Prints the samples of kernels that were not analysed, with the profiler's own texts."""
     samples = words.sampled(profile, MOST_STALLS)
     if not samples:
         return
     paper.print(Line())
     columns = [
-        Column("samples", lambda s: f"{s.count:,}", right=True),
-        Column("%", lambda s: f"{s.share:.1f}", right=True),
-        Column("instruction", lambda s: s.instruction),
-        Column("kernel", lambda s: _short(paper, s.kernel, 40)),
-        Column("source", lambda s: view.file_name(s.comment)),
-        Column("not issued for", lambda s: ", ".join(f"{name} {n:,}" for name, n in s.reasons)),
+        Column("samples", lambda sample: f"{sample.count:,}", right=True),
+        Column("%", lambda sample: f"{sample.share:.1f}", right=True),
+        Column("instruction", lambda sample: sample.instruction),
+        Column("kernel", lambda sample: _short(paper, sample.kernel, 40)),
+        Column("source", lambda sample: view.file_name(sample.comment)),
+        Column(
+            "not issued for",
+            lambda sample: ", ".join(f"{name} {count:,}" for name, count in sample.reasons),
+        ),
     ]
     for index, text in enumerate(rows_of(columns, samples)):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
 def _summary(paper: Paper, profile: Profile) -> None:
-    """A profiler's own totals, where it kept no dispatches."""
+    """Prints a profiler's own totals, where it kept no dispatches."""
     top = profile.recording.summary
     if not top or profile.kernels:
         return
     paper.print(Line())
     columns = [
-        Column("total", lambda t: words.duration(t.total_ns), right=True),
-        Column("calls", lambda t: f"{t.calls:,}", right=True),
-        Column("mean", lambda t: words.duration(t.mean_ns), right=True),
-        Column("kernel", lambda t: _short(paper, t.name, 60)),
+        Column("total", lambda kernel: words.duration(kernel.total_ns), right=True),
+        Column("calls", lambda kernel: f"{kernel.calls:,}", right=True),
+        Column("mean", lambda kernel: words.duration(kernel.mean_ns), right=True),
+        Column("kernel", lambda kernel: _short(paper, kernel.name, 60)),
     ]
-    for index, line in enumerate(rows_of(columns, sorted(top, key=lambda t: -t.total_ns))):
+    for index, line in enumerate(
+        rows_of(columns, sorted(top, key=lambda kernel: -kernel.total_ns))
+    ):
         paper.print(Line(line, "bold" if index == 0 else ""))
 
 
 def _wrapped(paper: Paper, line: Line, indent: str) -> None:
-    for piece in wrapped(line, paper.width, indent):
-        paper.print(piece)
+    for text in wrapped(line, paper.width, indent):
+        paper.print(text)

@@ -210,7 +210,7 @@ _CODE = frozenset({"Only where", "Requires", "Else says"})
 
 
 def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
-    """What the rule reads: name, unit, meaning; a metric with fields once."""
+    """The metrics that a rule reads: name, unit, meaning; a metric with fields once."""
     reads = {}
     for name in (*rule.names, *rule.fix.names):
         spec = catalogue.spec(name.metric)

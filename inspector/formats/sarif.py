@@ -1,8 +1,8 @@
 """A lint report as SARIF 2.1.0, for code scanning and for editors.
 
-Code scanning shows one alert per result, so the findings of a kernel's specialisations at one place
-are one result, which names them. Its limits hold: GitHub takes 25,000 results of a run, and shows
-a result only in a file of the repository.
+Code scanning shows one alert per result, so that the findings of a kernel's specialisations at one
+place become one result, which lists them. GitHub accepts 25,000 results per run, and shows a result
+only in a file of the repository.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ SCHEMA = (
 ROOT = "%SRCROOT%"
 FINGERPRINT = "kinspect/v1"
 MOST_RESULTS = 25_000
+"""GitHub's limit on the results of a run."""
 MOST_RELATED = 10
-"""Lines of the assembly that a result lists."""
+"""Most lines of the assembly that a result lists."""
 MOST_TAGS = 20
+"""GitHub's limit on the tags of a rule."""
 MOST_LISTED = 100
-"""Specialisations that a result lists."""
+"""Most specialisations that a result lists."""
 _LEVELS = view.WORDS
 _PRECISION = MappingProxyType({"certain": "very-high", "likely": "high", "possible": "medium"})
 _PROBLEM = MappingProxyType({"error": "error", "warning": "warning", "info": "recommendation"})
@@ -46,11 +48,11 @@ def write(
     """Writes a log with one run.
 
     Args:
-        report: the result.
-        stream: where to.
-        root: of the repository; files below it are named from it. None: found from the current
-            folder, see `root_of`.
-        most: results; the worst are kept.
+        report: the report to write.
+        stream: the stream that it is written to.
+        root: the repository's root, which the paths of files below it are relative to. None: the
+            root of the current folder's repository.
+        most: the number of results that are kept, the worst first.
     """
     json.dump(to_dict(report, root or repository_root(), most), stream, indent=2)
     stream.write("\n")
@@ -62,7 +64,10 @@ def to_dict(report: LintReport, root: Path, most: int = MOST_RESULTS) -> dict[st
     rules = {rule: index for index, rule in enumerate(report.rules)}
     files = _Files(root)
     prints = _Fingerprints(files)
-    results = [_result(report, g, rules, files, prints.fingerprint_of(g)) for g in groups[:most]]
+    results = [
+        _result(report, group, rules=rules, files=files, fingerprint=prints.fingerprint_of(group))
+        for group in groups[:most]
+    ]
     notices = [_error(error, files) for error in report.errors]
     if len(groups) > most:
         notices.append(_notice(f"{len(groups) - most} results of lesser weight are left out"))
@@ -112,12 +117,13 @@ def _driver(report: LintReport) -> dict[str, Any]:
 
 
 def _category(report: LintReport) -> str:
-    """What tells this run from others over the same repository; code scanning replaces the alerts
-    of an earlier run by those of a later one of the same category, which ends in a slash.
+    """The category of this run: code scanning replaces the alerts of the last run of the category.
+
+    It ends in a slash, as SARIF asks of an id without a number of the run.
     """
-    archs = "+".join(sorted({k.arch for k in report.kernels if k.arch}))
+    archs = "+".join(sorted({kernel.arch for kernel in report.kernels if kernel.arch}))
     return (
-        "/".join(part for part in ("kinspect", printable_columns(report.target), archs) if part)
+        "/".join(word for word in ("kinspect", printable_columns(report.target), archs) if word)
         + "/"
     )
 
@@ -127,19 +133,23 @@ def _category(report: LintReport) -> str:
 
 def _rule(rule: Rule) -> dict[str, Any]:
     text = rule.text
-    see = [f"- [{r.title}]({r.url})" for r in text.references]
+    links = [f"- [{reference.title}]({reference.url})" for reference in text.references]
     fix = view.general_fix(text)
-    parts = [text.explain, f"**What to do.** {fix}" if fix else "", "\n".join(see)]
-    plain = [text.explain, f"What to do: {fix}" if fix else ""]
+    markdown_sections = [text.explain, f"**What to do.** {fix}" if fix else "", "\n".join(links)]
+    text_sections = [text.explain, f"What to do: {fix}" if fix else ""]
     name = text.name.replace("-", " ")
-    described = {
+    descriptor = {
         "id": text.id,
         "name": text.name,
         "shortDescription": {"text": f"{name[:1].upper()}{name[1:]}."},
         "fullDescription": {"text": printable_columns(text.explain or text.name)},
         "help": {
-            "text": printable_columns("\n\n".join(p for p in plain if p) or text.name),
-            "markdown": printable_columns("\n\n".join(p for p in parts if p) or text.name),
+            "text": printable_columns(
+                "\n\n".join(section for section in text_sections if section) or text.name
+            ),
+            "markdown": printable_columns(
+                "\n\n".join(section for section in markdown_sections if section) or text.name
+            ),
         },
         "defaultConfiguration": {"level": _LEVELS[text.severity]},
         "properties": {
@@ -151,18 +161,24 @@ def _rule(rule: Rule) -> dict[str, Any]:
         },
     }
     if text.references:
-        described["helpUri"] = text.references[0].url
-    return described
+        descriptor["helpUri"] = text.references[0].url
+    return descriptor
 
 
 # --------------------------------------------------------------------------- results
 
 
 def _result(
-    report: LintReport, group: Group, rules: Mapping[str, int], files: _Files, fingerprint: str
+    report: LintReport,
+    group: Group,
+    *,
+    rules: Mapping[str, int],
+    files: _Files,
+    fingerprint: str,
 ) -> dict[str, Any]:
+    """The result for the findings of one rule at one place; `rules` are the rules' indices."""
     finding = group.first
-    at, related = files.anchor(group)
+    shown_at, related = files.anchor(group)
     others = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
     message = f"{finding.message} ({kernel}{', ' + others if others else ''})"
@@ -172,7 +188,7 @@ def _result(
         "message": {"text": printable_columns(message)},
         "locations": [
             {
-                "physicalLocation": files.physical(at),
+                "physicalLocation": files.physical(shown_at),
                 "logicalLocations": [
                     {
                         "name": printable_columns(group.kernel.name),
@@ -187,12 +203,16 @@ def _result(
         "properties": {
             "confidence": finding.confidence,
             "specialisations": [
-                {"kernel": printable_columns(s.kernel.id), "fingerprint": s.finding.fingerprint}
-                for s in group.occurrences[:MOST_LISTED]
+                {
+                    "kernel": printable_columns(occurrence.kernel.id),
+                    "fingerprint": occurrence.finding.fingerprint,
+                }
+                for occurrence in group.occurrences[:MOST_LISTED]
             ],
             "count": len(group.occurrences),
             "evidence": {
-                k: dict(v) if isinstance(v, Mapping) else v for k, v in finding.evidence.items()
+                name: dict(value) if isinstance(value, Mapping) else value
+                for name, value in finding.evidence.items()
             },
             "fix": printable_columns(finding.advice),
         },
@@ -203,14 +223,14 @@ def _result(
         result["baselineState"] = "unchanged" if group.state == "known" else "new"
     if related:
         result["relatedLocations"] = [
-            {"id": n, "physicalLocation": files.physical(place), "message": {"text": text}}
-            for n, (place, text) in enumerate(related, 1)
+            {"id": number, "physicalLocation": files.physical(place), "message": {"text": text}}
+            for number, (place, text) in enumerate(related, 1)
         ]
     return result
 
 
 def _suppressions(group: Group) -> list[dict[str, Any]]:
-    """Empty for what counts: then it is known not to be suppressed."""
+    """The suppressions of a result; empty, which means "not suppressed", where there is none."""
     if group.state != "suppressed":
         return []
     if isinstance(group.by, Suppression):
@@ -220,7 +240,7 @@ def _suppressions(group: Group) -> list[dict[str, Any]]:
 
 
 class _Files:
-    """Names files for SARIF: from the root of the repository where they lie below it."""
+    """Names files in SARIF, relative to the root of the repository for those below it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -232,22 +252,24 @@ class _Files:
         return self._relative[file]
 
     def anchor(self, group: Group) -> tuple[Place, list[tuple[Place, str]]]:
-        """Where the result is shown, and what else is worth a link with what to call it.
+        """The place that a result is shown at, and further places to link, each with its label.
 
-        A place outside of the repository would not be shown: then the next best stands in, and the
-        place is a link.
+        Code scanning does not show places outside the repository: the result is then shown at the
+        first place inside it, and the original place is linked.
         """
         kernel, place = group.kernel, group.place
         choices = view.places(kernel, group.first)
-        at = next((c for c in choices if self.below(c.file) is not None), place)
-        related = [(place, "the source line")] if at != place else []
+        shown_at = next(
+            (choice for choice in choices if self.below(choice.file) is not None), place
+        )
+        related = [(place, "the source line")] if shown_at != place else []
         listing = view.assembly_of(kernel, group.first)[:MOST_RELATED]
         related += [
             (listed, f"the assembly: {printable_columns(listed.text)}".rstrip(": "))
             for listed in listing
-            if listed not in (at, place)
+            if listed not in (shown_at, place)
         ]
-        return at, related
+        return shown_at, related
 
     def physical(self, place: Place) -> dict[str, Any]:
         below = self.below(place.file)
@@ -264,51 +286,52 @@ class _Files:
 
 
 def _uri(path: str) -> str:
-    # A colon in the first part would read as a scheme; quoted everywhere it never does.
+    # A colon in the first part would be taken for a scheme, so that colons are quoted.
     return quote(path.encode("utf-8", "surrogatepass"), safe="/")
 
 
 class _Fingerprints:
-    """Recognises a result after its specialisations, its figures or its line have changed."""
+    """Fingerprints that stay the same when specialisations, figures or the line number change."""
 
     def __init__(self, files: _Files) -> None:
         self._files = files
         self._counts: dict[str, int] = {}
 
     def fingerprint_of(self, group: Group) -> str:
-        """A hash of rule, kernel, file and text of the line; the n-th that would be the same of a
-        run is told apart by its number.
-        """
+        """A hash of rule, kernel, file and text of the line, and a number for equal hashes."""
         file = self._files.below(group.place.file) or group.place.file
-        parts = (group.first.rule, group.kernel.name, file, group.place.text.strip())
-        key = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        nth = self._counts.get(key, 0) + 1
-        self._counts[key] = nth
-        return f"{key}:{nth}"
+        identity = (group.first.rule, group.kernel.name, file, group.place.text.strip())
+        key = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        number = self._counts.get(key, 0) + 1
+        self._counts[key] = number
+        return f"{key}:{number}"
 
 
 # --------------------------------------------------------------------------- notifications
 
 
-def _notice(text: str, level: str = "note", at: Sequence[Any] = ()) -> dict[str, Any]:
+def _notice(text: str, level: str = "note", locations: Sequence[Any] = ()) -> dict[str, Any]:
     notice: dict[str, Any] = {"level": level, "message": {"text": printable_columns(text)}}
-    if at:
-        notice["locations"] = list(at)
+    if locations:
+        notice["locations"] = list(locations)
     return notice
 
 
 def _error(error: ErrorRecord, files: _Files) -> dict[str, Any]:
-    problem = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
+    problem = ": ".join(word for word in (error.kernel, error.stage, error.message) if word)
     text = f"{problem}; {error.hint}" if error.hint else problem
     return _notice(text, "error", _locations([error.file] if error.file else [], files))
 
 
 def _unused(suppression: Suppression, files: _Files) -> dict[str, Any]:
-    at = Place(suppression.file, suppression.line)
-    return _notice(view.unused(suppression), "warning", [{"physicalLocation": files.physical(at)}])
+    place = Place(suppression.file, suppression.line)
+    return _notice(
+        view.unused(suppression), "warning", [{"physicalLocation": files.physical(place)}]
+    )
 
 
 def _locations(names: Iterable[str], files: _Files) -> list[dict[str, Any]]:
     return [
-        {"physicalLocation": {"artifactLocation": files.artifact(n, files.below(n))}} for n in names
+        {"physicalLocation": {"artifactLocation": files.artifact(name, files.below(name))}}
+        for name in names
     ]

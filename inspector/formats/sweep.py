@@ -68,7 +68,7 @@ _NOT_TIMES = (
 
 
 def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
-    """Prints the tables as they are, then what they rest on."""
+    """Prints the tables as they are, then the notes and counts of the sweep."""
     paper = paper_for(stream, color)
     for table in sweep.tables:
         _text_table(paper, table, sweep.tables)
@@ -139,7 +139,7 @@ def _figure_column(name: str, unit: Work | None) -> Column:
 
 
 def _unit(table: Table) -> Work | None:
-    """What needed work is counted in; None where no objective rests on it."""
+    """The unit that needed work is counted in; None where no objective depends on it."""
     return next((o.work for o in table.objectives if o.work is not None), None)
 
 

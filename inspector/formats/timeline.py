@@ -131,7 +131,7 @@ def _body(shape: KernelShape, kernel: KernelProfile | None) -> str:
 
 
 def _key(shape: KernelShape) -> tuple[object, ...]:
-    """What the specialisations of a profile are told apart by, without process and grid."""
+    """A key that distinguishes the specialisations of a profile, without process and grid."""
     return (
         shape.name,
         shape.agent,

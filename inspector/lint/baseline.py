@@ -108,7 +108,13 @@ def updated(baseline: Baseline, compared: Compared) -> Baseline:
         counts.update(finding.fingerprint for finding in kernel.findings)
         for finding in (*kernel.findings, *kernel.known):
             key = finding.fingerprint
-            entries[key] = Entry(kernel.id, finding.rule, finding.message, key, 0)
+            entries[key] = Entry(
+                kernel=kernel.id,
+                rule=finding.rule,
+                message=finding.message,
+                fingerprint=key,
+                count=0,
+            )
     return Baseline(
         {key: replace(e, count=counts[key]) for key, e in entries.items() if counts[key] > 0}
     )

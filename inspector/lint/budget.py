@@ -80,7 +80,7 @@ def _limit_text(limit: float | str) -> str:
 def over_budget(
     metric: str, pack: Pack, kernel: KernelReport, source_text: SourceText | None
 ) -> tuple[Finding, ...]:
-    """What a budget has to say of a kernel: nothing where it is kept, or cannot be judged."""
+    """The findings of a budget for a kernel: none where it is kept, or cannot be judged."""
     findings = evaluate(pack, kernel, source_text)
     return tuple(replace(f, fingerprint=_fingerprint(metric, kernel, f)) for f in findings)
 

@@ -1,7 +1,7 @@
-"""The names that a rule may use, and what kind of value stands behind each.
+"""The names that rules may use, and the kind of value of each.
 
-Those of the metrics come from their table. Here stand those that the engine itself knows of loops,
-instructions and waits, with unit and meaning, and the texts that some of them can stand for.
+The metrics come from their own table. This file adds the names that the engine defines for loops,
+instructions and waits, with unit and meaning, and the texts that some of them can have as value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from ..model import MetricSpec, Origin
 # --------------------------------------------------------------------------- what the engine knows
 
 MATCHES = "matches"
-"""How many instructions or waits of one loop a rule found; for its message and fix alone."""
+"""How many instructions or waits of one loop a rule matched; only for its message and fix."""
 
 _Row = tuple[str, str, Origin, str]
+"""Name, unit, origin and description of a value."""
 
 
 def _specs(scope: Literal["instruction", "wait"], *rows: _Row) -> tuple[MetricSpec, ...]:
@@ -95,10 +96,10 @@ CHOICES: Mapping[str, frozenset[str]] = MappingProxyType(
         "wait.verdict": frozenset({"needed", "over-strict", "ordering", "idle", "missing"}),
     }
 )
-"""Name -> the texts it can stand for. A comparison with another text would never hold."""
+"""Name -> the texts that it can have as value. A comparison with another text would never hold."""
 
 WORD_NAMES = frozenset({"op.kind", "wait.counter"})
-"""Names that stand for a mnemonic class or a counter: the words of the catalogue."""
+"""Names whose value is a mnemonic class or a wait counter: one of the catalogue's words."""
 
 
 # --------------------------------------------------------------------------- the catalogue
@@ -106,15 +107,15 @@ WORD_NAMES = frozenset({"op.kind", "wait.counter"})
 Kind = Literal["number", "text", "boolean", "mapping", "none", "any"]
 Scope = Literal["kernel", "loop", "instruction", "wait"]
 Known = Literal["kernel", "loop", "both", "instruction", "wait", "matches"]
-"""What a name is known of. `both`: kernels and loops; `matches`: what an instruction or wait rule
-found, which only its texts may speak of."""
+"""What a name is a property of. `both`: kernels and loops; `matches`: what an instruction or wait
+rule matched, which only its message and fix may name."""
 
 HOT_LOOPS = "hot_loops."
 """Prefix of the sums over a kernel's hot loops: `hot_loops.count.scratch_load`. They let a kernel
 rule tell work inside the hot loops from work outside."""
 
 OF_KERNEL = "kernel."
-"""Prefix that asks for the kernel's metric where the loop's would be read: `kernel.count.mfma`."""
+"""Prefix for the kernel's metric where the loop's would be read otherwise: `kernel.count.mfma`."""
 
 _READABLE: Mapping[Scope, frozenset[Known]] = MappingProxyType(
     {
@@ -135,7 +136,7 @@ _PLURAL: Mapping[Known, str] = MappingProxyType(
 
 
 def kind_of(spec: MetricSpec) -> Kind:
-    """What a metric's values are, told by its unit: all but these four are numbers."""
+    """The kind of a metric's values, which follows from its unit: numbers but for four units."""
     match spec.unit:
         case "bool":
             return "boolean"
@@ -150,13 +151,13 @@ def kind_of(spec: MetricSpec) -> Kind:
 
 
 class Entry(Struct, frozen=True):
-    """A name resolved.
+    """A resolved name.
 
     Args:
-        metric: what to look up.
-        field: of the metric's mapping, where one is named.
-        kind: of its values.
-        known: what it is known of.
+        metric: the name of the metric to look up.
+        field: the field of the metric's mapping, where the name has one.
+        kind: the kind of its values.
+        known: what it is a property of.
     """
 
     metric: str
@@ -165,7 +166,7 @@ class Entry(Struct, frozen=True):
     known: Known
 
     def hidden_from(self, scope: Scope) -> str | None:
-        """What it is known of, in words, where a rule of this scope cannot read it; else None."""
+        """What it is a property of, in words, if a rule of this scope cannot read it; else None."""
         return None if self.known in _READABLE[scope] else _PLURAL[self.known]
 
 
@@ -175,7 +176,7 @@ class Catalogue(Struct, frozen=True):
     Args:
         exact: full name -> spec.
         families: specs whose names have `*` in place of one or more dotted parts.
-        words: what a `*` may stand for; empty allows anything, and then a mistyped member of a
+        words: what a `*` may be replaced by; empty allows anything, so that a mistyped member of a
             family goes unnoticed.
     """
 
@@ -197,19 +198,19 @@ class Catalogue(Struct, frozen=True):
         """
         listed = tuple(specs.values()) if isinstance(specs, Mapping) else tuple(specs)
         sums = tuple(
-            MetricSpec(f"{HOT_LOOPS}{s.name}", s.unit, "derived", "kernel", s.description)
-            for s in listed
-            if s.scope in ("both", "loop") and s.name.startswith("count.")
+            replace(spec, name=f"{HOT_LOOPS}{spec.name}", origin="derived", scope="kernel")
+            for spec in listed
+            if spec.scope in ("both", "loop") and spec.name.startswith("count.")
         )
-        specs_by_name = {s.name: s for s in (*ENGINE_VALUES, *listed, *sums)}
+        specs_by_name = {spec.name: spec for spec in (*ENGINE_VALUES, *listed, *sums)}
         return cls(
-            {name: s for name, s in specs_by_name.items() if "*" not in name},
-            tuple(s for name, s in specs_by_name.items() if "*" in name),
+            {name: spec for name, spec in specs_by_name.items() if "*" not in name},
+            tuple(spec for name, spec in specs_by_name.items() if "*" in name),
             frozenset(words),
         )
 
     def find(self, name: str) -> Entry | None:
-        """Resolves a dotted name; None if nothing in the catalogue answers to it."""
+        """Resolves a dotted name; None if the catalogue does not have it."""
         spec = self.spec(name)
         if spec is not None:
             return Entry(name, None, kind_of(spec), _readable_in(spec))
@@ -224,7 +225,7 @@ class Catalogue(Struct, frozen=True):
         return None
 
     def choices(self, name: str) -> frozenset[str]:
-        """The texts that a name can stand for; empty where any text will do."""
+        """The texts that a name can have as value; empty where it can have any."""
         return self.words if name in WORD_NAMES else CHOICES.get(name, frozenset())
 
     def suggest(self, name: str) -> str:
@@ -233,16 +234,16 @@ class Catalogue(Struct, frozen=True):
         return nearest(name, (prefix + candidate for candidate in self._names()))
 
     def spec(self, name: str) -> MetricSpec | None:
-        """The metric of that full name; None if there is none."""
+        """The metric or family that a full name belongs to; None if there is none."""
         exact = self.exact.get(name)
         if exact is not None:
             return exact
-        parts = name.split(".")
+        words = name.split(".")
         for family in self.families:
             pattern = family.name.split(".")
-            if len(pattern) == len(parts) and all(
-                expected == part or (expected == "*" and (not self.words or part in self.words))
-                for expected, part in zip(pattern, parts, strict=True)
+            if len(pattern) == len(words) and all(
+                expected == word or (expected == "*" and (not self.words or word in self.words))
+                for expected, word in zip(pattern, words, strict=True)
             ):
                 return family
         return None
@@ -259,8 +260,8 @@ def _readable_in(spec: MetricSpec) -> Known:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """` (did you mean ...?)` with the known name most like `name`, empty if none is like it."""
+    """` (did you mean ...?)` with the candidate most like `name`; empty if none is similar."""
     import difflib  # only on the way to an error
 
-    near = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
-    return f" (did you mean {near[0]}?)" if near else ""
+    matches = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
+    return f" (did you mean {matches[0]}?)" if matches else ""

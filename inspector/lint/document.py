@@ -30,7 +30,7 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 
 
 class Fault(Struct, frozen=True, order=True):
-    """What is wrong with a pack, and where; lines and columns count from 1."""
+    """An error in a pack and its place; lines and columns count from 1."""
 
     file: str
     line: int

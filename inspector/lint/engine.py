@@ -1,4 +1,4 @@
-"""Applies a pack to a kernel's report: values in, findings out. Nothing is read or printed here."""
+"""Applies the rules of a pack to a kernel's report. Nothing is read or printed here."""
 
 from __future__ import annotations
 
@@ -23,43 +23,45 @@ from .subjects import Group, Place, Subjects
 from .superseding import SEVERITY_RANK, Match, Reading, Severity, without_superseded
 
 MAX_ACCESSES = 5
+"""Most memory accesses that a finding about a kernel or loop lists."""
 MAX_SOURCE_LINES = 3
+"""Most source lines that a finding without accesses lists."""
 MAX_MATCHES = 20
-"""Lines of the assembly that a finding about instructions or waits lists; it counts them all."""
+"""Most assembly lines that a finding about instructions or waits lists; it counts all of them."""
 
 _SCRATCH = frozenset(("scratch_load", "scratch_store"))
 _SPILLS, _PRIVATE_ARRAYS = "spills", "private_arrays"
-"""Families of metrics that count accesses of scratch by what they are there for."""
+"""Families of metrics that count accesses of scratch by their purpose."""
 
 SourceText = Callable[[SourceLoc], "str | None"]
-"""Gives the text of a source line, None where it is not at hand."""
+"""Returns the text of a source line; None where it cannot be read."""
 
-# Figures that more instructions make larger, and those that they may move either way.
+# Prefixes of figures that only grow with more instructions.
 _COUNTED = (
     *("count.", "bytes.", "cycles.", "convert.", "pack.", "remainder."),
     *("waits.", "full_waits.", "spills.", "private_arrays.", "narrow.", "instruction_count"),
 )
+# Prefixes of figures that may change in either direction with more instructions.
 _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
 CORRECTNESS = "correctness"
 """The tag of rules that find wrong results; they matter even where nothing can be launched."""
 _CAUSES = ("access.reason", "op.kind", "wait.counter")
-"""What tells apart the findings of one rule in one loop."""
+"""Values by which the findings of one rule in one loop are separated."""
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
 def evaluate(
     pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
 ) -> tuple[Finding, ...]:
-    """Everything the pack has to say of a kernel.
+    """The findings of a pack for a kernel.
 
-    A rule whose conditions cannot be decided, because a metric they need is unknown, says nothing.
-    Where part of the code was not read, a rule speaks only if it would whatever that part holds.
-    What an instruction or wait rule finds in one loop for one cause among loads, or among stores,
-    is one finding; its message speaks of the worst, its locations list them all. A kernel without
-    loops counts as one.
+    A rule whose conditions cannot be decided, because a metric is unknown, has no finding. Where
+    part of the code was not read, a rule has one only if it would have it whatever that part holds.
+    The matches of an instruction or wait rule in one loop for one cause are one finding: its
+    message is about the worst, its locations list all. A kernel without loops counts as one loop.
 
-    One fact is one finding: a rule is silent where a rule that supersedes it finds something, and
-    of a kernel that cannot be launched only that is said, and what makes its results wrong.
+    One fact is one finding: a rule has none where a rule that supersedes it has one. For a kernel
+    that cannot be launched, only findings on that and on wrong results are returned.
 
     Args:
         pack: the rules.
@@ -76,7 +78,7 @@ def evaluate(
     judge = _Judge(kernel, source_text)
     matches = [match for rule in pack.rules for match in judge.matches(rule)]
     if any(match.rule.text.prevents_launch for match in matches):
-        matches = [m for m in matches if _matters_without_launch(m.rule)]
+        matches = [match for match in matches if _matters_without_launch(match.rule)]
     ranked_findings: list[tuple[tuple[int, int, str], Finding]] = []
     for match, severity in without_superseded(matches):
         finding = judge.finding(match, severity)
@@ -90,7 +92,7 @@ def _matters_without_launch(rule: Rule) -> bool:
 
 
 class _Judge:
-    """One kernel with the values that rules read of it, each made when first asked for."""
+    """Applies rules to one kernel; the values that they read are computed once, when needed."""
 
     def __init__(self, kernel: KernelReport, source_text: SourceText | None) -> None:
         self._kernel = kernel
@@ -101,7 +103,7 @@ class _Judge:
         self._of_groups: dict[int, Sequence[Reading]] = {}
 
     def matches(self, rule: Rule) -> Iterator[Match]:
-        """Where the rule is broken: each is a finding, unless another rule says it better."""
+        """Where the rule is broken; each match becomes a finding, unless it is superseded."""
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
             values = Values(self._of_kernel, {})
@@ -141,7 +143,7 @@ class _Judge:
         )
 
     def _readings(self, group: Group) -> Sequence[Reading]:
-        """What rules read of each kind in the group, made once, and where that kind stands."""
+        """The values and places of each kind of subject in a group, computed once."""
         if id(group) not in self._of_groups:
             loop = self._loop(group.ordinal)
             self._of_groups[id(group)] = [
@@ -152,7 +154,7 @@ class _Judge:
 
     def _loop(self, ordinal: int) -> Mapping[str, MetricValue]:
         if ordinal < 0 and not self._kernel.loops:
-            return self._of_kernel  # what is counted per iteration elsewhere, counted once
+            return self._of_kernel  # without loops, all code runs once: the kernel is one iteration
         if ordinal not in self._of_loops:
             self._of_loops[ordinal] = _loop_values(self._kernel.loops[ordinal])
         return self._of_loops[ordinal]
@@ -163,14 +165,19 @@ class _Judge:
         count: dict[str, MetricValue] = {}
         if rule.text.scope in ("kernel", "loop"):
             loop = self._kernel.loops[match.ordinal] if match.ordinal >= 0 else None
-            at = tuple(_locations(rule, self._kernel, loop, self._source_text))
+            locations = tuple(_locations(rule, self._kernel, loop, self._source_text))
         else:
             places = [place for reading in match.readings for place in reading.places]
             count = {MATCHES: len(places)}
             values = Values(values.kernel, values.loop, {**values.subject, **count})
-            at = tuple(_places(places[:MAX_MATCHES], self._source_text))
+            locations = tuple(_places(places[:MAX_MATCHES], self._source_text))
         text = next(
-            (location.text for location in at if location.kind == "source" and location.text), ""
+            (
+                location.text
+                for location in locations
+                if location.kind == "source" and location.text
+            ),
+            "",
         )
         return Finding(
             rule=rule.text.id,
@@ -178,7 +185,7 @@ class _Judge:
             confidence=rule.text.confidence,
             message=rule.message.render(values),
             evidence={**count, **_evidence(rule, values)},
-            locations=at,
+            locations=locations,
             fix=rule.fix.render(values),
             fingerprint=fingerprint(rule.text.id, self._kernel.id, match.ordinal, text),
             tried=rule.text.tried,
@@ -186,17 +193,16 @@ class _Judge:
 
 
 def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
-    """The figures that the rule reads; as they were counted, not as bounds."""
-    figures = {r.name: r.evaluate(values) for r in rule.names}
+    """The figures that the rule reads, without those that are only bounds."""
+    figures = {metric.name: metric.evaluate(values) for metric in rule.names}
     return {name: value for name, value in figures.items() if not isinstance(value, Interval)}
 
 
 def _by_cause(readings: Sequence[Reading]) -> Iterable[Sequence[Reading]]:
-    """The readings of one loop apart by what made them so: each cause has a remedy of its own.
+    """Groups the readings of one loop by cause, since each cause has its own remedy.
 
-    Loads and stores are told apart as well: what widens the ones does nothing for the others, and
-    their number is the number of one class of instructions. So are counters: a wait for one is none
-    for another.
+    Loads and stores are separate, because a change that widens loads does nothing for stores. Wait
+    counters are separate as well.
     """
     by_cause: dict[tuple[MetricValue | Interval, ...], list[Reading]] = {}
     for reading in readings:
@@ -215,12 +221,12 @@ def _breaks(rule: Rule, values: Values) -> bool:
 def _bounded(
     values: Mapping[str, MetricValue | Interval], every_count: bool
 ) -> dict[str, MetricValue | Interval]:
-    """The figures as far as they are known where not all was read or followed.
+    """The figures as intervals, for code of which a part was not read or followed.
 
     Args:
-        values: as they were counted.
-        every_count: whether instructions are missing; else loops alone are, for want of a jump's
-            target, and only what is summed up over them may be larger.
+        values: the figures as counted.
+        every_count: whether instructions are missing. Otherwise only loops are, because a jump's
+            target is unknown, and only sums over hot loops may be larger.
     """
     bounded: dict[str, MetricValue | Interval] = {}
     for name, value in values.items():
@@ -235,11 +241,16 @@ def _bounded(
 
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
     values = {name: metric.value for name, metric in kernel.metrics.items()}
-    hot = [loop for loop in kernel.loops if loop.hot]
-    for name in {**kernel.metrics, **{n: None for loop in hot for n in loop.metrics}}:
+    hot_loops = [loop for loop in kernel.loops if loop.hot]
+    for name in {
+        **kernel.metrics,
+        **{metric_name: None for loop in hot_loops for metric_name in loop.metrics},
+    }:
         if name.startswith("count."):
-            counts = [loop.metrics[name].value if name in loop.metrics else None for loop in hot]
-            known_counts = [c for c in counts if isinstance(c, int)]
+            counts = [
+                loop.metrics[name].value if name in loop.metrics else None for loop in hot_loops
+            ]
+            known_counts = [count for count in counts if isinstance(count, int)]
             values[HOT_LOOPS + name] = (
                 sum(known_counts) if len(known_counts) == len(counts) else None
             )
@@ -252,7 +263,7 @@ def _loop_values(loop: LoopReport) -> dict[str, MetricValue]:
 
 
 def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> str:
-    """What a finding is recognised by after unrelated edits: no line number goes into it.
+    """A hash that identifies a finding after unrelated edits: no line number goes into it.
 
     Args:
         rule: the rule's id.
@@ -263,16 +274,16 @@ def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> st
     Returns:
         16 hexadecimal digits of a SHA-256.
     """
-    parts = (rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip())
+    identity = (rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip())
     import hashlib  # loads OpenSSL: only where there is a finding
 
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return hashlib.sha256("\0".join(identity).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _locations(
     rule: Rule, kernel: KernelReport, loop: LoopReport | None, source_text: SourceText | None
 ) -> Iterator[Location]:
-    """The accesses that the rule is about; without any, where the loop or kernel stands."""
+    """The accesses that the rule is about; if there are none, the place of the loop or kernel."""
     accesses = _accesses(rule, kernel, loop)
     places: list[SourceLoc] = []
     for access in accesses:
@@ -318,14 +329,14 @@ def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list
 
     The worst where it names a figure of what their lanes touch.
     """
-    parts = {part for r in rule.require.names for part in r.name.split(".")}
+    words = {word for metric in rule.require.names for word in metric.name.split(".")}
     spills = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
 
     def is_named(op: MemoryOp) -> bool:
-        if op.cls in parts:
+        if op.cls in words:
             return True
         family = _SPILLS if op.line in spills else _PRIVATE_ARRAYS
-        return op.cls in _SCRATCH and family in parts
+        return op.cls in _SCRATCH and family in words
 
     here = [op for op in kernel.memory_ops if loop is None or op.loop == loop.id]
     for figure, badness in _BADNESS.items():
@@ -335,7 +346,7 @@ def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list
                 :MAX_ACCESSES
             ]
     ops = [op for op in here if is_named(op)]
-    wide = max((op.bits for op in ops if op.bits is not None), default=0)
-    return sorted(ops, key=lambda op: (wide if op.bits is None else op.bits, op.line))[
+    widest = max((op.bits for op in ops if op.bits is not None), default=0)
+    return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))[
         :MAX_ACCESSES
     ]

@@ -1,6 +1,6 @@
-"""Rule conditions: comparisons over metric names, checked when loaded, never executed as Python.
+"""Compiles the conditions of rules, which are checked on loading and never executed as Python.
 
-The text is parsed with `ast` and translated, node by allowed node, into the trees of `nodes`.
+A condition is parsed with `ast`, and each allowed node is translated into a tree of `nodes`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .catalogue import Catalogue, Entry, Kind, Scope, nearest
 from .nodes import FUNCTIONS, Apply, Constant, Expression, IsNone, Join, MetricName, Node, Source
 
 MAX_LENGTH = 2000
-"""Characters of one condition. Deep nesting is bounded with it."""
+"""Most characters of one condition, which limits its nesting as well."""
 
 
 class ExpressionError(ValueError):
@@ -52,8 +52,8 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
     Args:
         text: the condition, e.g. `count.mfma > 0 and vector_bits.lds_read.mean < 64`.
         catalogue: the names it may use.
-        scope: what the rule looks at. A loop rule may also read metrics that only kernels have,
-            a rule about instructions or waits those and the metrics of the loop they stand in.
+        scope: what the rule looks at. A loop rule may also read metrics that only kernels have; a
+            rule about instructions or waits may read those, and metrics of the enclosing loop.
 
     Raises:
         ExpressionError: bad syntax, an unknown name, or operands of the wrong kind.
@@ -69,7 +69,14 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
 def compile_figure(
     text: str, catalogue: Catalogue, scope: Scope, *, shown: bool = False
 ) -> Expression:
-    """As `compile_condition`, for an expression of any kind; `shown`: in a message or a fix."""
+    """Like `compile_condition`, for an expression of any kind.
+
+    Args:
+        text: the expression.
+        catalogue: the names it may use.
+        scope: what the rule looks at.
+        shown: whether it stands in a message or a fix, which may use more names.
+    """
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"longer than {MAX_LENGTH} characters", 0)
     source = text.replace("\n", " ").replace("\r", " ")
@@ -93,7 +100,7 @@ def compile_figure(
 
 
 class _Checker:
-    """Translates one `ast` tree; every node comes back with the kind of its values."""
+    """Translates one `ast` tree; every translated node is returned with the kind of its values."""
 
     def __init__(self, source: str, catalogue: Catalogue, scope: Scope, shown: bool) -> None:
         self._source = source
@@ -135,45 +142,45 @@ class _Checker:
 
     def _comparison(self, node: ast.Compare) -> Node:
         sides = [node.left, *node.comparators]
-        parts = [
+        pairs = [
             self._pair(left, _COMPARISONS[type(op)], right)
             for left, op, right in zip(sides, node.ops, sides[1:], strict=False)
         ]
-        return parts[0] if len(parts) == 1 else Join(False, tuple(parts))
+        return pairs[0] if len(pairs) == 1 else Join(False, tuple(pairs))
 
     def _pair(self, left: ast.expr, op: str, right: ast.expr) -> Node:
         if op in ("in", "not in"):
             return self._membership(left, op, right)
-        (a, a_kind), (b, b_kind) = self.node(left), self.node(right)
+        (left_node, left_kind), (right_node, right_kind) = self.node(left), self.node(right)
         if op in ("is", "is not"):
-            if b_kind != "none":
+            if right_kind != "none":
                 raise self._error(right, f"`{op}` asks for none alone; compare values with ==")
-            return IsNone(a, op == "is")
-        for side, kind in ((left, a_kind), (right, b_kind)):
+            return IsNone(left_node, op == "is")
+        for side, kind in ((left, left_kind), (right, right_kind)):
             if kind == "none":
                 raise self._error(side, "a comparison with none is never true; write `is none`")
             if kind == "mapping":
                 raise self._error(side, f"`{self._text(side)}` has fields; name the one to compare")
             if op not in ("==", "!=") and kind not in ("number", "any"):
                 raise self._error(side, f"`{self._text(side)}` is {kind}; `{op}` compares numbers")
-        if a_kind != b_kind and "any" not in (a_kind, b_kind):
+        if left_kind != right_kind and "any" not in (left_kind, right_kind):
             raise self._error(
                 right,
-                f"`{self._text(left)}` is {a_kind} and `{self._text(right)}` is {b_kind}; "
+                f"`{self._text(left)}` is {left_kind} and `{self._text(right)}` is {right_kind}; "
                 "they are never equal",
             )
-        self._check_choice(a, b, right)
-        self._check_choice(b, a, left)
-        return Apply(FUNCTIONS[op], (a, b))
+        self._check_choice(left_node, right_node, right)
+        self._check_choice(right_node, left_node, left)
+        return Apply(FUNCTIONS[op], (left_node, right_node))
 
-    def _check_choice(self, name: Node, value: Node, at: ast.expr) -> None:
-        """Refuses a text that the name never stands for: a slip that no run would show."""
+    def _check_choice(self, name: Node, value: Node, place: ast.expr) -> None:
+        """Refuses a text that the name never has as value: no run would reveal the typing error."""
         if not isinstance(name, MetricName) or not isinstance(value, Constant):
             return
         choices = self._catalogue.choices(name.name)
         if choices and value.value not in choices:
             hint = nearest(value.value, choices) or f" (it is {', '.join(sorted(choices))})"
-            raise self._error(at, f"{name.name} is never {self._text(at)}{hint}")
+            raise self._error(place, f"{name.name} is never {self._text(place)}{hint}")
 
     def _membership(self, left: ast.expr, op: str, right: ast.expr) -> Node:
         item, kind = self.node(left)
@@ -213,19 +220,20 @@ class _Checker:
         return _SOURCES.get(entry.known, "subject")
 
     def _dotted(self, node: ast.expr) -> str:
-        parts = []
-        at = node
-        while isinstance(at, ast.Attribute):
-            parts.append(at.attr)
-            at = at.value
-        if not isinstance(at, ast.Name):
+        """The dotted name that an attribute or name spells."""
+        names = []
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            names.append(inner.attr)
+            inner = inner.value
+        if not isinstance(inner, ast.Name):
             raise self._error(
-                at, f"`{self._text(at)}` has no fields; metric names look like count.mfma"
+                inner, f"`{self._text(inner)}` has no fields; metric names look like count.mfma"
             )
-        return ".".join([at.id, *reversed(parts)])
+        return ".".join([inner.id, *reversed(names)])
 
     def _all_of(self, operands: Sequence[ast.expr], expected_kind: Kind) -> tuple[Node, ...]:
-        """The operands translated, each of which has to be of that kind."""
+        """The translated operands, each of which must be of the expected kind."""
         nodes = []
         for operand in operands:
             node, kind = self.node(operand)

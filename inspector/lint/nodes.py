@@ -1,10 +1,10 @@
-"""What conditions are translated into: small trees that are evaluated over known values.
+"""Trees that the conditions of rules are compiled into, and their evaluation.
 
 Metrics can be unknown (None). Anything computed from an unknown is unknown, `and`, `or` and `not`
 follow Kleene's three-valued logic, and a condition that stays unknown decides nothing.
 
-Where part of a kernel's code was not read, a count is a lower bound. A condition then holds, or
-does not, only if it would whatever the true figures are.
+Where part of a kernel's code was not read, counts are lower bounds and are evaluated as intervals.
+A condition on them is decided only if every value in the intervals gives the same answer.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ class Interval(Struct, frozen=True):
 
 
 ANYTHING = Interval(-math.inf, math.inf)
-"""A figure that is there and of which nothing is known."""
+"""A figure that exists but may have any value."""
 
 
 def at_least(value: MetricValue) -> MetricValue | Interval:
-    """A figure that may be larger: the interval from a number on, anything else as it is."""
+    """The interval from a lower bound upwards; what is no number is returned unchanged."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return Interval(value, math.inf)
 
 
 def apply_to_bounds(name: str, operands: Sequence[Any]) -> Any:
-    """What a function of a condition gives if at least one of its operands is an interval.
+    """The result of a function of a condition with an interval among its operands.
 
     Args:
-        name: its sign in a condition.
-        operands: numbers, intervals, or whatever else conditions compare.
+        name: the function's sign in a condition.
+        operands: numbers, intervals, or other values that conditions compare.
 
     Returns:
         An interval, a truth value, or None where the bounds do not decide it.
     """
     bounds = [_bounds(operand) for operand in operands]
     rule = _BOUND_RULES.get(name)
-    known_bounds = [b for b in bounds if b is not None]
+    known_bounds = [interval for interval in bounds if interval is not None]
     if rule is None or len(known_bounds) < len(bounds):
         return None
     return rule(*known_bounds)
@@ -66,34 +66,36 @@ def _bounds(value: Any) -> Interval | None:
     return Interval(value, value)
 
 
-def _product(a: Interval, b: Interval) -> Interval:
-    # Nothing times any number is nothing, however large that may be.
-    corners = [x * y if x and y else 0.0 for x in (a.low, a.high) for y in (b.low, b.high)]
+def _product(left: Interval, right: Interval) -> Interval:
+    # 0 · ∞ is NaN for floats; here a factor of 0 makes the product 0, however large the other is.
+    corners = [
+        x * y if x and y else 0.0 for x in (left.low, left.high) for y in (right.low, right.high)
+    ]
     return Interval(min(corners), max(corners))
 
 
-def _quotient(a: Interval, b: Interval) -> Interval | None:
-    if b.low <= 0:
+def _quotient(left: Interval, right: Interval) -> Interval | None:
+    if right.low <= 0:
         return None
-    return _product(a, Interval(1 / b.high, 1 / b.low))
+    return _product(left, Interval(1 / right.high, 1 / right.low))
 
 
-def _less(a: Interval, b: Interval) -> bool | None:
-    return True if a.high < b.low else False if a.low >= b.high else None
+def _less(left: Interval, right: Interval) -> bool | None:
+    return True if left.high < right.low else False if left.low >= right.high else None
 
 
-def _at_most(a: Interval, b: Interval) -> bool | None:
-    return True if a.high <= b.low else False if a.low > b.high else None
+def _at_most(left: Interval, right: Interval) -> bool | None:
+    return True if left.high <= right.low else False if left.low > right.high else None
 
 
-def _equal(a: Interval, b: Interval) -> bool | None:
-    if a.high < b.low or b.high < a.low:
+def _equal(left: Interval, right: Interval) -> bool | None:
+    if left.high < right.low or right.high < left.low:
         return False
-    return True if a.low == a.high == b.low == b.high else None
+    return True if left.low == left.high == right.low == right.high else None
 
 
-def _unequal(a: Interval, b: Interval) -> bool | None:
-    equal = _equal(a, b)
+def _unequal(left: Interval, right: Interval) -> bool | None:
+    equal = _equal(left, right)
     return None if equal is None else not equal
 
 
@@ -103,13 +105,13 @@ _BOUND_RULES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "!=": _unequal,
         "<": _less,
         "<=": _at_most,
-        ">": lambda a, b: _less(b, a),
-        ">=": lambda a, b: _at_most(b, a),
-        "+": lambda a, b: Interval(a.low + b.low, a.high + b.high),
-        "-": lambda a, b: Interval(a.low - b.high, a.high - b.low),
+        ">": lambda left, right: _less(right, left),
+        ">=": lambda left, right: _at_most(right, left),
+        "+": lambda left, right: Interval(left.low + right.low, left.high + right.high),
+        "-": lambda left, right: Interval(left.low - right.high, left.high - right.low),
         "*": _product,
         "/": _quotient,
-        "negative": lambda a: Interval(-a.high, -a.low),
+        "negative": lambda operand: Interval(-operand.high, -operand.low),
         "min": lambda *operands: Interval(
             min(operand.low for operand in operands), min(operand.high for operand in operands)
         ),
@@ -126,13 +128,13 @@ Source = Literal["kernel", "loop", "subject"]
 
 
 class Values(Struct, frozen=True):
-    """What names stand for.
+    """The values of the names in a condition.
 
     Args:
-        kernel: the kernel's metrics. Where code was not read, conditions are asked once more with
-            figures that may be larger as an `Interval`.
-        loop: those of the loop that a rule looks at, or that the subject stands in.
-        subject: what is known of the instruction or wait that a rule looks at.
+        kernel: the kernel's metrics. Where code was not read, conditions are evaluated again with
+            an `Interval` for each figure that may be larger.
+        loop: metrics of the loop that a rule looks at, or that contains the subject.
+        subject: properties of the instruction or wait that a rule looks at.
     """
 
     kernel: Mapping[str, MetricValue | Interval]
@@ -150,7 +152,7 @@ class Constant(Struct, frozen=True):
 
 
 class MetricName(Struct, frozen=True):
-    """A metric, or one field of a metric that is a mapping; `name` is how the rule calls it."""
+    """A metric, or one field of a metric that is a mapping; `name` is its name in the rule."""
 
     name: str
     metric: str
@@ -185,20 +187,20 @@ class Apply(Struct, frozen=True):
 
 
 class Join(Struct, frozen=True):
-    """`and` (`decisive` is False) or `or` (True): the first decisive operand ends it."""
+    """`and` (`decisive` is False) or `or` (True): one operand of that value decides the result."""
 
     decisive: bool
     operands: tuple[Node, ...]
 
     def evaluate(self, values: Values) -> bool | None:
-        open_ = False
+        any_unknown = False
         for operand in self.operands:
             truth = operand.evaluate(values)
             if truth is None:
-                open_ = True
+                any_unknown = True
             elif _truth(truth) is self.decisive:
                 return self.decisive
-        return None if open_ else not self.decisive
+        return None if any_unknown else not self.decisive
 
 
 class IsNone(Struct, frozen=True):
@@ -226,8 +228,8 @@ class Expression(Struct, frozen=True):
         """The value, None where it is unknown.
 
         Raises:
-            KinspectError: a value has another kind than the condition takes it for. Only fields of
-                mappings can do that: the kind of everything else is checked on loading.
+            KinspectError: a value has another kind than the condition needs. Only fields of
+                mappings can have: the kind of everything else is checked on loading.
         """
         try:
             return self.root.evaluate(values)
@@ -244,20 +246,20 @@ def _truth(value: Any) -> bool:
     raise TypeError(f"{value!r} is neither true nor false")
 
 
-def _not(a: Any) -> bool:
-    return not _truth(a)
+def _not(operand: Any) -> bool:
+    return not _truth(operand)
 
 
-def _divide(a: float, b: float) -> float | None:
-    return a / b if b else None  # a share of nothing is unknown, not infinite
+def _divide(dividend: float, divisor: float) -> float | None:
+    return dividend / divisor if divisor else None  # a share of nothing is unknown, not infinite
 
 
-def _is_in(a: Any, choices: tuple[Any, ...]) -> bool:
-    return a in choices
+def _is_in(value: Any, choices: tuple[Any, ...]) -> bool:
+    return value in choices
 
 
-def _is_not_in(a: Any, choices: tuple[Any, ...]) -> bool:
-    return a not in choices
+def _is_not_in(value: Any, choices: tuple[Any, ...]) -> bool:
+    return value not in choices
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
@@ -280,5 +282,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "max": max,
     }
 )
-"""What `Apply` applies, by its sign in a condition. Functions with names: they can be pickled."""
-_SIGNS: Mapping[Callable[..., Any], str] = MappingProxyType({f: s for s, f in FUNCTIONS.items()})
+"""Sign in a condition -> the function that `Apply` calls. No lambdas: expressions are pickled."""
+_SIGNS: Mapping[Callable[..., Any], str] = MappingProxyType(
+    {function: sign for sign, function in FUNCTIONS.items()}
+)

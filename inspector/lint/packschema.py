@@ -28,7 +28,7 @@ _ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def pack_schema() -> dict[str, Any]:
-    """The schema. What it cannot say, such as which metrics exist, loading checks."""
+    """The schema. What it cannot express, such as which metrics exist, is checked on loading."""
     rules = {"type": "array", "items": {"$ref": "#/definitions/rule"}}
     pack = _object(PackText)
     pack["anyOf"] = [{"required": ["rules"]}, {"required": ["extends"]}]

@@ -47,7 +47,7 @@ class Draft(Struct, frozen=True):
     """A pack as its own file has it; numbers are characters of the text, for faults.
 
     Args:
-        name: of the pack.
+        name: name of the pack.
         description: in one line.
         extends: names or paths of the packs whose rules come first.
         override: id of one of their rules, and what changes of it.
@@ -90,7 +90,7 @@ class Reader:
         self.faults: list[Fault] = []
 
     def pack(self) -> Draft | None:
-        """What the text holds; None if it is no pack at all."""
+        """The pack in the text; None if it is not a pack at all."""
         try:
             root = document.compose(self._text)
         except document.DocumentError as error:
@@ -99,7 +99,9 @@ class Reader:
             return None
         self._may_quote = _is_pack(root)
         if isinstance(root, yaml.SequenceNode):
-            return Draft(self._name, "", (), (), self._rules(root))
+            return Draft(
+                name=self._name, description="", extends=(), override=(), rules=self._rules(root)
+            )
         if not isinstance(root, yaml.MappingNode):
             self._fault(root, "a pack is a mapping with `rules:`, or a list of rules")
             return None
@@ -115,7 +117,13 @@ class Reader:
             self._fault(listed or root, "a pack needs `rules:`, a list of rules")
             return None
         rules = self._rules(listed) if listed is not None else ()
-        return Draft(self._name, texts.get("description") or "", extends, override, rules)
+        return Draft(
+            name=self._name,
+            description=texts.get("description") or "",
+            extends=extends,
+            override=override,
+            rules=rules,
+        )
 
     def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
         """The rules of a list that are free of faults, each with its place in the text."""

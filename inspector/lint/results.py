@@ -16,7 +16,7 @@ from .rule import Rule
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""From the gravest to the least."""
+"""From the most to the least severe."""
 
 FailOn = Literal["error", "warning", "info", "never"]
 
@@ -26,7 +26,7 @@ class Suppression(Struct, frozen=True):
 
     Args:
         file: the source or assembly file.
-        line: of the comment, from 1.
+        line: line of the comment, counted from 1.
         rules: ids or names it speaks of; empty for all.
         scope: `line` (the line it stands on, or the next where it stands alone), or `file`.
         reason: what follows it, for people.
@@ -53,9 +53,9 @@ class CheckedKernel(Struct, frozen=True):
     """One kernel as lint saw it.
 
     Args:
-        id: of its report.
-        name: of the kernel.
-        case: of the specialisation, where it has one.
+        id: id of its report.
+        name: name of the kernel.
+        case: case of the specialisation, where it has one.
         arch: gfx name.
         file: the file it was read from, as the user named it.
         source: where it begins in the user's source.

@@ -1,8 +1,8 @@
-"""Rules and packs as values, and messages with figures in them.
+"""Rules and packs as values, and the templates of their messages.
 
-A message: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`. Figures in double square
-brackets are left out, with the text between those, where one is unknown: `the kernel spills[[,
-{spills.hot_slots} values in hot loops]]`. Brackets without a figure are text.
+A template holds figures in braces: `{count.scratch_load} reloads`, `{count.valu / count.mfma}`.
+Text in double square brackets is left out where a figure in it is unknown: `the kernel spills[[,
+{spills.hot_slots} values in hot loops]]`. Brackets without a figure are plain text.
 """
 
 from __future__ import annotations
@@ -25,66 +25,73 @@ _OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")
 
 
 class Template(Struct, frozen=True):
-    """Text and figures in turn; a template among them is left out where a figure is unknown."""
+    """Texts, figures, and nested templates, left out where one of their figures is unknown."""
 
     parts: tuple[str | Expression | Template, ...]
 
     @property
     def names(self) -> tuple[MetricName, ...]:
-        return tuple(r for p in self.parts if not isinstance(p, str) for r in p.names)
+        return tuple(
+            name for piece in self.parts if not isinstance(piece, str) for name in piece.names
+        )
 
     def render(self, values: Values) -> str:
-        return "".join(_rendered(part, values) for part in self.parts)
+        return "".join(_rendered(piece, values) for piece in self.parts)
 
     def is_known(self, values: Values) -> bool:
-        """Whether every figure in it is."""
-        figures = (part for part in self.parts if isinstance(part, Expression))
+        """Whether every figure in it is known."""
+        figures = (piece for piece in self.parts if isinstance(piece, Expression))
         return all(figure.evaluate(values) is not None for figure in figures)
 
 
-def _rendered(part: str | Expression | Template, values: Values) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Template):
-        return part.render(values) if part.is_known(values) else ""
-    return show(part.evaluate(values))
+def _rendered(piece: str | Expression | Template, values: Values) -> str:
+    if isinstance(piece, str):
+        return piece
+    if isinstance(piece, Template):
+        return piece.render(values) if piece.is_known(values) else ""
+    return show(piece.evaluate(values))
 
 
 def compile_template(text: str, catalogue: Catalogue, scope: Scope) -> Template:
-    """Checks a message or fix and the metrics it names.
+    """Compiles a message or fix and checks the metrics that it names.
 
     Raises:
-        ExpressionError: a brace stands alone, or what stands between two is no valid figure.
+        ExpressionError: a brace has no partner, or a pair of braces holds no valid figure.
     """
-    parts: list[str | Expression | Template] = []
-    at = 0
+
+    def pieces_between(start: int, stop: int) -> list[str | Expression | Template]:
+        return _pieces_between(text, start, stop, catalogue=catalogue, scope=scope)
+
+    pieces: list[str | Expression | Template] = []
+    end = 0
     for match in _OPTIONAL.finditer(text):
-        parts += _figures(text, at, match.start(), catalogue, scope)
-        inner = _figures(text, match.start(1), match.end(1), catalogue, scope)
-        parts.append(Template(tuple(inner)))
-        at = match.end()
-    parts += _figures(text, at, len(text), catalogue, scope)
-    return Template(tuple(parts))
+        pieces += pieces_between(end, match.start())
+        inner = pieces_between(match.start(1), match.end(1))
+        pieces.append(Template(tuple(inner)))
+        end = match.end()
+    pieces += pieces_between(end, len(text))
+    return Template(tuple(pieces))
 
 
-def _figures(
-    text: str, start: int, stop: int, catalogue: Catalogue, scope: Scope
+def _pieces_between(
+    text: str, start: int, stop: int, *, catalogue: Catalogue, scope: Scope
 ) -> list[str | Expression | Template]:
-    """Text and figures of a part of the text."""
-    parts: list[str | Expression | Template] = []
-    at = start
+    """The plain texts and figures in `text[start:stop]`, in order."""
+    pieces: list[str | Expression | Template] = []
+    end = start
     for match in _BRACED.finditer(text, start, stop):
-        parts.append(_plain(text, at, match.start()))
+        pieces.append(_plain(text, end, match.start()))
         try:
-            parts.append(compile_figure(match[1], catalogue, scope, shown=True))
+            pieces.append(compile_figure(match[1], catalogue, scope, shown=True))
         except ExpressionError as error:
             raise ExpressionError(error.message, match.start(1) + error.offset) from None
-        at = match.end()
-    parts.append(_plain(text, at, stop))
-    return [part for part in parts if part != ""]
+        end = match.end()
+    pieces.append(_plain(text, end, stop))
+    return [piece for piece in pieces if piece != ""]
 
 
 def _plain(text: str, start: int, stop: int) -> str:
+    """`text[start:stop]`, in which no brace may stand."""
     stray = re.search(r"[{}]", text[start:stop])
     if stray:
         raise ExpressionError("a brace without its partner", start + stray.start())
@@ -202,13 +209,13 @@ class Rule(Struct, frozen=True):
     """A rule ready to be applied.
 
     Args:
-        text: as written, with what packs that extend its own override.
+        text: the rule as written, with the overrides of packs that extend its pack.
         when: the condition under which it applies.
         require: the condition that must hold.
         message: what is wrong.
         fix: what to change.
-        line: where it stands in its file.
-        file: the pack's file, as errors call it.
+        line: its line in the pack's file.
+        file: the pack's file, as error messages name it.
         pack: the pack's name.
     """
 
@@ -223,7 +230,7 @@ class Rule(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[MetricName, ...]:
-        """The metrics that the rule judges by and tells, each once, the decisive ones first."""
+        """The metrics in conditions and message, each once; those of `require` come first."""
         when = self.when.names if self.when else ()
         return tuple(dict.fromkeys((*self.require.names, *when, *self.message.names)))
 

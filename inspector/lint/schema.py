@@ -47,7 +47,7 @@ def load_named(name: str, catalogue: Specs) -> Pack:
     """The pack of that name which ships with kinspect, else the one in the file of that name.
 
     Args:
-        name: of the pack; `DEFAULT_PACK` is asked when nothing else is said.
+        name: name of the pack; `DEFAULT_PACK` is the default of commands.
         catalogue: the metrics that exist; see `Catalogue.of`.
 
     Raises:

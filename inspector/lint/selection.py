@@ -19,7 +19,7 @@ error alone."""
 
 
 def union(packs: Sequence[Pack]) -> Pack:
-    """The rules of several packs as one; a rule that stands in two of them is asked once.
+    """The rules of several packs as one pack; a rule that is in two of them is applied once.
 
     Raises:
         KinspectError: two packs understand different things by one id.
@@ -56,7 +56,7 @@ class Words(Struct, frozen=True):
     besides: Mapping[str, str] = field(default_factory=dict)
 
     def ids(self, word: str) -> frozenset[str]:
-        """The rules that a word stands for; none where it means nothing.
+        """The rules that a word selects; none if it is unknown.
 
         An id or name is that rule alone, even where it begins another's id.
         """
@@ -84,7 +84,7 @@ class Words(Struct, frozen=True):
         return frozenset(id_ for word in words for id_ in self.ids(word))
 
     def fault(self, word: str, *, lenient: bool = False) -> str | None:
-        """What is wrong with a word; None if it stands for a rule.
+        """What is wrong with a word; None if it selects a rule.
 
         Args:
             word: as the user wrote it.

@@ -42,7 +42,7 @@ class Alike(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """What stands in one loop, the worst first. `loop` is None for what stands in none."""
+    """The subjects in one loop, the worst first; `loop` is None for those outside all loops."""
 
     ordinal: int  # of the loop among the kernel's, -1 for none
     loop: LoopReport | None

@@ -15,7 +15,7 @@ from .subjects import Place
 
 Severity = Literal["error", "warning", "info"]
 # Scratch is left out: how much of it a loop uses follows from its registers, so that a requirement
-# on `scratch_load` or `scratch_store` speaks of the loop as a whole, whatever else it accesses.
+# on `scratch_load` or `scratch_store` is about the loop as a whole, whatever else it accesses.
 _CLASSES_IN_REQUIREMENTS = frozenset(
     ("global_load", "global_store", "lds_read", "lds_write", "lds_direct", "atomic")
 )
@@ -23,7 +23,7 @@ SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning":
 
 
 class Reading(Struct, frozen=True):
-    """What a rule read of accesses or waits that are alike to it.
+    """The values that a rule read of accesses or waits that are equal to it.
 
     Args:
         values: what its conditions and message read.
@@ -39,8 +39,8 @@ class Match(Struct, frozen=True):
 
     Args:
         rule: the rule.
-        ordinal: of the loop among the kernel's loops; -1 for the kernel as a whole, and for what
-            stands in no loop.
+        ordinal: number of the loop among the kernel's loops; -1 for the kernel as a whole, and
+            outside all loops.
         readings: what the rule read there, the worst first; a rule of scope kernel or loop has
             one, of no access.
     """
@@ -97,7 +97,7 @@ def _all_superiors(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[
 
 
 def _not_covered_by(superior: Match, match: Match) -> Match | None:
-    """What a match says that its superior does not; the match itself where their places differ."""
+    """The part of a match that its superior does not cover; all of it where their places differ."""
     if "kernel" in (match.rule.text.scope, superior.rule.text.scope):
         return None
     if match.ordinal != superior.ordinal:

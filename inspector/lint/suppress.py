@@ -1,12 +1,12 @@
-"""Comments that ask for findings to be left out: read from texts, matched with findings.
+"""Reads the comments that suppress findings, and matches them with findings.
 
     x = tl.load(p)  # kinspect: ignore[KI009] the tail is rare
     # kinspect: ignore[KI009, narrow-lds-reads]
     # kinspect: ignore-file[KI013] generated
 
-In assembly after `;` or `//`. A comment at the end of a line speaks of the statement that it stands
-in (in assembly: of the line), one that stands alone of the statement (line) after it. Nothing is
-read here: texts in, values out.
+In assembly they follow `;` or `//`. A comment at the end of a line applies to the statement that it
+is in (in assembly: to the line), one on a line of its own to the next statement (line). No file is
+read here: the functions take texts and return values.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from ..documents import python_tree
 from .results import Suppression
 
 MARK = "kinspect:"
-"""What a text has to hold to be worth a closer look."""
+"""A text without this has no such comment."""
 
 _IGNORE = re.compile(r"(?:#|;|//)\s*kinspect:\s*ignore(?P<file>-file)?(?P<remainder>(?![\w-]).*)")
 _MISSPELT = re.compile(r"(?:#|;|//)\s*kinspect:\s*(?P<word>[A-Za-z][\w-]*)\s*\[", re.I)
 _RULES = re.compile(r"\s*\[(?P<rules>[^\]]*)\]")
 _RULE_ID = re.compile(r"[A-Z]{2,}-?\d+\b")
-# What of an assembly line is no comment: strings, and all but the signs that begin one.
+# The part of an assembly line before a comment: strings, and all but the signs that begin one.
 _CODE = re.compile(r'(?:"(?:[^"\\]|\\.)*"|/(?![/*])|[^";/])*')
 _LABEL = re.compile(r"\s*(?P<name>[\w.$@]+|\"[^\"]+\"):")
 
 
 class Comment(Struct, frozen=True):
-    """A suppression and the lines `first` to `last` (from 1) that it speaks of."""
+    """A suppression and the lines `first` to `last` (counted from 1) that it applies to."""
 
     suppression: Suppression
     first: int
     last: int
 
     def covers(self, line: int) -> bool:
-        """Whether it speaks of a line of its file."""
+        """Whether it applies to a line of its file."""
         return self.suppression.scope == "file" or self.first <= line <= self.last
 
     def names(self, rule: Collection[str]) -> tuple[str, ...]:
-        """Those of its names that are the rule's; `("",)` if it speaks of all rules.
+        """Those of its names that are the rule's; `("",)` if it applies to all rules.
 
         Args:
-            rule: what the rule goes by: id and name.
+            rule: id and name of the rule.
         """
         if not self.suppression.rules:
             return ("",)
@@ -61,7 +61,7 @@ class Comment(Struct, frozen=True):
 class Span(Struct, frozen=True):
     """A function of a source file, or a label of an assembly: lines `first` to `last`.
 
-    `header` is the last line of what a kernel as a whole is called by: its decorators and `def`.
+    `header` is the last line of its head: decorators and `def`.
     """
 
     name: str
@@ -75,12 +75,12 @@ class Span(Struct, frozen=True):
 
 
 class Marks(Struct, frozen=True):
-    """What a file says of suppressions.
+    """The suppressions in a file.
 
     Args:
-        comments: in their order.
-        faulty: those that ask for something that cannot be told; they leave nothing out.
-        spans: its functions; empty where there is no comment, or the file cannot be parsed.
+        comments: the valid ones, in order.
+        faulty: those that are not understood; they suppress nothing.
+        spans: the file's functions; empty where there is no comment, or the file cannot be parsed.
     """
 
     comments: tuple[Comment, ...] = ()
@@ -88,11 +88,11 @@ class Marks(Struct, frozen=True):
     spans: tuple[Span, ...] = ()
 
     def header(self, line: int | None, name: str) -> tuple[int, ...]:
-        """The lines by which a kernel as a whole is meant.
+        """The lines at which a comment applies to a kernel as a whole: those of its head.
 
         Args:
-            line: one in the kernel, None if not known.
-            name: the kernel's, for where no line is known.
+            line: a line in the kernel; None if unknown.
+            name: the kernel's name, which is used where no line is known.
         """
         if line is not None:
             enclosing = [span for span in self.spans if span.holds(line)]
@@ -108,16 +108,17 @@ NO_MARKS = Marks()
 
 
 def in_text(text: str, file: str) -> Marks:
-    """The suppressions of a source file or assembly; which it is the file's suffix says."""
+    """The suppressions of a Python file or an assembly; the file's suffix tells which it is."""
     if MARK not in text:
         return NO_MARKS
     return in_python(text, file) if PurePath(file).suffix == ".py" else in_assembly(text, file)
 
 
 def _parseable_lines(text: str) -> str:
-    """The lines of a file before the one at which Python's parser gives up; all of a sound file.
+    """The lines before the first syntax error of a Python file.
 
-    Python's own tokenizer takes a minute for 30,000 blanks before what is no token.
+    Beyond an error the tokenizer may be slow: it takes a minute for 30,000 blanks before something
+    that is no token.
     """
     try:
         python_tree(text)
@@ -129,10 +130,10 @@ def _parseable_lines(text: str) -> str:
 
 
 def in_python(text: str, file: str) -> Marks:
-    """The suppressions of a Python file, as far as it can be read."""
+    """The suppressions of a Python file, up to the first syntax error."""
     comments = _CommentCollector(file)
-    in_statement: list[tuple[int, str]] = []  # comments of the one being read, with their lines
-    before_statement: list[tuple[int, str]] = []  # those on lines of their own
+    in_statement: list[tuple[int, str]] = []  # comments in the current statement, with their lines
+    before_statement: list[tuple[int, str]] = []  # comments on lines of their own before it
     start: int | None = None
     try:
         for token in tokenize.generate_tokens(io.StringIO(_parseable_lines(text)).readline):
@@ -146,7 +147,7 @@ def in_python(text: str, file: str) -> Marks:
             elif token.type == tokenize.NL:
                 is_blank = not before_statement or before_statement[-1][0] != line
                 if start is None and is_blank:
-                    comments.add(before_statement)  # they speak of nothing after a blank line
+                    comments.add(before_statement)  # a blank line ends what they apply to
                     before_statement = []
             elif token.type not in _NO_CODE and start is None:
                 start = line
@@ -164,7 +165,7 @@ def in_assembly(text: str, file: str) -> Marks:
     """The suppressions of an assembly text."""
     comments = _CommentCollector(file)
     before_code: list[tuple[int, str]] = []  # comments on lines of their own, with their lines
-    beside_label: list[tuple[int, str]] = []  # they speak of the code after the label, too
+    beside_label: list[tuple[int, str]] = []  # they apply to the code after the label, too
     labels: list[Span] = []
     in_block = False
     for number, line in enumerate(text.split("\n"), 1):
@@ -190,18 +191,18 @@ def in_assembly(text: str, file: str) -> Marks:
 
 
 def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
-    """An assembly line's code, its comment up to the line's end, and whether `/*` is left open."""
-    code, at = "", 0
+    """Splits an assembly line into code and comment, and tells whether a `/*` is left open."""
+    code, position = "", 0
     while True:
         if in_block:
-            end = line.find("*/", at)
+            end = line.find("*/", position)
             if end < 0:
                 return code, "", True
-            in_block, at = False, end + 2
-        stop = _CODE.match(line, at).end()  # type: ignore[union-attr]  # it matches nothing, too
-        code += line[at:stop]
+            in_block, position = False, end + 2
+        stop = _CODE.match(line, position).end()  # type: ignore[union-attr]  # matches ""
+        code += line[position:stop]
         if line.startswith("/*", stop):
-            in_block, at = True, stop + 2
+            in_block, position = True, stop + 2
         elif line.startswith('"', stop):  # not closed: the rest is text
             return code + line[stop:], "", False
         else:
@@ -227,7 +228,7 @@ def _functions(text: str) -> tuple[Span, ...]:
 
 
 class _CommentCollector:
-    """Turns the comments of one file, as they are read, into suppressions and their lines."""
+    """Collects the comments of one file as suppressions with the lines that they apply to."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -237,7 +238,13 @@ class _CommentCollector:
     def add(
         self, comments: Iterable[tuple[int, str]], first: int | None = None, last: int | None = None
     ) -> None:
-        """Takes comments with their lines; without `first` they speak of their own line alone."""
+        """Adds comments, given with their lines.
+
+        Args:
+            comments: line and text of each.
+            first: the first line that they apply to; None for their own line.
+            last: the last line that they apply to, if it is behind their own.
+        """
         for line, text in comments:
             for suppression in _suppressions_in(text, self._file, line):
                 if suppression.note:
@@ -254,14 +261,14 @@ class _CommentCollector:
 
 
 def _suppressions_in(comment: str, file: str, line: int) -> Iterator[Suppression]:
-    """What one comment asks for; faulty where it has a note."""
+    """The suppressions in one comment; one that has a note is faulty."""
     request = _IGNORE.search(comment)
     if request is None:
         misspelt = _MISSPELT.search(comment)
         if misspelt is not None:
             word = misspelt["word"]
             note = f"{word} is no word for it: write ignore[RULE] or ignore-file[RULE]"
-            yield Suppression(file, line, (), "line", "", note)
+            yield Suppression(file=file, line=line, rules=(), scope="line", reason="", note=note)
         return
     scope, words = "file" if request["file"] else "line", request["remainder"]
     listed = _RULES.match(words)
@@ -274,9 +281,9 @@ def _suppressions_in(comment: str, file: str, line: int) -> Iterator[Suppression
     elif words.lstrip().startswith("["):
         note = "its bracket is not closed"
     elif rule := _RULE_ID.match(reason):
-        # Taken at its word it would leave out everything, which is hardly what was meant.
+        # `ignore KI009` would suppress all rules, which is hardly what was meant.
         note = f"rules go in brackets: ignore{request['file'] or ''}[{rule[0]}]"
-    yield Suppression(file, line, names, scope, reason, note)  # type: ignore[arg-type]
+    yield Suppression(file=file, line=line, rules=names, scope=scope, reason=reason, note=note)  # type: ignore[arg-type]
 
 
 # --------------------------------------------------------------------------- matching
@@ -288,14 +295,14 @@ def match(
     marks: Mapping[str, Marks],
     used: dict[str, set[tuple[int, str]]],
 ) -> Suppression | None:
-    """The first comment that leaves a finding out.
+    """The first comment that suppresses a finding; None if none does.
 
     Args:
-        rule: what the finding's rule goes by: id and name.
-        places: lines at which the finding can be suppressed: (file, line).
-        marks: file -> what it says.
-        used: file -> (line of the comment, its name for the rule; "" for all rules): every comment
-            that leaves the finding out is added.
+        rule: id and name of the finding's rule.
+        places: (file, line) of each place at which the finding can be suppressed.
+        marks: file -> its suppressions.
+        used: file -> (line of a comment, its name for the rule; "" for all rules); every comment
+            that suppresses the finding is added.
     """
     first_suppression = None
     for file, line in places:
@@ -312,20 +319,22 @@ class Coverage(Struct, frozen=True):
     """How much of a file a run has analysed.
 
     Args:
-        is_whole: everything in it.
-        lines: lines that the code of the analysed kernels came from.
+        is_whole: whether everything in it was analysed.
+        lines: the lines that the code of the analysed kernels came from.
     """
 
     is_whole: bool
     lines: frozenset[int]
 
     def reaches(self, comment: Comment, spans: Iterable[Span]) -> bool:
-        """Whether this run would have found what a comment is about.
+        """Whether this run analysed the code that a comment applies to.
 
-        A file may hold kernels that were not compiled: of a comment in one of those, a run cannot
-        say that it is unused.
+        A file may have kernels that were not compiled; whether comments in those are unused is
+        unknown.
         """
-        enclosing = [s for s in spans if s.holds(comment.first) or s.holds(comment.last)]
+        enclosing = [
+            span for span in spans if span.holds(comment.first) or span.holds(comment.last)
+        ]
         if comment.suppression.scope == "file" or not enclosing:
             return self.is_whole
         return any(span.holds(line) for span in enclosing for line in self.lines)
@@ -340,24 +349,28 @@ def unused(
     *,
     narrowed: bool,
 ) -> Iterator[Suppression]:
-    """The suppressions of a file that left nothing out, as far as this run can tell.
+    """The suppressions of a file that suppressed nothing, as far as this run can tell.
 
     Args:
-        marks: of the file.
-        used: of the file, as `match` gathers them.
+        marks: the file's suppressions.
+        used: the comments of the file that suppressed something, see `match`.
         coverage: how much of the file this run has analysed.
-        rule_names: ids and names of the rules that it asked.
-        unknown: what is wrong with a name that is not among them; None if it is a rule's.
-        narrowed: whether some rules of the packs were left out, so that a comment that speaks of
-            all of them may be about one of those.
+        rule_names: ids and names of the rules that were applied.
+        unknown: returns what is wrong with a name that is not among them; None if a rule has it.
+        narrowed: whether some rules of the packs were not applied: then a comment for all rules may
+            be meant for one of those.
     """
     yield from marks.faulty
     for comment in marks.comments:
         suppression, line = comment.suppression, comment.suppression.line
         if coverage.reaches(comment, marks.spans):
-            idle = [n for n in suppression.rules if n in rule_names and (line, n) not in used]
-            if idle:
-                yield replace(suppression, rules=tuple(idle))
+            unused_names = [
+                name
+                for name in suppression.rules
+                if name in rule_names and (line, name) not in used
+            ]
+            if unused_names:
+                yield replace(suppression, rules=tuple(unused_names))
             if not suppression.rules and not narrowed and (line, "") not in used:
                 yield suppression
         for name in suppression.rules:

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 ANALYSIS_VERSION = 23
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
-"""Of one file, in whose kernels it is worked out where lanes lie: some 75 µs for each."""
+"""Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
 
 
 class Overrides(Struct, frozen=True):
-    """What the user states about a launch where the files cannot say it."""
+    """Facts on a launch that the user states, where the files do not have them."""
 
     lds_bytes: int | None = None
     waves_per_workgroup: int | None = None
@@ -64,7 +64,7 @@ class Overrides(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """What is known of an assembly or code object besides its own contents.
+    """Facts on an assembly or code object besides its own contents.
 
     Args:
         path: the file, as the user named it.
@@ -72,12 +72,12 @@ class Context(Struct, frozen=True):
         patterns: only kernels whose name is all of these (shell wildcards allowed).
         metadata: Triton's metadata of the compile.
         ttgir: the TTGIR that the code was lowered from.
-        ttir: the TTIR that was lowered to that; None for the variant's own.
+        ttir: the TTIR that was lowered to that TTGIR; None for the variant's own.
         variant: the captured specialisation it was compiled from.
-        code_object: the code object of the same compile, to hold an assembly's figures against.
-        rules: the rules to ask; None: the default pack's.
-        sample: how much of each launch the emulator executes; None: nothing.
-        lanes: whether it is worked out what the lanes of accesses touch.
+        code_object: the code object of the same compile, to check an assembly's figures with.
+        rules: the rules to apply; None for the default pack's.
+        sample: how much of each launch the emulator executes; None for nothing.
+        lanes: whether the addresses of accesses' lanes are worked out.
         races: whether LDS races are looked for.
     """
 
@@ -121,7 +121,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     """
     arch = _arch(program, context)
     machine, notes = _machine(arch)
-    functions = _chosen(program, context)
+    functions = _chosen_functions(program, context)
     binary = _stated_by_code_object(context)
     pack = default_pack() if context.rules is None else context.rules
     source_text = source_reader()
@@ -137,7 +137,14 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             facts = replace(facts, races_wanted=False)
         variant = context.variant
         report = kernel_report(
-            Subject(function, machine, facts, module, ttir, ttir_text=_ttir_text(context)),
+            Subject(
+                function=function,
+                machine=machine,
+                facts=facts,
+                ttgir=module,
+                ttir=ttir,
+                ttir_text=_ttir_text(context),
+            ),
             kernel_id=kernel_id(context.path, function.name, arch, variant),
             name=variant.kernel if variant is not None else function.name,
             arch=arch,
@@ -151,12 +158,12 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             from .executing import executed
 
             report = executed(
-                function,
-                program.functions,
-                report,
-                machine,
-                context.metadata or {},
-                context.sample,
+                function=function,
+                functions=program.functions,
+                report=report,
+                machine=machine,
+                metadata=context.metadata or {},
+                sample=context.sample,
             )
         reports.append(replace(report, findings=evaluate(pack, report, source_text)))
     return reports
@@ -170,19 +177,19 @@ def catalogue() -> Catalogue:
 
 @functools.cache
 def recommended_pack() -> Pack:
-    """The pack that is asked when nothing else is said, with its preview rules; read once."""
+    """The pack that is applied by default, with its preview rules; read once."""
     return load_named(DEFAULT_PACK, catalogue())
 
 
 @functools.cache
 def default_pack() -> Pack:
-    """The rules that `analyze` asks, without those in preview."""
+    """The rules that `analyze` applies: those of the default pack without previews."""
     pack = recommended_pack()
     return replace(pack, rules=tuple(r for r in pack.rules if r.text.status != "preview"))
 
 
 def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
-    """What the code object of the same compile states of each kernel; nothing if unreadable."""
+    """The resources of each kernel in the compile's code object; empty if it cannot be read."""
     if context.code_object is None:
         return {}
     from ..isa.objects.codeobject import read_code_object
@@ -226,7 +233,7 @@ def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -
     """`file::kernel@arch`, with a hash of signature, constexprs and options of a specialisation.
 
     The file is named from the current folder where it lies in it, so that ids and the fingerprints
-    that rest on them are the same in every checkout.
+    that depend on them are the same in every checkout.
     """
     # The source's name: generated code may give every kernel's symbol the same.
     named = variant.kernel if variant is not None else name
@@ -276,7 +283,7 @@ def _machine(arch: str | None) -> tuple[Machine | None, tuple[str, ...]]:
     return machines.load(arch), ()
 
 
-def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
+def _chosen_functions(program: Program, context: Context) -> tuple[Function, ...]:
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
@@ -289,7 +296,7 @@ def _chosen(program: Program, context: Context) -> tuple[Function, ...]:
 
 
 def named(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether each of `patterns` names something by one of its names.
+    """Whether each of `patterns` matches one of `names`.
 
     `*` and `?` are wildcards; brackets are literal: `co*[case]` names a case.
     """
@@ -305,11 +312,11 @@ def _ttgir(context: Context) -> TtgirModule | None:
     try:
         return parse_ttgir(context.ttgir, context.path)
     except KinspectError:
-        return None  # what rests on it stays unknown
+        return None  # figures that need it stay unknown
 
 
 def _ttir(context: Context) -> TtgirModule | None:
-    """The kernel as its author asked for it; only what it says of dots is looked at."""
+    """The kernel's TTIR; only its dots are read."""
     text = _ttir_text(context)
     if text is None:
         return None
@@ -330,37 +337,37 @@ def _ttir_text(context: Context) -> str | None:
 def _facts(
     function: Function, machine: Machine | None, module: TtgirModule | None, context: Context
 ) -> Facts:
-    over, metadata = context.overrides, context.metadata or {}
+    overrides, metadata = context.overrides, context.metadata or {}
     lds_from: LdsOrigin | None = None
-    lds, note = over.lds_bytes, ""
-    if lds is not None:
+    lds_bytes, note = overrides.lds_bytes, ""
+    if lds_bytes is not None:
         lds_from, note = "typed", "--lds"
     elif isinstance(metadata.get("shared"), int):
-        lds, lds_from, note = metadata["shared"], "triton", "Triton's metadata"
+        lds_bytes, lds_from, note = metadata["shared"], "triton", "Triton's metadata"
     elif module is not None and isinstance(module.attributes.get("shared"), int):
-        lds, lds_from, note = module.attributes["shared"], "triton", "Triton's ttg.shared"
-    wave = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
-    group: int | None = None
+        lds_bytes, lds_from, note = module.attributes["shared"], "triton", "Triton's ttg.shared"
+    wave_size = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
+    workgroup_size: int | None = None
     waves_from: LaunchOrigin | None = None
-    shape = over.workgroup
+    shape = overrides.workgroup
     if shape is not None:
-        group, waves_from = math.prod(shape), "typed"
-    elif over.waves_per_workgroup is not None and wave is not None:
-        group, waves_from = over.waves_per_workgroup * wave, "typed"
-    elif isinstance(metadata.get("num_warps"), int) and wave is not None:
-        group, waves_from = metadata["num_warps"] * wave, "triton"
-        shape = (group, 1, 1)
+        workgroup_size, waves_from = math.prod(shape), "typed"
+    elif overrides.waves_per_workgroup is not None and wave_size is not None:
+        workgroup_size, waves_from = overrides.waves_per_workgroup * wave_size, "typed"
+    elif isinstance(metadata.get("num_warps"), int) and wave_size is not None:
+        workgroup_size, waves_from = metadata["num_warps"] * wave_size, "triton"
+        shape = (workgroup_size, 1, 1)
     variant = context.variant
     triton = bool(context.metadata) or variant is not None
     return Facts(
-        lds_bytes=lds,
+        lds_bytes=lds_bytes,
         lds_from=lds_from,
         lds_note=note,
-        workgroup_size=group,
+        workgroup_size=workgroup_size,
         workgroup_shape=shape,
         waves_from=waves_from,
-        llvm=over.llvm or ("triton" if triton else "22"),
-        cu_mode=over.cu_mode,
+        llvm=overrides.llvm or ("triton" if triton else "22"),
+        cu_mode=overrides.cu_mode,
         grid=variant.grid if variant is not None else None,
         options={**(variant.options if variant is not None else {}), **metadata},
         constexprs=variant.constexprs if variant is not None else {},
@@ -369,7 +376,7 @@ def _facts(
         generator=variant.generator if variant is not None else None,
         signature=variant.signature if variant is not None else {},
         attributes=variant.attrs if variant is not None else {},
-        time_us=over.time_us,
+        time_us=overrides.time_us,
         dynamic_sizes=variant is not None and _has_dynamic_sizes(variant),
     )
 
@@ -409,9 +416,25 @@ def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
         notes = (f"compiled for {target}, not for an AMD target", *notes)
     resources = Resources(wave_size=threads if isinstance(threads, int) else None)
     functions = tuple(
-        Function(name, True, 1, 1, (), (), (), resources) for name in module.functions
+        Function(
+            name=name,
+            is_kernel=True,
+            line_first=1,
+            line_last=1,
+            instructions=(),
+            blocks=(),
+            loops=(),
+            resources=resources,
+        )
+        for name in module.functions
     )
-    program = Program(context.path, arch if backend == "hip" else None, (), "ttgir", functions)
+    program = Program(
+        name=context.path,
+        arch=arch if backend == "hip" else None,
+        features=(),
+        form="ttgir",
+        functions=functions,
+    )
     launch = {"num_warps": warps, "shared": module.attributes.get("shared")}
     metadata = {
         **{k: v for k, v in launch.items() if isinstance(v, int)},

@@ -142,7 +142,7 @@ def _chosen(
 
 
 def device_facts(machine: Machine) -> dict[str, object]:
-    """What a script may ask of the GPU it runs on; see `guest/world/device.py`."""
+    """The properties of the GPU that a script may query; see `guest/world/device.py`."""
     return {
         "arch": machine.arch,
         "wave_size": machine.wave_sizes[0],

@@ -58,7 +58,7 @@ def collect(
             elif isinstance(event, Captured):
                 notes.update(dict.fromkeys(event.notes))
     except KeyboardInterrupt:
-        # What was done by then is still a report; its last error says what is missing.
+        # The results so far are still a report; its last error says what is missing.
         if not errors or not partial:
             raise
     return Report(
@@ -130,7 +130,11 @@ def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> M
         # A bug in what judges one kernel must not take the others with it.
         bug, report = unforeseen(error), event.report
         where = ErrorRecord(
-            report.id.partition("::")[0], report.name, "analyze", bug.message, bug.hint
+            file=report.id.partition("::")[0],
+            kernel=report.name,
+            stage="analyze",
+            message=bug.message,
+            hint=bug.hint,
         )
         return Failed(event.order, where)
 

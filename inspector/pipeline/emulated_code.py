@@ -1,4 +1,4 @@
-"""One launch of a kernel that is given as code, with its arguments in words."""
+"""Executes one launch of a kernel from assembly or a code object, with arguments as typed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
 
 ADDRESS: Final = 0x7F00_0000_0000
+"""Address of the first buffer."""
 SPACING: Final = 1 << 36
+"""Distance of two buffers' addresses: an index that is out of bounds does not reach the next."""
 _ARGUMENT: Final = re.compile(
     r"(?P<kind>[a-z]+\d+)\s*(?:\[(?P<count>\d+)\](?:\s*=\s*(?P<fill>\w+))?|(?P<value>-?[\w.+-]+))"
 )
@@ -37,12 +39,12 @@ _DTYPES: Final[dict[str, Any]] = {
     "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
     "u64": np.uint64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8,
 }  # fmt: skip
-_IMPLICIT_BYTES: Final = 256
+_IMPLICIT_BYTES: Final = 256  # hidden arguments of code object V5
 _IMPLICIT_BYTES_V4: Final = 56  # "Code Object V4 Kernel Argument Metadata"
 _SCRATCH_POINTERS: Final = 16
 """Bytes of the two addresses that Triton adds to every kernel's arguments."""
 _MOST_BYTES: Final = 1 << 31
-"""Of one argument's buffer."""
+"""Limit on one argument's buffer."""
 
 
 class CodeLaunch(Struct, frozen=True):
@@ -50,14 +52,14 @@ class CodeLaunch(Struct, frozen=True):
 
     Args:
         path: assembly text or a code object.
-        kernel: its name; None where there is one kernel alone.
-        arch: gfx name; None: the file's own.
+        kernel: the kernel's name; None if the file has only one.
+        arch: gfx name; None for the file's own.
         grid: workgroups in x, y, z.
-        block: work-items in x, y, z; None: what the kernel requires, or the most that it allows.
-        arguments: in words: `f32[4096]`, `i32[64]=zeros`, `i32 4096`.
-        lds_bytes: LDS that the launch adds.
-        sample: workgroups to execute; None for all.
-        seconds: that it may take.
+        block: work-items in x, y, z; None for what the kernel requires, or the most it allows.
+        arguments: as typed: `f32[4096]`, `i32[64]=zeros`, `i32 4096`, separated by commas.
+        lds_bytes: dynamic LDS that the launch adds.
+        sample: how many workgroups are executed; None for all.
+        seconds: time limit.
     """
 
     path: Path
@@ -76,10 +78,10 @@ class BufferState(Struct, frozen=True):
 
     Args:
         name: `argument 0: f32[4096]`.
-        changed: elements that differ from before.
-        nan: elements that are NaN; 0 for integers.
-        smallest: least of the others; None where there is none.
-        largest: greatest of them.
+        changed: how many elements differ from before.
+        nan: how many elements are NaN; 0 for integers.
+        smallest: the smallest of the other elements; None where there is none.
+        largest: the largest of them.
     """
 
     name: str
@@ -90,7 +92,7 @@ class BufferState(Struct, frozen=True):
 
 
 class CodeResult(Struct, frozen=True):
-    """What came of it."""
+    """The figures of a launch, its buffers afterwards, and what it printed."""
 
     profile: EmulationProfile
     buffers: tuple[BufferState, ...]
@@ -98,57 +100,66 @@ class CodeResult(Struct, frozen=True):
     """What the kernel printed: whether to standard error, and the text."""
 
 
-def launch_code(wanted: CodeLaunch) -> CodeResult:
+def launch_code(request: CodeLaunch) -> CodeResult:
     """Executes the launch.
 
     Raises:
         KinspectError: the file cannot be read, the kernel or an argument is not understood, or an
             instruction is not covered.
     """
-    program, function, constants = _kernel_of(wanted)
-    machine = load_machine(wanted.arch or program.arch or "")
+    program, function, constants = _kernel_of(request)
+    machine = load_machine(request.arch or program.arch or "")
     emulator = Emulator(
         function,
         machine,
         constants,
         program.functions if program.form == "asm" else (),
     )
-    block = wanted.block or _block_of(function)
-    threads, most = math.prod(block), function.resources.max_workgroup_size
-    if most is not None and threads > most:
+    block = request.block or _block_of(function)
+    threads, most_threads = math.prod(block), function.resources.max_workgroup_size
+    if most_threads is not None and threads > most_threads:
         raise KinspectError(
             f"{function.name}: a workgroup of {threads:,} work-items, and the code is made for"
-            f" {most:,} at most",
+            f" {most_threads:,} at most",
             "lower --block",
         )
-    buffers, scalars, arrays = _arguments(wanted.arguments)
-    lds = (function.resources.lds_bytes or 0) + wanted.lds_bytes
-    if lds > machine.lds_max:
+    buffers, scalars, arrays = _arguments(request.arguments)
+    lds_bytes = (function.resources.lds_bytes or 0) + request.lds_bytes
+    if lds_bytes > machine.lds_max:
         raise KinspectError(
-            f"{function.name}: {lds:,} bytes of LDS, and a workgroup of {machine.arch} has"
+            f"{function.name}: {lds_bytes:,} bytes of LDS, and a workgroup of {machine.arch} has"
             f" {machine.lds_max:,}",
             "lower --lds",
         )
-    packed = bytearray(pack_scalars(scalars))
-    size = function.resources.kernarg_bytes or 0
-    if size:  # 0 where the file does not say
-        _check_size(function.name, len(packed), size)
-    if size - len(packed) >= _IMPLICIT_BYTES:
-        packed = packed.ljust(size - _IMPLICIT_BYTES, b"\0")
-        packed += implicit_arguments(wanted.grid, block, wanted.lds_bytes, HOSTCALL_ADDRESS)
-    total = wanted.grid[0] * wanted.grid[1] * wanted.grid[2]
-    numbers = spread(total, wanted.sample) if wanted.sample and wanted.sample < total else None
-    launch = Launch(
-        wanted.grid, block, lds, bytes(packed), workgroups=numbers, seconds=wanted.seconds
+    kernarg = bytearray(pack_scalars(scalars))
+    kernarg_bytes = function.resources.kernarg_bytes or 0
+    if kernarg_bytes:  # 0 where the file does not say
+        _check_size(function.name, len(kernarg), kernarg_bytes)
+    if kernarg_bytes - len(kernarg) >= _IMPLICIT_BYTES:
+        kernarg = kernarg.ljust(kernarg_bytes - _IMPLICIT_BYTES, b"\0")
+        kernarg += implicit_arguments(request.grid, block, request.lds_bytes, HOSTCALL_ADDRESS)
+    grid_workgroups = request.grid[0] * request.grid[1] * request.grid[2]
+    sampled_workgroups = (
+        spread(grid_workgroups, request.sample)
+        if request.sample and request.sample < grid_workgroups
+        else None
     )
-    calls = HostCalls()
+    launch = Launch(
+        request.grid,
+        block,
+        lds_bytes,
+        bytes(kernarg),
+        workgroups=sampled_workgroups,
+        seconds=request.seconds,
+    )
+    host_calls = HostCalls()
     tally = LaunchTally(machine.arch, emulator)
     started = time.perf_counter()
     try:
-        outcome = emulator.run(launch, [*buffers, calls.buffer])
-        tally.add(outcome, total, time.perf_counter() - started)
+        outcome = emulator.run(launch, [*buffers, host_calls.buffer])
+        tally.add(outcome, grid_workgroups, time.perf_counter() - started)
     except EmulationLimitError as error:
-        tally.give_up(error.troubles, total, time.perf_counter() - started)
+        tally.give_up(error.troubles, grid_workgroups, time.perf_counter() - started)
     except NotCoveredError as error:
         raise KinspectError(
             f"{function.name}: the emulator does not carry out this yet: {error}",
@@ -157,42 +168,50 @@ def launch_code(wanted: CodeLaunch) -> CodeResult:
     states = tuple(
         _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
     )
-    return CodeResult(tally.profile(), states, tuple(calls.printed.parts))
+    return CodeResult(tally.profile(), states, tuple(host_calls.printed.parts))
 
 
-def _check_size(kernel: str, given: int, taken: int) -> None:
-    """Refuses arguments that leave more of the segment open than a compiler adds by itself."""
-    missing = taken - -(-given // 8) * 8
+def _check_size(kernel: str, given_bytes: int, segment_bytes: int) -> None:
+    """Refuses arguments that do not fill the kernel's segment, hidden arguments aside.
+
+    Args:
+        kernel: the kernel's name, for the error.
+        given_bytes: bytes of the typed arguments.
+        segment_bytes: bytes of the kernel's argument segment.
+    """
+    missing = segment_bytes - -(-given_bytes // 8) * 8
     if missing >= _IMPLICIT_BYTES:
         missing -= _IMPLICIT_BYTES
-    if given > taken or (missing >= 8 and missing not in (_SCRATCH_POINTERS, _IMPLICIT_BYTES_V4)):
+    if given_bytes > segment_bytes or (
+        missing >= 8 and missing not in (_SCRATCH_POINTERS, _IMPLICIT_BYTES_V4)
+    ):
         raise KinspectError(
-            f"{kernel} takes {taken} bytes of arguments, and --args gives {given}",
+            f"{kernel} takes {segment_bytes} bytes of arguments, and --args gives {given_bytes}",
             "name every argument, in the order of the kernel's parameters",
         )
 
 
-def _kernel_of(wanted: CodeLaunch) -> tuple[Program, Function, Constants]:
+def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     try:
-        data = wanted.path.read_bytes()
+        data = request.path.read_bytes()
     except OSError as error:
-        raise KinspectError(f"{wanted.path}: {error.strerror or error}", "name a file") from None
+        raise KinspectError(f"{request.path}: {error.strerror or error}", "name a file") from None
     if data.startswith(CODE_OBJECT):
         from ..isa.objects.load import load_code_object
 
-        program, constants = load_code_object(data, str(wanted.path), wanted.arch), Constants()
+        program, constants = load_code_object(data, str(request.path), request.arch), Constants()
     else:
-        text, name = data.decode(errors="replace"), str(wanted.path)
+        text, name = data.decode(errors="replace"), str(request.path)
         program, constants = parse_text(text, name), read_constants(text, name)
     names = [function.name for function in program.kernels]
-    if wanted.kernel is None and len(names) == 1:
+    if request.kernel is None and len(names) == 1:
         return program, program.kernels[0], constants
     for function in program.kernels:
-        if function.name == wanted.kernel:
+        if function.name == request.kernel:
             return program, function, constants
-    asked = f"no kernel {wanted.kernel}" if wanted.kernel else "more than one kernel"
+    problem = f"no kernel {request.kernel}" if request.kernel else "more than one kernel"
     raise KinspectError(
-        f"{wanted.path}: {asked}", f"choose with --kernel: {', '.join(names) or 'it has none'}"
+        f"{request.path}: {problem}", f"choose with --kernel: {', '.join(names) or 'it has none'}"
     )
 
 
@@ -200,37 +219,43 @@ def _block_of(function: Function) -> tuple[int, int, int]:
     required = function.resources.reqd_workgroup_size
     if required is not None:
         return required
-    most = function.resources.max_workgroup_size
-    if most is None:
+    most_threads = function.resources.max_workgroup_size
+    if most_threads is None:
         raise KinspectError(f"{function.name}: its workgroup's size is not stated", "add --block")
-    return (most, 1, 1)
+    return (most_threads, 1, 1)
 
 
 def _arguments(
     text: str,
 ) -> tuple[list[Buffer], list[tuple[str, int | float]], list[tuple[Any, str]]]:
-    """Buffers, what is passed, and the buffers' first contents with their types."""
+    """Parses the arguments as typed.
+
+    Returns:
+        The buffers; type and value of each argument; each buffer's first contents and their type.
+    """
     buffers: list[Buffer] = []
     passed: list[tuple[str, int | float]] = []
     arrays: list[tuple[Any, str]] = []
-    for number, part in enumerate(part.strip() for part in text.split(",") if part.strip()):
-        match = _ARGUMENT.fullmatch(part)
+    for number, argument in enumerate(
+        argument.strip() for argument in text.split(",") if argument.strip()
+    ):
+        match = _ARGUMENT.fullmatch(argument)
         if match is None or match["kind"] not in _DTYPES:
             raise KinspectError(
-                f"argument {number}, {part!r}, is not understood",
+                f"argument {number}, {argument!r}, is not understood",
                 "write f32[4096], i32[64]=zeros (ones, arange, random) or i32 4096",
             )
         kind = match["kind"]
         if match["value"] is not None:
-            real = kind.startswith(("f", "bf"))
+            is_float = kind.startswith(("f", "bf"))
             try:
-                passed.append((kind, float(match["value"]) if real else int(match["value"], 0)))
+                passed.append((kind, float(match["value"]) if is_float else int(match["value"], 0)))
             except ValueError:
-                raise KinspectError(f"argument {number}: {part!r} is no number", "") from None
+                raise KinspectError(f"argument {number}: {argument!r} is no number", "") from None
             continue
         if int(match["count"]) * np.dtype(_DTYPES[kind]).itemsize > _MOST_BYTES:
             raise KinspectError(
-                f"argument {number}, {part!r}, takes more than {_MOST_BYTES >> 30} GiB",
+                f"argument {number}, {argument!r}, takes more than {_MOST_BYTES >> 30} GiB",
                 "launch on fewer elements",
             )
         values = _filled(kind, int(match["count"]), match["fill"], number)
@@ -243,11 +268,11 @@ def _arguments(
 
 
 def _filled(kind: str, count: int, fill: str | None, seed: int) -> Any:
-    real = kind.startswith(("f", "bf"))
-    fill = fill or ("random" if real else "arange")
+    is_float = kind.startswith(("f", "bf"))
+    fill = fill or ("random" if is_float else "arange")
     rng = np.random.default_rng(seed)
     if fill == "random":
-        values = rng.standard_normal(count) if real else rng.integers(0, 100, count)
+        values = rng.standard_normal(count) if is_float else rng.integers(0, 100, count)
     elif fill in ("zeros", "ones"):
         values = np.full(count, fill == "ones")
     elif fill == "arange":
@@ -267,13 +292,13 @@ def _state(buffer: Buffer, before: Any, kind: str) -> BufferState:
     if kind == "bf16":
         numbers = (after.astype(np.uint32) << np.uint32(16)).view(np.float32)
     nan = int(np.isnan(numbers).sum()) if numbers.dtype.kind == "f" else 0
-    rest = numbers[~np.isnan(numbers)] if nan else numbers
+    numbers_without_nan = numbers[~np.isnan(numbers)] if nan else numbers
     return BufferState(
-        buffer.name,
-        changed,
-        nan,
-        float(rest.min()) if len(rest) else None,
-        float(rest.max()) if len(rest) else None,
+        name=buffer.name,
+        changed=changed,
+        nan=nan,
+        smallest=float(numbers_without_nan.min()) if len(numbers_without_nan) else None,
+        largest=float(numbers_without_nan.max()) if len(numbers_without_nan) else None,
     )
 
 

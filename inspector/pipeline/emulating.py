@@ -1,13 +1,13 @@
 """The process that executes launches for a script: JSON lines in, JSON lines out.
 
 A guest starts it (`python -m kinspect.inspector.pipeline.emulating [--profile FILE] FD`) and shares
-memory with it through the file FD. When its input ends, what was counted goes to the profile.
+memory with it through the file descriptor FD. When its input ends, it writes the profile.
 
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
                                                             "printed": [[is_error, text], ...]}
 
-Each may be answered by {"error": text, "kind": kind} as well; the kinds are those of the guest's
+The answer to either may be {"error": text, "kind": kind}; the kinds are those of the guest's
 `EmulationError`.
 """
 
@@ -43,7 +43,7 @@ from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally, finding_of
 
 SCRATCH_ADDRESS = 0x7E10_0000_0000
-"""Where Triton's global scratch memory lies, which the host allocates for a launch."""
+"""Address of Triton's global scratch memory, which the host allocates for a launch."""
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_FROM = -1, -2, -3
 """Options of `mallopt` (glibc, malloc.h): how much stays at the heap's top, by how much the heap
 grows, and from which size on an allocation is a mapping of its own."""
@@ -57,9 +57,10 @@ _FORMATS: Mapping[str, str] = {
 def pack_arguments(
     arguments: Sequence[tuple[str, int | float | str]], scratch: int, implicit: bytes
 ) -> bytes:
-    """The kernel argument segment: each argument aligned to its own size.
+    """The kernel argument segment, with each argument aligned to its own size.
 
-    Behind them stand the addresses of Triton's global scratch and profile scratch memory.
+    The arguments are followed by the addresses of Triton's global scratch and profile scratch
+    memory, and by the hidden arguments.
 
     Args:
         arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value; `nan`, `inf`
@@ -95,16 +96,16 @@ def pack_scalars(arguments: Sequence[tuple[str, int | float | str]]) -> bytes:
 def implicit_arguments(
     grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int, hostcalls: int = 0
 ) -> bytes:
-    """What stands behind the explicit arguments, on a multiple of 8 bytes.
+    """The hidden arguments, which follow the explicit ones at a multiple of 8 bytes.
 
     Source: LLVM's AMDGPUUsage, "Code Object V5 Kernel Argument Metadata" (hidden arguments), whose
     offsets are fixed; queues and the printf buffer of OpenCL are absent (0).
 
     Args:
-        grid: workgroups.
-        threads: work-items of a workgroup.
-        lds_bytes: LDS that the launch adds.
-        hostcalls: address of the buffer of hostcalls; 0: there is none.
+        grid: workgroups in x, y, z.
+        threads: work-items of a workgroup in x, y, z.
+        lds_bytes: dynamic LDS of the launch.
+        hostcalls: address of the hostcall buffer; 0 for none.
     """
     block = bytearray(256)
     struct.pack_into("<3I3H", block, 0, *grid, *threads)
@@ -116,26 +117,29 @@ def implicit_arguments(
 
 
 def takes_implicit(function: Function, arguments: Sequence[tuple[str, int | float | str]]) -> bool:
-    """Whether the kernel's argument segment goes on behind what Triton passes."""
+    """Whether the kernel's argument segment is longer than the arguments that Triton passes."""
     passed = pack_arguments(arguments, 0, b"")
     return (function.resources.kernarg_bytes or 0) > len(passed)
 
 
 def _scalar(kind: str, value: float | str) -> bytes:
-    """As Triton's launcher does it: bf16 is cut off, what is too large for float32 is infinite."""
+    """The bytes of a scalar, converted as Triton's launcher does.
+
+    bf16 is truncated, and a value too large for float32 becomes infinite.
+    """
     if kind == "bf16" or _FORMATS[kind] == "f":
         with np.errstate(over="ignore"):
             raw: bytes = np.float32(value).tobytes()
         return raw[2 if kind == "bf16" else 0 :]
-    form = _FORMATS[kind]
-    if form in "ed":
-        return struct.pack("<" + form, float(value))
-    bits = 8 * struct.calcsize(form)
+    code = _FORMATS[kind]
+    if code in "ed":
+        return struct.pack("<" + code, float(value))
+    bits = 8 * struct.calcsize(code)
     return (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")
 
 
 class Service:
-    """Kernels that were loaded, and the shared memory."""
+    """The loaded kernels, and the memory that is shared with the guest."""
 
     def __init__(self, descriptor: int, processes: int = 1) -> None:
         self._descriptor = descriptor
@@ -146,7 +150,7 @@ class Service:
         self._calls: HostCalls | None = None
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """One reply to one message, with what the kernel printed until it ended or failed."""
+        """The reply to a message, with what the kernel printed until it ended or failed."""
         self._calls = None
         try:
             if "load" in message:
@@ -185,48 +189,55 @@ class Service:
         return {"loaded": key}
 
     def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = message["launch"]
-        emulator = self._emulators[wanted["kernel"]]
+        request = message["launch"]
+        emulator = self._emulators[request["kernel"]]
         buffers = self._buffers(message["buffers"], message["memory"])
-        grid = tuple(wanted["grid"])
-        total = grid[0] * grid[1] * grid[2]
-        scratch = wanted["scratch"] * total
-        if scratch:
-            data = np.zeros(scratch + 64, np.uint8)
-            buffers.append(Buffer(SCRATCH_ADDRESS, scratch, data, "global scratch memory"))
-        calls = HostCalls() if takes_implicit(emulator.code.function, wanted["arguments"]) else None
+        grid = tuple(request["grid"])
+        grid_workgroups = grid[0] * grid[1] * grid[2]
+        scratch_bytes = request["scratch"] * grid_workgroups
+        if scratch_bytes:
+            data = np.zeros(scratch_bytes + 64, np.uint8)
+            buffers.append(Buffer(SCRATCH_ADDRESS, scratch_bytes, data, "global scratch memory"))
+        calls = (
+            HostCalls() if takes_implicit(emulator.code.function, request["arguments"]) else None
+        )
         if calls is not None:
             buffers.append(calls.buffer)
-        sample = wanted["sample"]
-        # Forks share the guest's memory, not what was made here.
-        alone = wanted.get("alone") or scratch or calls is not None
+        sample = request["sample"]
+        # Forked processes share the guest's memory, but not buffers that were allocated here.
+        one_process = request.get("alone") or scratch_bytes or calls is not None
         launch = Launch(
             grid,
-            (wanted["threads"], 1, 1),
-            wanted["lds"],
+            (request["threads"], 1, 1),
+            request["lds"],
             pack_arguments(
-                wanted["arguments"],
-                SCRATCH_ADDRESS if scratch else 0,
+                request["arguments"],
+                SCRATCH_ADDRESS if scratch_bytes else 0,
                 implicit_arguments(
-                    grid, (wanted["threads"], 1, 1), wanted["lds"], HOSTCALL_ADDRESS if calls else 0
+                    grid,
+                    (request["threads"], 1, 1),
+                    request["lds"],
+                    HOSTCALL_ADDRESS if calls else 0,
                 ),
             ),
-            workgroups=None if sample is None or sample >= total else spread(total, sample),
-            seconds=wanted["seconds"],
-            processes=1 if alone else self._processes,
+            workgroups=None
+            if sample is None or sample >= grid_workgroups
+            else spread(grid_workgroups, sample),
+            seconds=request["seconds"],
+            processes=1 if one_process else self._processes,
         )
         self._calls = calls
         started = time.perf_counter()
-        tally = self._tallies[wanted["kernel"]]
+        tally = self._tallies[request["kernel"]]
         try:
             outcome = emulator.run(launch, list(buffers))
         except EmulationLimitError as error:
-            tally.give_up(error.troubles, total, time.perf_counter() - started)
+            tally.give_up(error.troubles, grid_workgroups, time.perf_counter() - started)
             raise
         except NotIndependentError:
             return {"again": True}
         seconds = time.perf_counter() - started
-        tally.add(outcome, total, seconds)
+        tally.add(outcome, grid_workgroups, seconds)
         return {
             "written": [
                 index
@@ -243,7 +254,7 @@ class Service:
         }
 
     def profile(self) -> list[EmulationProfile]:
-        """What was counted, by kernel in the order of their first launches."""
+        """The profile of each launched kernel, in the order in which they were loaded."""
         return [tally.profile() for tally in self._tallies.values() if tally.launches]
 
     def _buffers(self, described: Sequence[Mapping[str, Any]], size: int) -> list[Buffer]:
@@ -261,17 +272,17 @@ class Service:
 
 
 def spread(total: int, count: int) -> tuple[int, ...]:
-    """`count` workgroup numbers spread evenly over a grid, first and last among them."""
+    """`count` workgroup numbers spread evenly over a grid, with the first and the last."""
     if count <= 1:
         return (0,)
     return tuple(sorted({round(index * (total - 1) / (count - 1)) for index in range(count)}))
 
 
 def keep_freed_memory() -> None:
-    """Lets the C library keep what arrays give back, for the next ones.
+    """Makes glibc keep the memory of freed arrays for later ones.
 
-    Each instruction makes arrays of some 100 KiB and drops them. glibc returns these to the system,
-    which has to clear them again: a sixth of a GEMM's time. Other libraries are left as they are.
+    Each instruction allocates arrays of some 100 KiB and frees them. glibc would return these to
+    the system, which clears them again: a sixth of a GEMM's time. Other C libraries are left alone.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

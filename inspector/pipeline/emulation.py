@@ -36,10 +36,10 @@ class EmulationRequest(Struct, frozen=True):
         arch: the emulated GPU.
         python: the interpreter that has PyTorch and Triton.
         sample: workgroups of each launch to execute; None for all.
-        configs: of each autotuner, how many configurations run; None for all.
+        configs: how many configurations of each autotuner run; None for all.
         sets: x values of each of Triton's benchmarks that run; None for all.
-        seconds: that one launch may take.
-        test: of the file, which pytest then runs whatever its name is (`test_op`, `Case::test`).
+        seconds: limit on one launch.
+        test: a test in the file, which pytest then runs whatever its name: `test_op`.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class EmulationRequest(Struct, frozen=True):
 
 
 class EmulationResult(Struct, frozen=True):
-    """What came of a run.
+    """The results of a run.
 
     Args:
         status: the script's exit status.
@@ -144,4 +144,6 @@ def _gathered(status: int, records: Path, profile: Path) -> EmulationResult:
         if profile.exists()
         else ()
     )
-    return EmulationResult(status, kernels, launches, complete, tuple(notes))
+    return EmulationResult(
+        status=status, kernels=kernels, launches=launches, complete=complete, notes=tuple(notes)
+    )

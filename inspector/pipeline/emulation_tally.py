@@ -36,7 +36,7 @@ CLASSES: Final[Mapping[str, str]] = {
 
 
 class LaunchTally:
-    """What the launches of one kernel executed so far.
+    """Counts over the executed launches of one kernel.
 
     Args:
         arch: gfx name of the GPU that is emulated.
@@ -65,7 +65,7 @@ class LaunchTally:
         Args:
             outcome: what the emulator counted in it.
             grid_workgroups: workgroups of its grid, executed or not.
-            seconds: that it took on this machine.
+            seconds: how long it took on this machine.
         """
         self.launches += 1
         self._execute_seconds += seconds

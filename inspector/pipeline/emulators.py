@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 FAMILIES = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
-"""What the gfx names begin with that the emulator was made for."""
+"""Prefixes of the gfx names that the emulator supports."""
 _START = (
     "import sys; sys.path[:1] = []; sys.path.append(sys.argv.pop(1)); "
     "from kinspect.inspector.pipeline.emulating import main; main()"
@@ -20,7 +20,7 @@ def emulator_command(profile: Path | None = None, processes: int | None = None) 
 
     Args:
         profile: where it leaves what it counted.
-        processes: that may execute a launch; None: as many as there are cores.
+        processes: how many processes may execute a launch; None for one per core.
     """
     beside = Path(__file__).absolute().parents[3]  # where `kinspect` lies, if it is not installed
     command = [sys.executable, "-c", _START, str(beside)]

@@ -43,7 +43,7 @@ class Failed(Struct, frozen=True):
 
 
 Event = Captured | Compiled | Reported | Failed
-"""What a run of the pipeline yields."""
+"""The events of a run of the pipeline."""
 
 
 class Profiled(Struct, frozen=True):
@@ -53,4 +53,4 @@ class Profiled(Struct, frozen=True):
 
 
 Happening = Event | Profiled
-"""What a run of a user interface yields."""
+"""The events of a run of a user interface."""

@@ -1,6 +1,6 @@
-"""A few workgroups of a captured launch, executed while its kernel is analysed.
+"""Executes a few workgroups of a captured launch while its kernel is analysed.
 
-What comes of it goes to the kernel's report: metrics of origin `emulated`, and counts by line.
+The results go into the kernel's report: metrics of origin `emulated`, and counts by line.
 """
 
 from __future__ import annotations
@@ -42,13 +42,16 @@ from .emulation_tally import LaunchTally
 from .made_up import buffers_of
 
 WORKGROUPS: Final = 4
+"""Workgroups of a larger grid that are executed."""
 SMALL_GRID: Final = 8
-"""Workgroups of a grid that is executed as a whole: those of some kernels wait for one another."""
+"""A grid of at most this many workgroups is executed whole: in some kernels the workgroups wait for
+one another."""
 BLOCKS: Final = 4000
-"""Basic blocks that one kernel may run: with the same code and inputs the end is the same on every
-machine. A wave that waits for a workgroup which is not executed comes to that end."""
+"""Basic blocks that one kernel may execute. Unlike a limit in seconds, this one stops the same code
+on the same inputs at the same place on every machine. It ends a wave that waits for a workgroup
+which is not executed."""
 SECONDS: Final = 20.0
-"""What it may take all the same."""
+"""Time limit of one kernel, for blocks that are slow to execute."""
 NO_LAUNCH: Final = (
     "not emulated: nothing says how it is launched; name a script that launches it, not a case of"
     " types alone"
@@ -60,18 +63,18 @@ ONLY_CODE: Final = (
 _BY_INDEX: Final = frozenset(
     {"outside", "outside_lds", "outside_scratch", "misaligned", "global_race"}
 )
-"""Faults that made-up indices may be the cause of."""
+"""Kinds of faults that made-up indices in a buffer can cause."""
 _MAY_BE_ADDRESSES: Final = frozenset({"int64", "uint64"})
-"""Elements that may be addresses of memory that the launch does not name."""
+"""Element types wide enough to hold addresses, of memory that the launch does not name."""
 
 
 class Sample(Struct, frozen=True):
     """How much of each launch is executed.
 
     Args:
-        workgroups: of the grid, spread over it.
-        blocks: of instructions that it may run.
-        seconds: that it may take.
+        workgroups: how many workgroups, spread evenly over the grid.
+        blocks: limit on executed basic blocks.
+        seconds: time limit.
     """
 
     workgroups: int = WORKGROUPS
@@ -87,14 +90,14 @@ def executed(
     metadata: Mapping[str, Any],
     sample: Sample,
 ) -> KernelReport:
-    """The report with what was counted, or with a note that says why nothing was.
+    """The report with the emulated figures, or with a note that says why there are none.
 
     Args:
         function: the kernel's code.
-        functions: of the program, for the kernel to call.
-        report: on it; its variant says what was launched.
-        machine: the target.
-        metadata: Triton's, of the compile.
+        functions: all functions of the program, which the kernel may call.
+        report: the kernel's report; its variant holds the captured launch.
+        machine: the target; None where it is unknown.
+        metadata: Triton's metadata of the compile.
         sample: how much to execute.
     """
     variant = report.variant
@@ -105,9 +108,18 @@ def executed(
     if 0 in variant.grid:
         return _noted(report, "not emulated: its grid is empty")
     try:
-        # Beside a run's reports the collector would have much to look through.
+        # The reports of the whole run are in memory: each garbage collection would scan them.
         with without_collections():
-            run = _run(function, functions, report, variant.passed, machine, metadata, sample)
+            run = _run(
+                function,
+                functions,
+                report=report,
+                grid=variant.grid,
+                passed=variant.passed,
+                machine=machine,
+                metadata=metadata,
+                sample=sample,
+            )
     except NotCoveredError as error:
         return _noted(report, f"not emulated: the emulator does not carry out this yet: {error}")
     except EmulationLimitError as error:
@@ -118,7 +130,7 @@ def executed(
     except Exception as error:
         # A bug in the emulator must not take the report with it.
         return _noted(report, f"not emulated: {unforeseen(error).message}")
-    return _with(report, run, function)
+    return _with_emulated(report, run, function)
 
 
 def _noted(report: KernelReport, note: str) -> KernelReport:
@@ -126,86 +138,107 @@ def _noted(report: KernelReport, note: str) -> KernelReport:
 
 
 class _Run(Struct, frozen=True):
+    """What was executed of one launch."""
+
     profile: EmulationProfile
     made_up: tuple[str, ...]
+    """Element types of the buffers whose contents were made up."""
     code: Function
-    """The kernel, and behind it the functions that it calls."""
+    """The kernel, followed by the functions that it calls."""
     runs: Mapping[int, int]
-    """Index of an instruction -> how many waves executed it."""
+    """Index of an instruction -> how often waves executed it."""
     doubted: frozenset[str]
-    """Kinds of faults that what was made up may be the cause of."""
+    """Kinds of faults that made-up contents may have caused: they are not reported."""
 
 
 def _run(
     function: Function,
     functions: Sequence[Function],
+    *,
     report: KernelReport,
+    grid: Sequence[int],
     passed: Passed,
     machine: Machine,
     metadata: Mapping[str, Any],
     sample: Sample,
 ) -> _Run:
-    emulator = Emulator(
-        function,
-        machine,
-        _constants(report),
-        functions,
-    )
-    grid = report.variant.grid if report.variant is not None else None
-    x, y, z = (*(grid or ()), 1, 1, 1)[:3]
-    total = x * y * z
-    threads = int(metadata["num_warps"]) * emulator.target.lanes
-    most = max(sample.workgroups, SMALL_GRID)
-    lds = int(metadata.get("shared") or 0)
+    """Executes the sample; see `executed` for the arguments."""
+    emulator = Emulator(function, machine, _constants(report), functions)
+    grid_x, grid_y, grid_z = (*grid, 1, 1, 1)[:3]
+    grid_workgroups = grid_x * grid_y * grid_z
+    whole_grid_up_to = max(sample.workgroups, SMALL_GRID)
     buffers, made_up = buffers_of(passed.memories)
-    scratch = int(metadata.get("global_scratch_size") or 0) * total
-    if scratch:
-        (zeros,), _ = buffers_of([PassedMemory(SCRATCH_ADDRESS, scratch, "uint8")])
+    scratch_bytes = int(metadata.get("global_scratch_size") or 0) * grid_workgroups
+    if scratch_bytes:
+        (zeros,), _ = buffers_of([PassedMemory(SCRATCH_ADDRESS, scratch_bytes, "uint8")])
         buffers.append(zeros)
     arguments = [(parameter.kind, parameter.value) for parameter in passed.parameters]
-    calls = HostCalls() if takes_implicit(function, arguments) else None
-    if calls is not None:  # what it prints goes nowhere
-        buffers.append(calls.buffer)
-    hostcalls = HOSTCALL_ADDRESS if calls is not None else 0
+    hostcall_address = 0
+    if takes_implicit(function, arguments):
+        buffers.append(HostCalls().buffer)  # what the kernel prints is dropped
+        hostcall_address = HOSTCALL_ADDRESS
+    threads = int(metadata["num_warps"]) * emulator.target.lanes
+    grid_3d, block_3d = (grid_x, grid_y, grid_z), (threads, 1, 1)
+    lds_bytes = int(metadata.get("shared") or 0)
     launch = Launch(
-        (x, y, z),
-        (threads, 1, 1),
-        lds,
+        grid_3d,
+        block_3d,
+        lds_bytes,
         pack_arguments(
             arguments,
-            SCRATCH_ADDRESS if scratch else 0,
-            implicit_arguments((x, y, z), (threads, 1, 1), lds, hostcalls),
+            SCRATCH_ADDRESS if scratch_bytes else 0,
+            implicit_arguments(grid_3d, block_3d, lds_bytes, hostcall_address),
         ),
-        workgroups=None if total <= most else spread(total, sample.workgroups),
+        workgroups=(
+            None
+            if grid_workgroups <= whole_grid_up_to
+            else spread(grid_workgroups, sample.workgroups)
+        ),
         seconds=sample.seconds,
         blocks=sample.blocks,
     )
     outcome = emulator.run(launch, buffers)
     tally = LaunchTally(machine.arch, emulator)
-    tally.add(outcome, total, 0.0)
+    tally.add(outcome, grid_workgroups, 0.0)
     runs = {
         index: block.runs
         for block in emulator.code.blocks
         if block.runs
         for index in range(block.first, block.stop)
     }
-    doubted: frozenset[str] = frozenset()
+    return _Run(
+        profile=tally.profile(),
+        made_up=made_up,
+        code=emulator.code.function,
+        runs=runs,
+        doubted=_doubted(made_up, passed),
+    )
+
+
+def _doubted(made_up: Sequence[str], passed: Passed) -> frozenset[str]:
+    """Kinds of faults that may come from made-up contents, not from the kernel.
+
+    Args:
+        made_up: element types of the buffers whose contents were made up.
+        passed: what the launch was given.
+    """
     if any("float" not in dtype for dtype in made_up):
-        doubted = _BY_INDEX
-    elif any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
-        doubted = frozenset({"outside"})
-    return _Run(tally.profile(), made_up, emulator.code.function, runs, doubted)
+        return _BY_INDEX
+    if any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
+        return frozenset({"outside"})
+    return frozenset()
 
 
 def _constants(report: KernelReport) -> Constants:
-    """The program's constants."""
+    """The constants in the data sections of the kernel's assembly."""
     artifact = report.artifacts.get("amdgcn")
     if artifact is None:
         return Constants()
     return read_constants(artifact.path.read_text("utf-8", "replace"), artifact.path.name)
 
 
-def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:
+def _with_emulated(report: KernelReport, run: _Run, function: Function) -> KernelReport:
+    """The report with the metrics, lines and faults of a run."""
     profile = run.profile
     faults = tuple(
         EmulatedFault(finding.kind, finding.detail, finding.line)
@@ -213,12 +246,12 @@ def _with(report: KernelReport, run: _Run, function: Function) -> KernelReport:
         if finding.kind not in run.doubted
     )
     emulated = Emulated(
-        profile.workgroups,
-        profile.grid_workgroups,
-        profile.waves,
-        run.made_up,
-        tuple(_lines(run)),
-        faults,
+        workgroups=profile.workgroups,
+        grid_workgroups=profile.grid_workgroups,
+        waves=profile.waves,
+        made_up=run.made_up,
+        lines=tuple(_lines(run)),
+        faults=faults,
     )
     metrics = {metric.name: metric for metric in _metrics(profile, len(faults))}
     return replace(
@@ -238,17 +271,17 @@ def _lines(run: _Run) -> Iterator[EmulatedLine]:
             yield EmulatedLine(instruction.line, runs)
             continue
         yield EmulatedLine(
-            instruction.line,
-            runs,
-            access.active_lanes,
-            _each(access.cache_lines, runs),
-            _each(access.least_cache_lines, runs),
-            _each(access.conflict_cycles, runs),
+            line=instruction.line,
+            executed=runs,
+            active_lanes=access.active_lanes,
+            cache_lines=_per_execution(access.cache_lines, runs),
+            least_cache_lines=_per_execution(access.least_cache_lines, runs),
+            conflict_cycles=_per_execution(access.conflict_cycles, runs),
         )
 
 
-def _each(total: int | None, runs: int) -> float | None:
-    """For each execution of the instruction, which may access two places."""
+def _per_execution(total: int | None, runs: int) -> float | None:
+    """A total of an instruction per execution: one execution may access two places."""
     return round(total / runs, 3) if total is not None else None
 
 
@@ -257,15 +290,15 @@ def _loop(loop: LoopReport, function: Function, run: _Run) -> LoopReport:
     trips = run.profile.trips.get(loop.id)
     if trips is not None:
         metrics["emulated.trips"] = Metric("emulated.trips", trips, "count", "emulated")
-    own = _own(function, loop.id)
     total = run.profile.executed["instructions"]
     if total:
-        share = 100 * sum(run.runs.get(index, 0) for index in own) / total
+        in_loop = sum(run.runs.get(index, 0) for index in _own_instructions(function, loop.id))
+        share = 100 * in_loop / total
         metrics["emulated.share"] = Metric("emulated.share", round(share, 2), "%", "emulated")
     return replace(loop, metrics=metrics)
 
 
-def _own(function: Function, loop_id: str) -> Iterator[int]:
+def _own_instructions(function: Function, loop_id: str) -> Iterator[int]:
     """Indices of a loop's instructions, those of nested loops left out."""
     loop = next(loop for loop in function.loops if loop.id == loop_id)
     nested = {
@@ -278,13 +311,17 @@ def _own(function: Function, loop_id: str) -> Iterator[int]:
 
 
 def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
-    """Figures of the executed workgroups; counters are those of the whole grid."""
+    """Figures of the executed workgroups; counters are scaled up to the whole grid."""
     sampled = profile.workgroups < profile.grid_workgroups
-    of = f"of {profile.workgroups} of {profile.grid_workgroups} workgroups" if sampled else ""
+    sample_note = (
+        f"of {profile.workgroups} of {profile.grid_workgroups} workgroups" if sampled else ""
+    )
 
-    def metric(name: str, value: float | None, unit: str, note: str = of) -> Metric:
+    def metric(name: str, value: float | None, unit: str, note: str = sample_note) -> Metric:
         rounded = round(value, 4) if isinstance(value, float) else value
-        return Metric(f"emulated.{name}", rounded, unit, "emulated", note)
+        return Metric(
+            name=f"emulated.{name}", value=rounded, unit=unit, origin="emulated", note=note
+        )
 
     yield metric("workgroups", profile.workgroups, "count")
     waves = profile.waves
@@ -298,7 +335,7 @@ def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
             divided["all"] += branch.waves
             divided["divided"] += branch.divided
     share = 100 * divided["divided"] / divided["all"] if divided["all"] else None
-    note = of if share is not None else "no branch on a lane mask was executed"
+    note = sample_note if share is not None else "no branch on a lane mask was executed"
     yield metric("divided_branches", share, "%", note)
     if profile.traffic is not None:
         traffic = profile.traffic
@@ -315,23 +352,30 @@ def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
             f"counter.{name}",
             round(value * profile.grid_workgroups / profile.workgroups),
             "count",
-            f"{of}, as much for each of the others" if sampled else "",
+            f"{sample_note}, as much for each of the others" if sampled else "",
         )
 
 
 def _memory(profile: EmulationProfile, metric: Any) -> Iterator[Metric]:
+    """Figures of memory accesses; `metric` makes a `Metric` of name, value and unit."""
     accesses = [access for access in profile.accesses if access.waves]
     executions = sum(access.waves for access in accesses)
     active = sum(access.active_lanes * access.waves for access in accesses)
     yield metric("active_lanes", 100 * active / executions if executions else None, "%")
-    lines = sum(access.cache_lines or 0 for access in accesses)
-    least = sum(access.least_cache_lines or 0 for access in accesses)
-    yield metric("line_excess", lines / least if least else None, "ratio")
-    in_lds = [access for access in accesses if access.conflict_cycles is not None]
-    conflicts = sum(access.conflict_cycles or 0 for access in in_lds)
-    yield metric("lds.conflict_cycles", conflicts / profile.waves, "cycles/wave")
-    times = sum(access.waves for access in in_lds)
-    yield metric("lds.conflicts_per_access", conflicts / times if times else None, "cycles")
+    cache_lines = sum(access.cache_lines or 0 for access in accesses)
+    least_cache_lines = sum(access.least_cache_lines or 0 for access in accesses)
+    yield metric(
+        "line_excess", cache_lines / least_cache_lines if least_cache_lines else None, "ratio"
+    )
+    lds_accesses = [access for access in accesses if access.conflict_cycles is not None]
+    conflict_cycles = sum(access.conflict_cycles or 0 for access in lds_accesses)
+    yield metric("lds.conflict_cycles", conflict_cycles / profile.waves, "cycles/wave")
+    lds_executions = sum(access.waves for access in lds_accesses)
+    yield metric(
+        "lds.conflicts_per_access",
+        conflict_cycles / lds_executions if lds_executions else None,
+        "cycles",
+    )
 
 
 __all__ = ["BLOCKS", "SECONDS", "WORKGROUPS", "Sample", "executed"]

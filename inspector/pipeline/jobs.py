@@ -33,7 +33,7 @@ DEFAULT_ARCH = "gfx942"
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""
 _TYPED = "LDS or waves as typed, in place of what Triton states"
-"""The note of a report that rests on what the user said of the launch."""
+"""The note of a report whose figures depend on what the user stated about the launch."""
 MOST_NAMED = 8
 """How many names an error lists before it breaks off."""
 
@@ -77,7 +77,7 @@ class Job(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What one compile job gives back: plain values, so that any Executor can carry it."""
+    """The result of one compile job: plain values, so that any Executor can pass it on."""
 
     reports: tuple[KernelReport, ...]
     error: ErrorRecord | None
@@ -145,7 +145,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
 
 
 def _assumed(job: Job) -> tuple[str, ...]:
-    """What the figures rest on besides the compile itself."""
+    """What the figures depend on besides the compile itself."""
     notes = []
     if not job.variant.options:
         notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
@@ -157,7 +157,7 @@ def _assumed(job: Job) -> tuple[str, ...]:
 
 
 def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
-    """What was asked for by `TARGET::NAME` and by --kernel: both must hold."""
+    """The patterns of `TARGET::NAME` and of --kernel: a kernel must match both."""
     return tuple(name for name in (target.kernel, request.kernel) if name is not None)
 
 
@@ -218,4 +218,10 @@ def where(variant: Variant) -> str:
 
 def _trimmed(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
     """The record of an error; messages name their file already, the record says it once."""
-    return ErrorRecord(file, kernel, stage, error.message.removeprefix(f"{file}: "), error.hint)
+    return ErrorRecord(
+        file=file,
+        kernel=kernel,
+        stage=stage,
+        message=error.message.removeprefix(f"{file}: "),
+        hint=error.hint,
+    )

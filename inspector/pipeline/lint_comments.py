@@ -103,7 +103,7 @@ class Comments:
         return match((rule.id, rule.name), places, self._marks, self._used)
 
     def _header_lines(self, kernel: CheckedKernel) -> Iterator[tuple[str, int]]:
-        """The lines at which a comment speaks of the kernel as a whole."""
+        """The lines at which a comment applies to the kernel as a whole."""
         places: list[tuple[str, int | None]] = []
         if kernel.source is not None:
             places.append((kernel.source.file, kernel.source.line))

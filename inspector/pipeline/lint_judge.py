@@ -1,6 +1,6 @@
-"""What is kept of a kernel's report in a lint run: findings, and where comments may speak of them.
+"""Reduces a kernel's report to what a lint run needs: findings, and where comments may ignore them.
 
-It may be made in another process than the one that gathers it.
+This may run in another process than the one that collects the results.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from .lint_plan import Plan
 
 
 class PlacedFinding(Struct, frozen=True):
-    """A finding, with the places at which a comment may speak of it.
+    """A finding, with the places at which a comment may ignore it.
 
     Args:
-        places: (file, line).
+        finding: the finding.
+        places: (file, line) of each place.
         of_kernel: whether it is about the kernel as a whole.
-        setting: label of the setting that ignores the rule, or None.
+        setting: label of the setting that ignores the rule; None if none does.
     """
 
     finding: Finding
@@ -35,14 +36,14 @@ class PlacedFinding(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What is kept of a report.
+    """What a lint run needs of a report.
 
     Args:
-        kernel: without findings yet.
-        findings: its findings, the gravest first.
+        kernel: the kernel, without findings yet.
+        findings: its findings, the most severe first.
         source_lines: file -> lines that its code came from.
         overrides: indices of the overrides that match the kernel.
-        unknown: metrics that a budget needs, with the budget's place, that are not known.
+        unknown: unknown metrics that a budget needs, each with the label of the budget's setting.
     """
 
     kernel: CheckedKernel
@@ -53,14 +54,14 @@ class Judged(Struct, frozen=True):
 
 
 class Judge:
-    """Asks a plan's rules of one report after the other; in several processes, too."""
+    """Applies the rules of a plan to reports; can be used in several processes."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._read = analysis.source_reader()
 
     def __call__(self, report: KernelReport) -> Judged:
-        """Judges a report; the findings that it brings along are not looked at."""
+        """Applies the rules to a report; the findings in the report itself are not used."""
         plan = self._plan
         text = _source_text(report, self._read)
         matching = [
@@ -69,36 +70,46 @@ class Judge:
             if override.matches(report)
         ]
         findings = list(evaluate(plan.pack, report, text))
-        budgets = {metric: (pack, o) for _, o in matching for metric, pack in o.budgets.items()}
+        budgets = {
+            metric: (pack, override)
+            for _, override in matching
+            for metric, pack in override.budgets.items()
+        }
         unknown = []
         for metric, (pack, override) in budgets.items():
             findings += over_budget(metric, pack, report, text)
             label = override.settings.label
             unknown += [(name, label) for name in unknown_metrics(pack, report)]
-        severity = {id_: level for _, o in matching for id_, level in o.severity.items()}
-        ignored = {id_: o.settings.label for _, o in matching for id_ in o.ignore}
+        severity = {
+            rule: level for _, override in matching for rule, level in override.severity.items()
+        }
+        ignored = {
+            rule: override.settings.label for _, override in matching for rule in override.ignore
+        }
         graded = by_severity(
-            replace(f, severity=severity[f.rule]) if f.rule in severity else f for f in findings
+            replace(finding, severity=severity.get(finding.rule, finding.severity))
+            for finding in findings
         )
-        kernel = _checked(report)
+        kernel = _checked_kernel(report)
         return Judged(
-            kernel,
-            tuple(
+            kernel=kernel,
+            findings=tuple(
                 PlacedFinding(
-                    finding,
-                    tuple(_places(finding, report, kernel.artifact)),
-                    plan.rules[finding.rule].text.scope == "kernel",
-                    ignored.get(finding.rule),
+                    finding=finding,
+                    places=tuple(_places(finding, report, kernel.artifact)),
+                    of_kernel=plan.rules[finding.rule].text.scope == "kernel",
+                    setting=ignored.get(finding.rule),
                 )
                 for finding in graded
             ),
-            _source_lines(report),
-            tuple(index for index, _ in matching),
-            tuple(unknown),
+            source_lines=_source_lines(report),
+            overrides=tuple(index for index, _ in matching),
+            unknown=tuple(unknown),
         )
 
 
-def _checked(report: KernelReport) -> CheckedKernel:
+def _checked_kernel(report: KernelReport) -> CheckedKernel:
+    """The kernel of a report, without its findings."""
     file = report.id.partition("::")[0]
     artifact = report.artifacts.get("amdgcn")
     if artifact is not None:
@@ -126,12 +137,12 @@ def _is_text(file: str) -> bool:
 
 
 def _source_text(report: KernelReport, read: SourceText) -> SourceText:
-    """Source lines: as a saved report quotes them, else as they stand in the file now."""
+    """Reads source lines: as quoted in a saved report, else from the file as it is now."""
     quoted = {
-        (at.file, at.line): at.text
+        (location.file, location.line): location.text
         for finding in report.findings
-        for at in finding.locations
-        if at.kind == "source" and at.text
+        for location in finding.locations
+        if location.kind == "source" and location.text
     }
 
     def line_of(loc: SourceLoc) -> str | None:
@@ -141,24 +152,24 @@ def _source_text(report: KernelReport, read: SourceText) -> SourceText:
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, gravest first; those of one severity keep their order."""
-    return tuple(sorted(findings, key=lambda f: SEVERITIES.index(f.severity)))
+    """The findings, most severe first; those of one severity keep their order."""
+    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
 def _places(
     finding: Finding, report: KernelReport, listing: str | None
 ) -> Iterator[tuple[str, int]]:
-    """Where a comment may speak of a finding: its own lines, and its loop's statement."""
+    """Where a comment may ignore a finding: at its own lines, and at its loop's statement."""
     loops: dict[str, LoopReport] = {}
-    for at in finding.locations:
-        if at.line is None:
+    for location in finding.locations:
+        if location.line is None:
             continue
-        if at.kind == "source" and at.file is not None:
-            yield at.file, at.line
-        elif at.kind == "amdgcn":
+        if location.kind == "source" and location.file is not None:
+            yield location.file, location.line
+        elif location.kind == "amdgcn":
             if listing is not None:
-                yield listing, at.line
-            loop = _innermost(report.loops, at.line)
+                yield listing, location.line
+            loop = _innermost(report.loops, location.line)
             if loop is not None:
                 loops[loop.id] = loop
     for loop in loops.values():
@@ -169,20 +180,20 @@ def _places(
 
 
 def _innermost(loops: Sequence[LoopReport], line: int) -> LoopReport | None:
-    around = [o for o in loops if any(first <= line <= last for first, last in o.lines)]
-    return max(around, key=lambda loop: loop.depth, default=None)
+    enclosing = [loop for loop in loops if any(first <= line <= last for first, last in loop.lines)]
+    return max(enclosing, key=lambda loop: loop.depth, default=None)
 
 
 def _source_lines(report: KernelReport) -> dict[str, frozenset[int]]:
     """The source lines that a kernel's code came from, as far as its report names them."""
     lines_by_file: dict[str, set[int]] = {}
     places = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
-    places += [report.source, *(at for loop in report.loops for at in loop.source)]
-    for place in {id(place): place for place in places}.values():  # one for many instructions
-        at = place
-        while at is not None:
-            if at.in_library:
+    places += [report.source, *(start for loop in report.loops for start in loop.source)]
+    for place in {id(place): place for place in places}.values():  # instructions share positions
+        location = place
+        while location is not None:
+            if location.in_library:
                 break
-            lines_by_file.setdefault(at.file, set()).add(at.line)
-            at = at.inlined_at
+            lines_by_file.setdefault(location.file, set()).add(location.line)
+            location = location.inlined_at
     return {file: frozenset(lines) for file, lines in lines_by_file.items()}

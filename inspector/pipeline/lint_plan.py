@@ -1,4 +1,4 @@
-"""What a lint run is to ask, settled and checked before anything is evaluated."""
+"""Plans a lint run: its rules, settings and budgets, checked before anything is evaluated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Asked(Struct, frozen=True):
-    """What the command line says of a lint run; None or empty where it is silent.
+    """The options of a lint run on the command line; None or empty where not given.
 
     Args:
         rules: packs: names or paths.
@@ -67,7 +67,7 @@ class Override(Struct, frozen=True):
     folder: Path
 
     def matches(self, kernel: KernelReport) -> bool:
-        """Whether it speaks of a kernel."""
+        """Whether it applies to a kernel."""
         settings = self.settings
         if settings.arch is not None and not fnmatchcase(kernel.arch or "", settings.arch):
             return False
@@ -96,7 +96,7 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
 
 
 class Plan(Struct, frozen=True):
-    """What a run is to ask.
+    """What a run applies.
 
     Args:
         packs: names of the packs.
@@ -153,7 +153,7 @@ def prepare(command_line: Asked, settings: Settings) -> Plan:
     packs = _packs(command_line, settings)
     pack = union(packs)
     words = Words(pack.rules, lambda: _elsewhere(pack, settings), {BUDGET: BUDGET, NAME: BUDGET})
-    # What the command line selects is meant: the settings do not take it away again.
+    # Rules that the command line selects stay, even if the settings ignore them.
     select = command_line.select or settings.select
     ignore = (
         command_line.ignore if command_line.select else (*settings.ignore, *command_line.ignore)
@@ -203,7 +203,7 @@ def prepare(command_line: Asked, settings: Settings) -> Plan:
 def _unasked_previews(
     pack: Pack, asked: Pack, words: Words, select: Sequence[str]
 ) -> Iterator[str]:
-    """Words of the command line that stand for rules in preview, too, which they do not select."""
+    """Words of the command line that match rules in preview too, which they do not select."""
     left = {rule.text.id for rule in pack.rules} - {rule.text.id for rule in asked.rules}
     previews = {rule.text.id for rule in pack.rules if rule.text.status == PREVIEW} & left
     for word in select:
@@ -257,11 +257,11 @@ def _override(
             faults.append(f"{where}.budget.{metric}: {error.message}")
     severity = {id_: level for word, level in entry.severity.items() for id_ in words.ids(word)}
     return Override(
-        entry,
-        words.all_of(entry.ignore),
-        severity,  # type: ignore[arg-type]  # the settings' reader has checked it
-        budgets,
-        settings.folder,
+        settings=entry,
+        ignore=words.all_of(entry.ignore),
+        severity=severity,  # type: ignore[arg-type]  # the settings' reader has checked it
+        budgets=budgets,
+        folder=settings.folder,
     )
 
 

@@ -39,7 +39,7 @@ def lint(
     """Makes the report of a run.
 
     Args:
-        events: of the run, as they come; the value of a `Made` is a `Judged` of the same plan.
+        events: the run's events as they come; the value of a `Made` is a `Judged` of the same plan.
         request: what the run was asked to look at.
         plan: the rules.
 
@@ -64,7 +64,7 @@ def lint(
             elif isinstance(event, Captured):
                 notes.update(dict.fromkeys(event.notes))
     except KeyboardInterrupt:
-        # What is done by then is still a report; its last error says what is missing.
+        # The results so far are still a report; its last error says what is missing.
         if not errors:
             raise
     errors.sort(key=lambda item: item[0])
@@ -87,11 +87,11 @@ def lint(
 
 def _no_target(kernel: CheckedKernel) -> ErrorRecord:
     return ErrorRecord(
-        kernel.file,
-        kernel.name,
-        "lint",
-        "the target is unknown: rules about waits, registers and occupancy were not asked",
-        "pass --arch",
+        file=kernel.file,
+        kernel=kernel.name,
+        stage="lint",
+        message="the target is unknown: rules about waits, registers and occupancy were not asked",
+        hint="pass --arch",
     )
 
 
@@ -168,11 +168,11 @@ class _Kernels:
 def _update_refused(report: LintReport) -> ErrorRecord:
     count = len(report.gone)
     return ErrorRecord(
-        report.baseline,
-        None,
-        "baseline",
-        f"not written: {count} of its findings were not found, but part of the run failed",
-        "mend what failed, and update again",
+        file=report.baseline,
+        kernel=None,
+        stage="baseline",
+        message=f"not written: {count} of its findings were not found, but part of the run failed",
+        hint="mend what failed, and update again",
     )
 
 

@@ -1,4 +1,4 @@
-"""From a recording to a joined profile: read, group, analyse what was launched, join."""
+"""Turns a recording into a profile: reads it, groups it, analyses its kernels, joins both."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .analysis import Context, analyze_code_object
 from .jobs import Request
 
 Collect = Callable[[Request], Report]
-"""`pipeline.collect`, which stands above this room."""
+"""`pipeline.collect`, which this module may not import."""
 
 TRITON_CACHE = "triton"
-"""The folder of a run in which the program's Triton kept what it compiled."""
+"""The folder of a run that holds what the program's Triton compiled."""
 _DATA = (".json", ".gz", ".db", ".csv")
 _MOST_NAMED = 8
-"""Kernels that are named where --kernel finds none."""
+"""How many kernels an error names where --kernel matches none."""
 _MOST_NAME = 60
 """Characters of such a name."""
 LIKELY_EMPTY = (
@@ -39,14 +39,14 @@ LIKELY_EMPTY = (
 
 
 class Options(Struct, frozen=True):
-    """What of a recording is wanted.
+    """Which part of a recording is profiled, and how its kernels are analysed.
 
     Args:
-        kernel: a regular expression; only kernels whose name it finds.
-        top: so many kernels, most time first; None: all.
-        skip_warmup: dispatches of each kernel and process that are left out of its figures.
-        targets: what to analyse and join; empty: what the run itself kept.
-        arch: the target to analyse for; None: the device that ran.
+        kernel: a regular expression; only kernels whose name it matches anywhere.
+        top: how many kernels, most time first; None for all.
+        skip_warmup: first dispatches of each kernel and process that its figures leave out.
+        targets: targets to analyse and join; empty for what the run itself kept.
+        arch: the target to analyse for; None for that of the recorded device.
         request: how to analyse.
     """
 
@@ -64,7 +64,7 @@ def profiled(
     collect: Collect,
     progress: Callable[[str], None] | None = None,
 ) -> Profile:
-    """Reads a run folder or file and joins it to what static analysis says.
+    """Reads a run's folder or a file and joins it with the results of static analysis.
 
     Raises:
         KinspectError: nothing can be read there, or a target of `options` is wrong.
@@ -73,7 +73,7 @@ def profiled(
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a profiler made it, rather than that there are kernels to analyse in it."""
+    """Whether a profiler wrote this file or folder, so that it is no target to analyse."""
     if path.name == manifest.NAME or (path / manifest.NAME).is_file():
         return True
     if path.suffix in _DATA:  # a report of ours may have such a name as well
@@ -86,7 +86,7 @@ def is_recording(path: Path) -> bool:
 
 
 def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording:
-    """A run of ours by its manifest, anything else by what lies there."""
+    """Reads a run of kinspect by its manifest, anything else by its files."""
     if path.is_file() and path.name == manifest.NAME:
         path = path.parent
     if path.is_dir() and (path / manifest.NAME).is_file():
@@ -156,23 +156,25 @@ def _is_empty(recording: Recording, analysis: profiles.Analysis) -> bool:
 
 
 def _emptiness(recording: Recording, analysis: profiles.Analysis) -> list[str]:
-    """What may be why nothing was recorded; damaged files say themselves what is wrong."""
+    """A note on why nothing was recorded; not needed where damaged files are reported."""
     if not _is_empty(recording, analysis) or not recording.parts or recording.errors:
         return []
     return [f"0 dispatches were recorded: {LIKELY_EMPTY}"]
 
 
 def _nothing_read(recording: Recording, analysis: profiles.Analysis) -> tuple[ErrorRecord, ...]:
-    """An error where only files lie that hold no dispatches: API calls, copies, agents."""
+    """An error where all files are of kinds without dispatches: API calls, copies, agents."""
     if not _is_empty(recording, analysis) or recording.parts or recording.errors:
         return ()
     hint = "name the folder of the run, or its kernel trace or counter files"
     message = "no dispatches in it, and no samples: files of this kind hold none"
-    return (ErrorRecord(recording.path, None, "read", message, hint),)
+    return (
+        ErrorRecord(file=recording.path, kernel=None, stage="read", message=message, hint=hint),
+    )
 
 
 def _added_up(recording: Recording) -> list[str]:
-    """That figures are of several recordings, where these were not made by one run of ours."""
+    """A note where figures add up several recordings that are not one run of kinspect."""
     if (Path(recording.path) / manifest.NAME).is_file():
         return []
     table = recording.dispatches
@@ -194,7 +196,7 @@ def _added_up(recording: Recording) -> list[str]:
 
 
 def _transfers(recording: Recording) -> list[str]:
-    """What was copied and filled: it takes time, and is in no kernel's."""
+    """A note on copies and fills, whose time is in no kernel's."""
     if not recording.transfers:
         return []
     from ..explain.profile_view import duration
@@ -211,7 +213,7 @@ def _transfers(recording: Recording) -> list[str]:
 def _static(
     recording: Recording, options: Options, collect: Collect
 ) -> tuple[tuple[KernelReport, ...], tuple[ErrorRecord, ...], str | None]:
-    """Reports on what was launched: named targets, else the run's own cache and code objects."""
+    """Reports on the launched kernels: of named targets, else of the run's own files."""
     arch = options.arch or device_arch(recording)
     targets = options.targets or _triton_cache(recording)
     reports: list[KernelReport] = []
@@ -225,8 +227,16 @@ def _static(
         except KinspectError as error:
             if options.targets:
                 raise
-            # What the run kept by itself may be of no use; the measured figures still are.
-            errors.append(ErrorRecord(targets[0], None, "analyse", error.message, error.hint))
+            # The run's own cache may be unusable; the measured figures are still useful.
+            errors.append(
+                ErrorRecord(
+                    file=targets[0],
+                    kernel=None,
+                    stage="analyse",
+                    message=error.message,
+                    hint=error.hint,
+                )
+            )
         else:
             reports += report.kernels
             errors += report.errors
@@ -238,7 +248,7 @@ def _static(
 
 
 def device_arch(recording: Recording) -> str | None:
-    """The target of the devices that ran something, where they agree on one."""
+    """The target of the devices that ran kernels; None where there are several."""
     used = {shape.agent for shape in recording.shapes}
     gpus = [agent for agent in recording.agents if agent.kind == "gpu"]
     archs = {agent.arch for agent in gpus if agent.key in used} or {a.arch for a in gpus}
@@ -265,9 +275,15 @@ def _of_code_object(code_object: CodeObject, errors: list[ErrorRecord]) -> Seque
     except (KinspectError, OSError) as error:
         message = error.message if isinstance(error, KinspectError) else str(error)
         hint = error.hint if isinstance(error, KinspectError) else "run the profiler again"
-        errors.append(ErrorRecord(str(path), None, "analyse", message, hint))
+        errors.append(
+            ErrorRecord(file=str(path), kernel=None, stage="analyse", message=message, hint=hint)
+        )
         return ()
     except Exception as error:
         bug = unforeseen(error)
-        errors.append(ErrorRecord(str(path), None, "analyse", bug.message, bug.hint))
+        errors.append(
+            ErrorRecord(
+                file=str(path), kernel=None, stage="analyse", message=bug.message, hint=bug.hint
+            )
+        )
         return ()

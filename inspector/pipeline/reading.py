@@ -33,7 +33,7 @@ _ANALYSED = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
 
 
 class Made(Struct, frozen=True):
-    """What was made of a kernel's report by who asked for it; `order` is its place in the run."""
+    """The value that a caller made of a kernel's report; `order` is its position in the run."""
 
     order: tuple[int, int]
     value: Any
@@ -103,7 +103,7 @@ def _size(target: Target) -> int:
 
 
 def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
-    """What a saved report holds of what was asked for, its failures included."""
+    """The kernels of a saved report that were requested, failures included."""
     report = _opened(target.path, work.artifacts)
     for number, error in enumerate(report.errors):
         yield Failed((index, number), error)
@@ -143,13 +143,13 @@ def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     from ..report import saved
 
     report = saved.opened(path, default_root() / "saved", artifacts)
-    if artifacts is not None and _is_older(report.tool):  # they are analysed anew
+    if artifacts is not None and _is_older(report.tool):  # analyse them again
         report = saved.opened(path, default_root() / "saved", artifacts | _ANALYSED)
     return report
 
 
 def _context(target: Target, request: Request) -> Context:
-    """What stands beside a target, and what the user said of it."""
+    """The context of a target: the files beside it, and what the user stated about it."""
     archs = target.archs or request.archs
     if len(archs) > 1:
         raise KinspectError(
@@ -173,10 +173,13 @@ def _context(target: Target, request: Request) -> Context:
 
 
 def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
-    """What a run that was interrupted has to say of what it did not read."""
+    """The error of an interrupted run, on what it did not read."""
     message = f"interrupted: {done} of {total} files read"
     hint = "run it again, or on fewer files"
-    return Failed((index, 1 << 30), ErrorRecord(str(target.path), None, "read", message, hint))
+    return Failed(
+        (index, 1 << 30),
+        ErrorRecord(file=str(target.path), kernel=None, stage="read", message=message, hint=hint),
+    )
 
 
 # --------------------------------------------------------------------------- of an older analysis

@@ -106,7 +106,10 @@ class Compiles:
         index, path = self._target
         message = f"interrupted: {len(self._jobs)} specialisations captured, {undone} not compiled"
         hint = "the same command again goes on from the store"
-        yield Failed((index, 1 << 30), ErrorRecord(path, None, "compile", message, hint))
+        yield Failed(
+            (index, 1 << 30),
+            ErrorRecord(file=path, kernel=None, stage="compile", message=message, hint=hint),
+        )
 
     def cancel(self) -> None:
         """Takes back what has not been begun."""
@@ -122,15 +125,15 @@ class Compiles:
                 self._variants[order] = item.variant
                 settings = self._compiler.settings
                 job = Job(
-                    order,
-                    path,
-                    item.variant,
-                    settings,
-                    self._request.overrides,
-                    self._request.rules,
-                    self._request.sample,
-                    self._request.lanes,
-                    self._request.races,
+                    order=order,
+                    path=path,
+                    variant=item.variant,
+                    settings=settings,
+                    overrides=self._request.overrides,
+                    rules=self._request.rules,
+                    sample=self._request.sample,
+                    lanes=self._request.lanes,
+                    races=self._request.races,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job

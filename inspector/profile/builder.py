@@ -32,7 +32,7 @@ from ..recording import (
 )
 
 LARGEST = 2**63 - 1
-"""What a column of machine numbers holds."""
+"""The largest integer that a column of the recording holds (64 bits, signed)."""
 
 
 def whole(value: object) -> int | None:
@@ -81,7 +81,7 @@ class Rows(Struct):
 
 _COPY_PREFIX = "MEMORY_COPY_"
 _MOST_COUNTERS = 2**15 - 1
-"""What the column of their numbers holds."""
+"""Most counters of a recording: their numbers are kept in a column of 16 bits, signed."""
 
 
 class Builder(Struct):
@@ -219,10 +219,18 @@ class Builder(Struct):
 
     def fail(self, path: Path | str, message: str, hint: str, kernel: str | None = None) -> None:
         """Says what could not be read; the rest is read nevertheless."""
-        self.errors.append(ErrorRecord(str(path), kernel, "profile", printable(message), hint))
+        self.errors.append(
+            ErrorRecord(
+                file=str(path),
+                kernel=kernel,
+                stage="profile",
+                message=printable(message),
+                hint=hint,
+            )
+        )
 
     def finish(self) -> Recording:
-        """What was collected."""
+        """The recording of everything that was added."""
         return Recording(
             path=str(self.path),
             tool=dict(self.tool),

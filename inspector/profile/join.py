@@ -1,13 +1,15 @@
-"""Which analysed kernel a measured one is: by code object, name, target and what a launch took.
+"""Matches measured kernels with analysed ones, by code object, name, target and launch.
 
-Nothing is guessed. Triton gives all configurations of a tuner one name, so that only registers,
-LDS, workgroup and grid tell them apart; where they do not, the answer is all that remain.
+Nothing is guessed. Triton gives all configurations of an autotuner one name, so that only
+registers, LDS, workgroup and grid tell them apart. Where these do not suffice, the match names all
+candidates that remain.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,14 +26,18 @@ _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
 _FILE_URI = re.compile(r"^file://([^#?]+)$")
 _RESULT = re.compile(r"^(?:void|__global__ void)\s+")
 _MOST_CODE = 1 << 28
+"""Bytes of the largest code object that is hashed."""
 _ROUND_VGPRS = (4, 8)
+"""Granules in which profilers record VGPRs."""
 _ROUND_LDS = (512, 1024)
+"""Granules in bytes in which profilers record LDS."""
 
 Hashes = Mapping[tuple[int | None, int], str]
+"""(process, id of a code object) -> SHA-256 of its bytes."""
 
 
 class _Check(Struct, frozen=True):
-    """How one figure compares. `agrees` is None where it cannot be told."""
+    """The comparison of one figure. `agrees` is None where it is unknown."""
 
     figure: str
     agrees: bool | None
@@ -39,7 +45,7 @@ class _Check(Struct, frozen=True):
 
 
 def hashes(code_objects: Sequence[CodeObject]) -> Hashes:
-    """SHA-256 of code objects whose bytes are at hand, by process and id."""
+    """SHA-256 of the code objects whose bytes can be read, by process and id."""
     digests = {}
     for code_object in code_objects:
         uri = _FILE_URI.match(code_object.uri) if code_object.uri else None
@@ -67,13 +73,13 @@ def match(
     """Compares a measured kernel with all analysed ones.
 
     Args:
-        kernel: as measured; its shape is as recorded.
-        reports: candidates.
-        code: the recording's code objects, as `hashes` gives them.
+        kernel: the measured kernel.
+        reports: the analysed kernels.
+        code: hashes of the recording's code objects, see `hashes`.
 
     Returns:
-        `exact` where the code object is the same, `likely` where one candidate agrees in all that
-        was recorded, else `ambiguous` with all that do, or `none` with what kept each out.
+        `exact` where the code object is the same, `likely` where one candidate agrees with all
+        recorded figures, `ambiguous` where several do, or `none` with the reason for each.
     """
     candidates = [report for report in reports if _same_name(kernel.name, report)]
     if not candidates:
@@ -81,24 +87,28 @@ def match(
     same_code = _same_code(kernel, candidates, code or {})
     if len(same_code) == 1:
         return Match("exact", (same_code[0].id,), ("code object: the same bytes",))
-    fits: list[tuple[KernelReport, list[_Check]]] = []
+    agreeing: list[tuple[KernelReport, list[_Check]]] = []
     reasons = []
     for report in same_code or candidates:
         checks = _checks(kernel, report)
-        against = [check.text for check in checks if check.agrees is False]
-        if against:
-            reasons.append(f"{report.id}: {'; '.join(against)}")
+        disagreements = [check.text for check in checks if check.agrees is False]
+        if disagreements:
+            reasons.append(f"{report.id}: {'; '.join(disagreements)}")
         else:
-            fits.append((report, checks))
-    if not fits:
+            agreeing.append((report, checks))
+    if not agreeing:
         return Match("none", (), tuple(reasons))
-    if len(fits) > 1:
-        fits = _by_grid(kernel, fits)
-    if len(fits) == 1:
-        aside = [check.text for check in fits[0][1] if check.agrees is None and check.text]
-        return Match("likely", (fits[0][0].id,), (_agreement(fits[0][1]), *aside))
-    ids = tuple(report.id for report, _ in fits)
-    return Match("ambiguous", ids, (f"{len(fits)} kernels: {_agreement(fits[0][1])}", *reasons))
+    if len(agreeing) > 1:
+        agreeing = _by_grid(kernel, agreeing)
+    if len(agreeing) == 1:
+        open_questions = [
+            check.text for check in agreeing[0][1] if check.agrees is None and check.text
+        ]
+        return Match("likely", (agreeing[0][0].id,), (_agreement(agreeing[0][1]), *open_questions))
+    ids = tuple(report.id for report, _ in agreeing)
+    return Match(
+        "ambiguous", ids, (f"{len(agreeing)} kernels: {_agreement(agreeing[0][1])}", *reasons)
+    )
 
 
 def bare_name(name: str) -> str:
@@ -107,6 +117,7 @@ def bare_name(name: str) -> str:
 
 
 def _agreement(checks: Sequence[_Check]) -> str:
+    """The figures that agree, in words."""
     agreed = [check.text for check in checks if check.agrees]
     if not agreed:
         return "the name alone: nothing else was recorded to compare"
@@ -119,35 +130,40 @@ def _same_name(name: str, report: KernelReport) -> bool:
     Arguments and template arguments are compared only where both names have them: profilers can
     cut them off (`--truncate-kernels`).
     """
-    recorded = _parts(name)
-    mine = {report.name}
+    recorded_parts = _name_parts(name)
+    names_of_kernel = {report.name}
     if report.variant is not None:
-        mine.add(report.variant.kernel)
+        names_of_kernel.add(report.variant.kernel)
         if report.variant.qualname is not None:
-            mine.add(report.variant.qualname.rpartition(".")[2])
-    return any(_agree(recorded, _parts(candidate)) for candidate in mine)
-
-
-def _agree(recorded: tuple[str, str, str], compiled: tuple[str, str, str]) -> bool:
-    return recorded[0] == compiled[0] and all(
-        not a or not b or a == b for a, b in zip(recorded[1:], compiled[1:], strict=True)
+            names_of_kernel.add(report.variant.qualname.rpartition(".")[2])
+    return any(
+        _names_agree(recorded_parts, _name_parts(candidate)) for candidate in names_of_kernel
     )
 
 
-def _parts(name: str) -> tuple[str, str, str]:
-    """A C++ name apart: name with its namespaces, template arguments, arguments; no spaces."""
+def _names_agree(recorded: tuple[str, str, str], compiled: tuple[str, str, str]) -> bool:
+    recorded_name, *recorded_arguments = recorded
+    compiled_name, *compiled_arguments = compiled
+    return recorded_name == compiled_name and all(
+        not left or not right or left == right
+        for left, right in zip(recorded_arguments, compiled_arguments, strict=True)
+    )
+
+
+def _name_parts(name: str) -> tuple[str, str, str]:
+    """A C++ name split into name (with namespaces), template arguments and arguments; no spaces."""
     text = _RESULT.sub("", bare_name(name))
     text = text.replace("(anonymous namespace)", "{anonymous}")
     depth, plain, template, arguments = 0, "", "", ""
-    for place, letter in enumerate(text):
-        if letter == "(" and depth == 0:
-            arguments = text[place:]
+    for index, character in enumerate(text):
+        if character == "(" and depth == 0:
+            arguments = text[index:]
             break
-        depth += (letter == "<") - (letter == ">")
-        if depth or letter == ">":
-            template += letter
+        depth += (character == "<") - (character == ">")
+        if depth or character == ">":
+            template += character
         else:
-            plain += letter
+            plain += character
     return tuple("".join(part.split()) for part in (plain, template, arguments))  # type: ignore[return-value]
 
 
@@ -168,6 +184,7 @@ def _same_code(
 
 
 def _checks(kernel: KernelProfile, report: KernelReport) -> list[_Check]:
+    """The comparisons of a measured kernel with an analysed one, figure by figure."""
     arch = kernel.agent.arch if kernel.agent else None
     target = base_arch(report.arch) if report.arch else None
     machine = load(target) if target in names() else None
@@ -205,7 +222,7 @@ def _target(recorded: str | None, compiled: str | None) -> _Check:
     return _Check("target", False, f"target: recorded {base_arch(recorded)}, compiled {compiled}")
 
 
-def _up(value: int, granule: int) -> int:
+def _rounded_up(value: int, granule: int) -> int:
     return -(-max(value, 1) // granule) * granule
 
 
@@ -214,39 +231,54 @@ def _arch_of(kernel: KernelProfile, report: KernelReport) -> str | None:
 
 
 def _vgprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
-    """VGPRs: recorded in granules, and on unified register files without AGPRs."""
+    """Compares VGPRs, which are recorded in granules and, in unified files, without AGPRs."""
     registers = quirks.registers(kernel.shape, _arch_of(kernel, report))
-    own, total = int_of(report.metrics, "arch_vgpr_count"), int_of(report.metrics, "vgpr_count")
-    compiled = own if own is not None else total
+    arch_vgprs, all_vgprs = (
+        int_of(report.metrics, "arch_vgpr_count"),
+        int_of(report.metrics, "vgpr_count"),
+    )
+    compiled = arch_vgprs if arch_vgprs is not None else all_vgprs
     if not registers.vgpr or compiled is None:
         return _Check("vgpr", None)
-    if registers.is_offset and own is None:
+    if registers.is_offset and arch_vgprs is None:
         return _Check("vgpr", None)
     granules = set(_ROUND_VGPRS)
     if machine is not None and not registers.is_offset:
         wave = int_of(report.metrics, "wave_size") or machine.wave_sizes[0]
-        granules |= {g for g in (machine.vgpr_encoding_granule.get(wave),) if g}
-    possible = {_up(compiled, granule) for granule in granules}
+        granules |= {
+            encoding_granule
+            for encoding_granule in (machine.vgpr_encoding_granule.get(wave),)
+            if encoding_granule
+        }
+    possible = {_rounded_up(compiled, granule) for granule in granules}
     if not registers.is_offset:
         possible.add(compiled)
-    if machine is not None and machine.agpr == "separate" and total is not None:
-        possible |= {_up(total, granule) for granule in granules}  # of both files, the larger one
-    if not registers.exact and total is not None:
-        possible |= {_up(total, 8), _up(total, 8) // 2}
+    if machine is not None and machine.agpr == "separate" and all_vgprs is not None:
+        possible |= {
+            _rounded_up(all_vgprs, granule) for granule in granules
+        }  # of both files, the larger one
+    if not registers.exact and all_vgprs is not None:
+        possible |= {_rounded_up(all_vgprs, 8), _rounded_up(all_vgprs, 8) // 2}
     return _among("vgpr", registers.vgpr, compiled, possible)
 
 
 def _agprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
-    """AGPRs: what is left of the allocation above the VGPRs, padding included."""
+    """Compares AGPRs, which are recorded as the allocation above the VGPRs, padding included."""
     registers = quirks.registers(kernel.shape, _arch_of(kernel, report))
-    own, compiled = int_of(report.metrics, "arch_vgpr_count"), int_of(report.metrics, "agpr_count")
-    if registers.accum is None or compiled is None or own is None:
+    arch_vgprs, compiled = (
+        int_of(report.metrics, "arch_vgpr_count"),
+        int_of(report.metrics, "agpr_count"),
+    )
+    if registers.accum is None or compiled is None or arch_vgprs is None:
         return _Check("agpr", None)
-    if machine is None or not registers.is_offset:  # elsewhere the VGPRs are repeated, or it is 0
+    if machine is None or not registers.is_offset:  # elsewhere it repeats the VGPRs, or is 0
         return _Check("agpr", None)
-    possible = {_up(compiled, granule) if compiled else 0 for granule in _ROUND_VGPRS}
-    offset = _up(own, 4)
-    possible |= {_up(offset + compiled, 8) - offset, _up(offset + compiled, 8) - _up(own, 8)}
+    possible = {_rounded_up(compiled, granule) if compiled else 0 for granule in _ROUND_VGPRS}
+    offset = _rounded_up(arch_vgprs, 4)
+    possible |= {
+        _rounded_up(offset + compiled, 8) - offset,
+        _rounded_up(offset + compiled, 8) - _rounded_up(arch_vgprs, 8),
+    }
     return _among("agpr", registers.accum, compiled, possible)
 
 
@@ -255,13 +287,13 @@ def _lds(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -
     if recorded is None or compiled is None:
         return _Check("LDS", None)
     if recorded == 0 and compiled:
-        # It has the kernel's static LDS only, and all of Triton's is dynamic.
+        # Only static LDS is recorded, and all of Triton's LDS is dynamic.
         text = f"LDS: recorded 0, compiled {compiled}: rocprofv3's CSV leaves dynamic LDS out"
         return _Check("LDS", None, text)
     granules = set(_ROUND_LDS)
     if machine is not None:
         granules |= set(machine.lds_granule.values())
-    rounded = {_up(compiled, granule) for granule in granules} if compiled else set()
+    rounded = {_rounded_up(compiled, granule) for granule in granules} if compiled else set()
     return _among("LDS", recorded, compiled, {compiled, *rounded})
 
 
@@ -270,7 +302,7 @@ def _scratch(kernel: KernelProfile, report: KernelReport) -> _Check:
     if recorded is None or compiled is None:
         return _Check("scratch", None)
     # A runtime may ask for more than the kernel states, in steps of 16 bytes or of a wave's 1 KiB.
-    rounded = {_up(compiled, granule) for granule in (4, 16)} if compiled else set()
+    rounded = {_rounded_up(compiled, granule) for granule in (4, 16)} if compiled else set()
     return _among("scratch", recorded, compiled, {compiled, *rounded})
 
 
@@ -289,27 +321,25 @@ def _workgroup(kernel: KernelProfile, report: KernelReport) -> _Check:
 
 
 def _workgroup_size(kernel: KernelProfile) -> int | None:
-    if kernel.shape.workgroup is not None:
-        x, y, z = kernel.shape.workgroup
-        return x * y * z
-    return kernel.shape.workgroup_size
+    shape = kernel.shape
+    return shape.workgroup_size if shape.workgroup is None else math.prod(shape.workgroup)
 
 
 def _by_grid(
-    kernel: KernelProfile, fits: list[tuple[KernelReport, list[_Check]]]
+    kernel: KernelProfile, candidates: list[tuple[KernelReport, list[_Check]]]
 ) -> list[tuple[KernelReport, list[_Check]]]:
-    """Of several that agree, those whose captured launch had the recorded grid, if any had.
+    """Those of several candidates whose captured launch had the recorded grid, if any had.
 
-    A grid tells nothing against a kernel: another launch may have another one.
+    A different grid does not exclude a kernel: it may have been launched with several grids.
     """
     if kernel.grids != 1:
-        return fits
+        return candidates
     agreeing = []
-    for report, checks in fits:
+    for report, checks in candidates:
         check = _grid(kernel, report)
         if check.agrees:
             agreeing.append((report, [*checks, check]))
-    return agreeing or fits
+    return agreeing or candidates
 
 
 def _grid(kernel: KernelProfile, report: KernelReport) -> _Check:

@@ -21,7 +21,7 @@ _SHARED = (
 
 
 class _Own(Struct):
-    """What is of one kernel; `shared`: something is that may as well be of another one."""
+    """The samples and traces of one kernel; `shared`: some may belong to another kernel."""
 
     samples: list[Samples] = field(default_factory=list)
     traced: list[Traced] = field(default_factory=list)

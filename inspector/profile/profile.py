@@ -23,19 +23,28 @@ from .figures.spreads import spread
 
 _UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
 _REPEATED = "rocprof-compute workload"
-"""Each part of which is a run of the same program; other parts may be processes of one run."""
+"""The format whose parts are runs of the same program; parts of others may be processes of one run.
+"""
 _MOST_PERCENT = 101.0
-"""Of a share; operands of one pass that begin and end a little apart make up the last one."""
+"""A share above this is impossible. One percent is allowed for counters of one pass that do not
+start and stop at the same instant."""
 _AGENT = re.compile(r"^(?:agent\s+)?(?=\d)", re.IGNORECASE)
 
 
 class Analysis(Struct, frozen=True):
-    """The kernels of a recording. `total_ns` is of all of them, those left out included."""
+    """The kernels of a recording.
+
+    Args:
+        kernels: those that `only` and `top` leave, most time first.
+        total_ns: GPU time of all kernels, those left out included; None where no times were kept.
+        left_out: how many kernels `only` and `top` left out.
+        names: the names of all kernels, most time first.
+    """
 
     kernels: tuple[KernelProfile, ...]
     total_ns: float | None
-    left_out: int = 0  # by `only` and `top`
-    names: tuple[str, ...] = ()  # of all of them, most time first
+    left_out: int = 0
+    names: tuple[str, ...] = ()
 
 
 def profile(
@@ -59,39 +68,44 @@ def analyse(
     top: int | None = None,
     arch: str | None = None,
 ) -> Analysis:
-    """What was measured of each kernel, in each specialisation.
+    """The measurements of each specialisation of each kernel.
 
     Args:
         recording: as it was read.
         skip_warmup: how many first dispatches of a specialisation in each process are left out of
             its figures; at least one always counts.
-        only: kernels whose name has this regular expression in it.
-        top: so many of them at most.
-        arch: the target, where the recording does not say.
+        only: a regular expression; kernels whose names it does not match anywhere are left out.
+        top: how many kernels are kept at most.
+        arch: the target, where the recording does not name one.
 
     Raises:
         KinspectError: `only` is not a regular expression.
     """
     pattern = _pattern(only)
     groups = group(recording, skip_warmup)
-    read = readings.read(recording, groups)
-    # Times of a pass with counters and of one without do not add up to a whole.
-    traced = any(values.traced and values.total_ns for values in read)
-    base = [values.total_ns for values in read if values.traced or not traced]
-    total = sum(base)
+    readings_of_groups = readings.read(recording, groups)
+    # Passes with counters run slower: where some kernels were traced without, only theirs add up.
+    any_traced = any(values.traced and values.total_ns for values in readings_of_groups)
+    total = sum(values.total_ns for values in readings_of_groups if values.traced or not any_traced)
     kernels = [
         _kernel(
-            recording, specialisation, values, total if values.traced or not traced else 0, arch
+            recording,
+            specialisation,
+            values,
+            total_ns=total if values.traced or not any_traced else 0,
+            arch=arch,
         )
-        for specialisation, values in zip(groups, read, strict=True)
+        for specialisation, values in zip(groups, readings_of_groups, strict=True)
     ]
-    times = [values.total_ns for values in read]
-    order = sorted(range(len(kernels)), key=lambda k: (-times[k], -kernels[k].dispatches))
-    kernels = [kernels[k] for k in order]
+    times = [values.total_ns for values in readings_of_groups]
+    order = sorted(
+        range(len(kernels)), key=lambda index: (-times[index], -kernels[index].dispatches)
+    )
+    kernels = [kernels[index] for index in order]
     if not kernels:
         kernels = _summarised(recording.summary)
         total = sum(entry.total_ns for entry in recording.summary)
-    kernels += _undispatched(recording, kernels)
+    kernels += _without_dispatches(recording, kernels)
     named = [
         kernel for kernel in _numbered(kernels) if pattern is None or pattern.search(kernel.name)
     ]
@@ -105,16 +119,16 @@ def joined(
     reports: Sequence[KernelReport],
     code_objects: Sequence[CodeObject] = (),
 ) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
-    """Says which analysed kernel each measured one is, and adds the measured metrics to it.
+    """Matches measured kernels with analysed ones, and adds the measured metrics to the reports.
 
     Args:
-        kernels: as measured.
-        reports: as analysed.
-        code_objects: those of the recording.
+        kernels: the measured kernels.
+        reports: the reports of the analysed kernels.
+        code_objects: the code objects in the recording.
 
     Returns:
-        The kernels with their match, and the reports with what was measured of each; where several
-        measured kernels are one analysed one (two devices), the one that took most time counts.
+        The kernels with their match, and the reports with the measured metrics; where several
+        measured kernels match one report (two devices), the one that took most time counts.
     """
     hashes = join.hashes(code_objects)
     matched = tuple(
@@ -132,36 +146,48 @@ def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelR
         return report
     notes = report.notes
     if len(kernels) > 1:
-        other_ids = ", ".join(one.id for one in kernels[1:])
+        other_ids = ", ".join(kernel.id for kernel in kernels[1:])
         notes = (*notes, f"measured as {kernels[0].id}; {other_ids} may be this kernel as well")
     share = {metric.name: metric for metric in _bound_share(report, kernels[0])}
     return replace(report, metrics={**report.metrics, **kernels[0].metrics, **share}, notes=notes)
 
 
 def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric]:
-    """How near its fastest dispatch came to the least time of the launch that was analysed.
+    """How near the fastest dispatch came to the lower bound on the analysed launch's time, in %.
 
     A dispatch with as many workgroups is taken for the same launch; its sizes may still differ.
     """
-    least = number_of(report.metrics, "launch.matrix_us")
+    bound_us = number_of(report.metrics, "launch.matrix_us")
     workgroups, shape = int_of(report.metrics, "grid.workgroups"), kernel.shape
-    if least is None or kernel.duration is None or not kernel.duration.least:
+    if bound_us is None or kernel.duration is None or not kernel.duration.least:
         return
     if shape.grid is None or shape.workgroup is None or not all(shape.workgroup):
         return
-    recorded = math.prod(-(-g // w) for g, w in zip(shape.grid, shape.workgroup, strict=True))
-    if recorded != workgroups:
+    recorded_workgroups = math.prod(
+        -(-items // group_items)
+        for items, group_items in zip(shape.grid, shape.workgroup, strict=True)
+    )
+    if recorded_workgroups != workgroups:
         return
-    share = round(100 * least * 1e3 / kernel.duration.least, 1)
-    note = f"{least:g} µs of the fastest dispatch's {kernel.duration.least / 1e3:.4g} µs"
+    share = round(100 * bound_us * 1e3 / kernel.duration.least, 1)
+    note = f"{bound_us:g} µs of the fastest dispatch's {kernel.duration.least / 1e3:.4g} µs"
     if share > 100:
         note = f"over 100 %, cannot be if the arguments were the captured ones: {note}"
-    yield Metric("measured.bound_share", share, "%", "measured", note)
+    yield Metric(name="measured.bound_share", value=share, unit="%", origin="measured", note=note)
 
 
 def _kernel(
-    recording: Recording, group: Group, values: Readings, total: float, arch: str | None
+    recording: Recording, group: Group, values: Readings, *, total_ns: float, arch: str | None
 ) -> KernelProfile:
+    """One specialisation with its metrics.
+
+    Args:
+        recording: as it was read.
+        group: the dispatches of the specialisation.
+        values: the measurements of these dispatches.
+        total_ns: time of all kernels, to take its share of; 0 where it has none.
+        arch: the target, where the recording does not name one.
+    """
     shape = _representative(recording, group)
     agent = _agent(recording, shape)
     hardware = device(agent, arch)
@@ -171,18 +197,18 @@ def _kernel(
     counted = group.dispatches - group.warmups
 
     def add(name: str, value: float, unit: str, note: str = "") -> None:
-        metrics[name] = Metric(name, value, unit, "measured", note)
+        metrics[name] = Metric(name=name, value=value, unit=unit, origin="measured", note=note)
 
-    add("measured.dispatches", *_launched(recording, group, values))
+    add("measured.dispatches", *_launches(recording, group, values))
     if duration is not None:
         note = f"{duration.count:,} dispatches, warm-up left out"
         for name in ("median", "mean", "least", "most"):
             label = {"least": "min", "most": "max"}.get(name, name)
             add(f"measured.duration.{label}", getattr(duration, name), "ns", note)
         add("measured.duration.total", values.total_ns, "ns", _total_note(values))
-        if total:
-            share = 100 * values.total_ns / total
-            note = f"100 · {figure(values.total_ns)} / {figure(total)} ns, warm-up included"
+        if total_ns:
+            share = 100 * values.total_ns / total_ns
+            note = f"100 · {figure(values.total_ns)} / {figure(total_ns)} ns, warm-up included"
             add("measured.share_of_time", share, "%", note)
     metrics.update(derivation.metrics)
     impossible = [name for name, metric in metrics.items() if is_impossible(metric)]
@@ -206,7 +232,7 @@ def _kernel(
         match=_UNMATCHED,
         notes=(
             *_notes(group, values, shape, hardware.arch, derivation.notes),
-            *_doubts(impossible),
+            *_impossible_notes(impossible),
         ),
         shapes=tuple(group.shapes),
         total_ns=values.total_ns if duration is not None else None,
@@ -220,16 +246,19 @@ def _total_note(values: Readings) -> str:
     return f"{note}: the mean of {runs} runs of the program" if runs > 1 else note
 
 
-def _launched(recording: Recording, group: Group, values: Readings) -> tuple[int, str, str]:
-    """How often the program launched it: in the passes that times are of, not once more in each."""
+def _launches(recording: Recording, group: Group, values: Readings) -> tuple[int, str, str]:
+    """How often one run of the program launched it: value, unit and note of a metric.
+
+    A program that is run once for each pass of counters launches it as often again in each.
+    """
     rows: Counter[int] = Counter()
     for lane in group.lanes:
         rows[lane.part] += len(lane.rows)
-    count = max((sum(rows[part] for part in run) for run in values.replays), default=0)
+    count = max((sum(rows[number] for number in run) for run in values.replays), default=0)
     passes = len(group.parts)
     if passes == 1:
         return count, "count", ""
-    if not values.durations and all(recording.parts[n].format == _REPEATED for n in rows):
+    if not values.durations and all(recording.parts[part].format == _REPEATED for part in rows):
         count = max(rows.values())
     if count == group.dispatches:
         return count, "count", f"in {passes} passes"
@@ -239,16 +268,17 @@ def _launched(recording: Recording, group: Group, values: Readings) -> tuple[int
 def is_impossible(metric: Metric) -> bool:
     """Whether it is a share of over 100 %.
 
-    Caches beyond L2 serve bytes too: of the memory's peak alone more can be reached.
+    The share of the memory's peak may be: caches behind L2 serve bytes as well. Counters that are
+    percentages are the profiler's own figures, which are not judged.
     """
     value = metric.value
-    recorded = metric.name.startswith("measured.counter.")
-    if metric.unit != "%" or recorded or metric.name == "measured.share.memory":
+    is_counter = metric.name.startswith("measured.counter.")
+    if metric.unit != "%" or is_counter or metric.name == "measured.share.memory":
         return False
     return isinstance(value, int | float) and value > _MOST_PERCENT
 
 
-def _doubts(impossible: Sequence[str]) -> list[str]:
+def _impossible_notes(impossible: Sequence[str]) -> list[str]:
     if not impossible:
         return []
     names = ", ".join(name.removeprefix("measured.") for name in impossible)
@@ -263,11 +293,16 @@ def _notes(
 ) -> list[str]:
     notes = list(group.notes)
     if group.warmups:
-        each = max(len(lane.warmups) for lane in group.lanes)
-        first_ones = "the first dispatch" if each == 1 else f"the first {each} dispatches"
-        whole = " of all passes" if len(group.parts) > 1 else ""
+        warmups_per_process = max(len(lane.warmups) for lane in group.lanes)
+        first_ones = (
+            "the first dispatch"
+            if warmups_per_process == 1
+            else f"the first {warmups_per_process} dispatches"
+        )
+        in_passes = " of all passes" if len(group.parts) > 1 else ""
         notes.append(
-            f"warm-up: {first_ones} in each process, {group.warmups} left out of the figures{whole}"
+            f"warm-up: {first_ones} in each process, {group.warmups} left out of the figures"
+            f"{in_passes}"
         )
     notes += values.notes
     notes += quirks.registers(shape, arch).notes
@@ -279,12 +314,12 @@ def _notes(
 
 
 def _representative(recording: Recording, group: Group) -> KernelShape:
-    """Of the shapes, the one that most is known of."""
+    """The shape of the group with the fewest unknown fields."""
     shapes = [recording.shapes[number] for number in group.shapes]
-    return min(shapes, key=lambda shape: sum(value is None for value in _fields(shape)))
+    return min(shapes, key=lambda shape: sum(value is None for value in _optional_fields(shape)))
 
 
-def _fields(shape: KernelShape) -> tuple[object, ...]:
+def _optional_fields(shape: KernelShape) -> tuple[object, ...]:
     return (
         shape.workgroup,
         shape.grid,
@@ -297,19 +332,18 @@ def _fields(shape: KernelShape) -> tuple[object, ...]:
 
 
 def _grids(recording: Recording, group: Group) -> set[object]:
-    """Different grids: in three dimensions where all are known so, else by their size."""
+    """The different grids: in three dimensions where all are known, else by their work-items."""
     shapes = [recording.shapes[number] for number in group.shapes]
     if all(shape.grid is not None for shape in shapes):
         return {shape.grid for shape in shapes}
-    sizes = set()
+    sizes: set[object] = set()
     for shape in shapes:
         size = shape.grid_size
         if size is None and shape.grid is not None:
-            x, y, z = shape.grid
-            size = x * y * z
+            size = math.prod(shape.grid)
         if size is not None:
             sizes.add(size)
-    return set(sizes)
+    return sizes
 
 
 def _agent(recording: Recording, shape: KernelShape) -> Agent | None:
@@ -336,7 +370,7 @@ def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
         }
         note = "the profiler's own summary, warm-up included"
         metrics = {
-            name: Metric(name, value, unit, "measured", note)
+            name: Metric(name=name, value=value, unit=unit, origin="measured", note=note)
             for name, (value, unit) in figures.items()
             if value is not None
         }
@@ -346,8 +380,10 @@ def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
     return kernels
 
 
-def _undispatched(recording: Recording, dispatched: Sequence[KernelProfile]) -> list[KernelProfile]:
-    """Kernels that only samples or traces speak of."""
+def _without_dispatches(
+    recording: Recording, dispatched: Sequence[KernelProfile]
+) -> list[KernelProfile]:
+    """Kernels of which only samples or thread traces were recorded."""
     names = {kernel.name for kernel in dispatched}
     shapes: dict[str, KernelShape] = {}
     numbers: dict[str, dict[int, None]] = {}
@@ -392,7 +428,7 @@ def _bare(
 
 
 def _numbered(kernels: Sequence[KernelProfile]) -> list[KernelProfile]:
-    """With ids: `name#1` is the specialisation of a name that took most time."""
+    """The kernels with ids: `name#1` is the specialisation of that name that took most time."""
     counts: Counter[str] = Counter()
     numbered = []
     for kernel in kernels:

@@ -41,7 +41,7 @@ class Group(Struct, frozen=True):
 
 
 class Reader(Protocol):
-    """What a module of `readers` provides."""
+    """The interface of the modules in `readers`."""
 
     FORMAT: str
 
@@ -104,7 +104,7 @@ def size_of(path: Path) -> int:
 
 
 def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[Group]:
-    """What a reader takes of these files; one that it cannot even look at is said and left out."""
+    """The files that a reader takes; one that cannot be opened is an error and left out."""
     whole = {file: _size(file) for file in files}
     try:
         with limits.reading(str(builder.path), sum(whole.values())):

@@ -1,1 +1,1 @@
-"""What was measured before, on which device: kept on disk under the user's data folder."""
+"""Keeps earlier measurements and analyses on disk, under the user's data folder."""

@@ -1,4 +1,4 @@
-"""What is kept of a kernel's report: the figures that tell whether a later one is worse."""
+"""The part of a kernel's report that the history keeps: figures to compare later ones with."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class AnalysedKernel(Struct, frozen=True):
     """A kernel's specialisation with its figures.
 
     Args:
-        kernel: its name.
+        kernel: the kernel's name.
         identity: what is the same for it in another run: file, name, arch, options.
         arch: gfx name.
-        case: its name; None where there is none.
+        case: name of the case; None where there is none.
         config: options and constexprs.
         figures: metric -> value; what is unknown is not in it.
         findings: severity -> how many; None if no rules were asked.
@@ -81,9 +81,9 @@ class Analysis(Struct, frozen=True):
     Args:
         date: ISO 8601 in UTC.
         label: a commit, or what the user calls it.
-        command: which command it was.
+        command: the command that made the run.
         target: as the user named it.
-        versions: of kinspect, triton, …
+        versions: name -> version, of kinspect, triton, …
         units: metric -> unit.
         kernels: at least one.
     """
@@ -123,7 +123,7 @@ class Sighting(Struct, frozen=True):
 def analysed(
     report: KernelReport, findings: Mapping[str, int] | None = None
 ) -> tuple[AnalysedKernel, dict[str, str]]:
-    """What is kept of a report, and the units of the figures."""
+    """The kept part of a report, and the units of its figures."""
     figures: dict[str, float] = {}
     units: dict[str, str] = {}
     for name in FIGURES:
@@ -144,13 +144,13 @@ def analysed(
         config |= {k: v for k, v in variant.constexprs.items() if v is not None}
         config |= dict(variant.options)
     kernel = AnalysedKernel(
-        report.name,
-        report.id,
-        report.arch,
-        variant.case if variant is not None else None,
-        config,
-        figures,
-        findings,
+        kernel=report.name,
+        identity=report.id,
+        arch=report.arch,
+        case=variant.case if variant is not None else None,
+        config=config,
+        figures=figures,
+        findings=findings,
     )
     return kernel, units
 
@@ -212,7 +212,7 @@ def checked_as(kind: Any, value: Any) -> Any:
 
     Args:
         kind: a type, or a struct.
-        value: of that type, or the fields in order.
+        value: a value of that type, or its fields in order.
 
     Raises:
         ValueError: one is of another type.
@@ -264,8 +264,8 @@ def sightings(
 
     Args:
         connection: to the history's file.
-        condition: of SQL's WHERE, over columns of `analysis` and `analysed`.
-        values: of its `?`, in order.
+        condition: SQL after WHERE, over columns of `analysis` and `analysed`.
+        values: the values for its `?`, in order.
     """
     rows = connection.execute(
         "SELECT analysis.id, date, label, units, kernel, identity, arch, name, config, figures,"
@@ -275,11 +275,11 @@ def sightings(
     ).fetchall()
     return [
         Sighting(
-            checked_as(int, number),
-            checked_as(str, date),
-            checked_as(str | None, label),
-            checked_as(dict[str, str], json.loads(units)),
-            checked_as(
+            run=checked_as(int, number),
+            date=checked_as(str, date),
+            label=checked_as(str | None, label),
+            units=checked_as(dict[str, str], json.loads(units)),
+            kernel=checked_as(
                 AnalysedKernel,
                 (
                     kernel,

@@ -41,7 +41,9 @@ class Noting(Struct, frozen=True):
     def __call__(self, report: KernelReport) -> Noted:
         kernel, units = analysed(report, _tally(report.findings))
         triton = report.variant.triton_version if report.variant is not None else None
-        return Noted(self.judge(report), report.id, kernel, units, triton)
+        return Noted(
+            value=self.judge(report), id=report.id, kernel=kernel, units=units, triton=triton
+        )
 
 
 class Keeper:
@@ -51,7 +53,7 @@ class Keeper:
 
     Args:
         command: `analyze` or `lint`.
-        label: what the user calls the run; None for the commit of the current folder.
+        label: the user's name for the run; None for the commit of the current folder.
         history: None for the user's own.
 
     Raises:
@@ -74,7 +76,7 @@ class Keeper:
         self._take(Noting(_nothing)(report))
 
     def noting(self, judge: Callable[[KernelReport], Any]) -> Noting:
-        """What to make of each report in place of `judge`, for `watched` to take apart again."""
+        """A function to replace `judge`: it also keeps the report's figures, for `watched`."""
         return Noting(judge)
 
     def watched(self, events: Iterable[Made | E]) -> Iterator[Made | E]:
@@ -117,7 +119,7 @@ class Keeper:
         """Writes the run.
 
         Args:
-            target: what was looked at, as the user named it.
+            target: the target as the user named it.
 
         Returns:
             Its number in the history; None if there was no kernel.

@@ -90,7 +90,7 @@ def set_up(connection: sqlite3.Connection, path: Path, write: bool) -> None:
 
     Args:
         connection: to the file, outside of any transaction.
-        path: of the file, for errors.
+        path: the file, for errors.
         write: whether something is to be written.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Results of benchmarks and figures of analyses, in one SQLite file under the user's data folder.
+"""Keeps results of benchmarks and analyses in one SQLite file under the user's data folder.
 
-Several processes may write at once, and any of them may be killed: a run and its cases are one
-transaction, in write-ahead mode. `KINSPECT_DATA_DIR` names another folder.
+Several processes may write at the same time, and any of them may be killed: a run and its cases are
+written in one transaction, in write-ahead mode. `KINSPECT_DATA_DIR` names another folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CODES = {
     13: "the disk is full",
     14: "the folder is read-only, or not there",
 }
-"""SQLite's codes: SQLITE_READONLY, _IOERR, _FULL and _CANTOPEN."""
+"""SQLite's error codes SQLITE_READONLY, _IOERR, _FULL and _CANTOPEN -> explanation."""
 _NAMELESS = ("name", "atol", "rtol")
 _NEXT = """
 SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FROM analysis)
@@ -41,16 +41,16 @@ SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FRO
 
 
 class Run(Struct, frozen=True):
-    """A run as it was kept.
+    """A run in the history.
 
     Args:
         id: its number in the file.
-        date: when, ISO 8601 in UTC.
+        date: its date, ISO 8601 in UTC.
         kernel: name of the kernel.
         device: name of the GPU.
-        versions: of torch, triton, the driver, …
+        versions: name -> version, of torch, triton, the driver, …
         mode: `time` or `once`.
-        cases: how many have times.
+        cases: how many of its cases have times.
     """
 
     id: int
@@ -63,7 +63,7 @@ class Run(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """One case of a run as it was kept; times in µs."""
+    """One case of a run in the history; times in µs."""
 
     name: str
     config: Mapping[str, Any]
@@ -81,13 +81,13 @@ __all__ = ["FILE", "SCHEMA_VERSION", "History", "Kept", "Run", "data_folder", "i
 
 
 def data_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """The folder that keeps what must not be lost."""
+    """The folder for data that must not be lost, unlike a cache."""
     stated = (os.environ if environment is None else environment).get(VARIABLE)
     if stated:
         return Path(stated).expanduser()
     try:
         from platformdirs import user_data_path
-    except ImportError:  # a bare interpreter on a GPU machine: where it would be on Linux
+    except ImportError:  # an interpreter without our packages, on a GPU machine with Linux
         base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         return Path(base).expanduser() / "kinspect"
     return user_data_path("kinspect", appauthor=False)
@@ -97,7 +97,7 @@ class History:
     """The file of results.
 
     Args:
-        folder: where it lies; None for `data_folder()`. Nothing is made before the first write.
+        folder: its folder; None for `data_folder()`. Nothing is created before the first write.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -252,7 +252,7 @@ class History:
             return analyses.sightings(connection, "kernel = ?", (kernel,))
 
     def names(self) -> list[str]:
-        """The kernels of which there is something, by name.
+        """The names of all kernels in the history.
 
         Raises:
             KinspectError: the file is damaged.
@@ -274,16 +274,16 @@ class History:
             yield connection if version_of(connection) >= ANALYSES_SINCE else None
 
     def see_that_it_works(self) -> None:
-        """Reads something, so that a damaged file is found before a long run rather than after it.
+        """Reads a run, so that a damaged file is noticed before a long run, not after it.
 
         Raises:
-            KinspectError: it is damaged, or not ours to read.
+            KinspectError: the file is damaged or cannot be read.
         """
         self.runs(most=1)
 
     @contextmanager
     def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """A connection in one transaction, which is undone if anything goes wrong."""
+        """A connection within a transaction, which is rolled back on any error."""
         try:
             if write:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -324,14 +324,16 @@ def _in_words(error: sqlite3.OperationalError) -> str:
 
 
 def identity(case: Mapping[str, Any]) -> str:
-    """What makes two cases the same: all their values; not their name or tolerance."""
+    """A key that is equal for cases with the same values; name and tolerance do not count."""
     return _json({key: value for key, value in case.items() if key not in _NAMELESS})
 
 
 def _row(case: Timed) -> tuple[Any, ...]:
     summary = case.summary
     assert summary is not None
-    other_means = {o.name: s.mean for o in case.others if (s := o.summary) is not None}
+    other_means = {
+        other.name: other.summary.mean for other in case.others if other.summary is not None
+    }
     return (
         case.name,
         identity(case.case),

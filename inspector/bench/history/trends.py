@@ -1,4 +1,4 @@
-"""A kernel's figures over the runs that the history holds, as a chart."""
+"""Charts of a kernel's figures over the runs in the history."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ MEASURED: Mapping[str, str] = MappingProxyType(
         "gib_per_s": "GiB/s",
     }
 )
-"""What `bench` keeps of a case -> unit."""
+"""Figure of a case that `bench` keeps -> its unit."""
 COMPILED_FIRST, MEASURED_FIRST = "vgpr_count", "mean_us"
-"""What is shown if no metric is named: of analyses, else of benchmarks."""
+"""The default metric: of analyses, or of benchmarks where there are no analyses."""
 MOST_NAMED = 8
+"""How many names an error lists."""
 
 
 class Wanted(Struct, frozen=True):
-    """What to show.
+    """What a chart shows.
 
     Args:
-        kernel: its name.
-        metric: None for the VGPRs, or the mean time where there are benchmarks alone.
-        arch: gfx name, of benchmarks the device's; with shell wildcards. None for all.
-        case: name of the case, with shell wildcards; None for all.
-        most: runs, the last ones.
+        kernel: name of the kernel.
+        metric: the metric; None for VGPRs, or for the mean time where there are only benchmarks.
+        arch: gfx name, or name of the device for benchmarks; shell wildcards are allowed. None for
+            all.
+        case: name of the case; shell wildcards are allowed. None for all.
+        most: how many runs are shown, the last ones.
     """
 
     kernel: str
@@ -49,7 +51,7 @@ class Wanted(Struct, frozen=True):
 
 
 class _Point(Struct, frozen=True):
-    """One value: whose it is, and of which run."""
+    """One value of one specialisation in one run."""
 
     key: str
     name: str
@@ -67,9 +69,9 @@ def chart(history: History, query: Wanted) -> Chart:
     sightings = history.seen(query.kernel)
     measured = history.measured(query.kernel)
     if not sightings and not measured:
-        near = nearest(query.kernel, history.names())
+        suggestion = nearest(query.kernel, history.names())
         raise KinspectError(
-            f"nothing was kept of a kernel {query.kernel}{near}",
+            f"nothing was kept of a kernel {query.kernel}{suggestion}",
             "keep something with kinspect analyze --history; see kinspect history list",
         )
     metric = query.metric or (COMPILED_FIRST if sightings else MEASURED_FIRST)
@@ -82,11 +84,11 @@ def chart(history: History, query: Wanted) -> Chart:
     numbers = sorted({point.tick.run for point in points})[-query.most :]
     ticks = {point.tick.run: point.tick for point in points}
     return Chart(
-        query.kernel,
-        metric,
-        unit,
-        tuple(ticks[n] for n in numbers),
-        tuple(_series(points, numbers)),
+        kernel=query.kernel,
+        metric=metric,
+        unit=unit,
+        runs=tuple(ticks[number] for number in numbers),
+        series=tuple(_series(points, numbers)),
     )
 
 
@@ -97,44 +99,45 @@ def _series(points: Sequence[_Point], numbers: Sequence[int]) -> Iterable[Series
         values_by_key.setdefault(point.key, {})[point.tick.run] = point.value
         names[point.key] = point.name
     for key, values in values_by_key.items():
-        series = Series(names[key], tuple(values.get(n) for n in numbers))
+        series = Series(names[key], tuple(values.get(number) for number in numbers))
         if series.known:
             yield series
 
 
 def _compiled(sightings: Sequence[Sighting], metric: str, query: Wanted) -> list[_Point]:
-    fitting = [
-        s
-        for s in sightings
-        if _fits(s.kernel.arch, query.arch) and _fits(s.kernel.case, query.case)
+    matching = [
+        match
+        for match in sightings
+        if _matches(match.kernel.arch, query.arch) and _matches(match.kernel.case, query.case)
     ]
-    names = _names([sighting.kernel for sighting in fitting])
+    names = _names([sighting.kernel for sighting in matching])
     return [
         _Point(
-            _identity(s.kernel),
-            names[_identity(s.kernel)],
-            Tick(s.run, s.date, s.label or _when(s.date)),
-            value_of(s.kernel, metric),
+            _identity(match.kernel),
+            names[_identity(match.kernel)],
+            Tick(match.run, match.date, match.label or _minute(match.date)),
+            value_of(match.kernel, metric),
         )
-        for s in fitting
+        for match in matching
     ]
 
 
 def _identity(kernel: AnalysedKernel) -> str:
-    """A specialisation in any run: its folder may have been named in another way."""
+    """A key of a specialisation that is the same in all runs, whatever the path of its folder."""
     path, _, kernel_part = kernel.identity.partition("::")
     return f"{path.rpartition('/')[2]}::{kernel_part}"
 
 
 def _names(kernels: Sequence[AnalysedKernel]) -> dict[str, str]:
-    """Identity -> arch and case; where two would be called the same, with their options."""
+    """Identity -> name in the chart: arch and case, with the options where names would be equal."""
     short: dict[str, str] = {}
-    for k in kernels:
-        text = " ".join(part for part in (k.arch, k.case) if part) or k.kernel
-        short.setdefault(_identity(k), text)
+    for kernel in kernels:
+        text = " ".join(word for word in (kernel.arch, kernel.case) if word) or kernel.kernel
+        short.setdefault(_identity(kernel), text)
     texts = list(short.values())
     long = {
-        _identity(k): " ".join(f"{key}={value}" for key, value in k.config.items()) for k in kernels
+        _identity(kernel): " ".join(f"{key}={value}" for key, value in kernel.config.items())
+        for kernel in kernels
     }
     return {
         key: f"{text}  {long[key] or key}".rstrip() if texts.count(text) > 1 else text
@@ -145,7 +148,9 @@ def _names(kernels: Sequence[AnalysedKernel]) -> dict[str, str]:
 def _unit(sightings: Sequence[Sighting], metric: str) -> str:
     if metric.startswith(FINDINGS):
         return "findings"
-    return next((s.units[metric] for s in reversed(sightings) if metric in s.units), "")
+    return next(
+        (sighting.units[metric] for sighting in reversed(sightings) if metric in sighting.units), ""
+    )
 
 
 def _measured(measured: Sequence[tuple[Run, Kept]], metric: str, query: Wanted) -> list[_Point]:
@@ -153,31 +158,35 @@ def _measured(measured: Sequence[tuple[Run, Kept]], metric: str, query: Wanted) 
         _Point(
             f"{run.device}::{case.name}",
             f"{run.device} {case.name}",
-            Tick(run.id, run.date, _when(run.date)),
+            Tick(run.id, run.date, _minute(run.date)),
             getattr(case, metric),
         )
         for run, case in measured
-        if _fits(run.device, query.arch) and _fits(case.name, query.case)
+        if _matches(run.device, query.arch) and _matches(case.name, query.case)
     ]
 
 
-def _when(date: str) -> str:
-    """A run without a label, to the minute: `2026-01-02 03:04`."""
+def _minute(date: str) -> str:
+    """The tick of a run without a label: its date to the minute, `2026-01-02 03:04`."""
     return date[:16].replace("T", " ")
 
 
-def _fits(text: str | None, pattern: str | None) -> bool:
+def _matches(text: str | None, pattern: str | None) -> bool:
     return pattern is None or (text is not None and fnmatchcase(text, pattern))
 
 
 def _nothing(
     query: Wanted, metric: str, sightings: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
 ) -> KinspectError:
-    """What to say where no run has the value: the metric, or what narrows, is at fault."""
-    metrics = {name for s in sightings for name in s.kernel.figures}
-    if any(s.kernel.findings is not None for s in sightings):
+    """The error where no run has the value: the metric is unknown, or the filters match nothing."""
+    metrics = {name for sighting in sightings for name in sighting.kernel.figures}
+    if any(sighting.kernel.findings is not None for sighting in sightings):
         metrics |= {f"{FINDINGS}{severity}" for severity in SEVERITIES}
-    metrics |= {m for m in MEASURED if any(getattr(k, m) is not None for _, k in measured)}
+    metrics |= {
+        figure
+        for figure in MEASURED
+        if any(getattr(kept, figure) is not None for _, kept in measured)
+    }
     if metric not in metrics:
         choices = sorted(metrics)
         listed = ", ".join(choices[:MOST_NAMED]) + (", …" if len(choices) > MOST_NAMED else "")
@@ -186,7 +195,10 @@ def _nothing(
             f"there are {listed}",
         )
     choices = sorted(
-        {" ".join(p for p in (s.kernel.arch, s.kernel.case) if p) for s in sightings}
+        {
+            " ".join(word for word in (sighting.kernel.arch, sighting.kernel.case) if word)
+            for sighting in sightings
+        }
         | {f"{run.device} {case.name}" for run, case in measured}
     )
     return KinspectError(

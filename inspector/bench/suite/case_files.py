@@ -1,4 +1,4 @@
-"""Cases as other tools write them: gpumode's lines, tune_gemm's YAML, flash-attention.py's flags.
+"""Reads and writes cases in other tools' formats: gpumode, tune_gemm, flash-attention.py's flags.
 
 gpumode    one case a line, `m: 64; n: 64; k: 128; seed: 6635`
 tune_gemm  `- {'M': 1024, 'N': 1024, 'K': 1024, 'rowMajorA': 'T', 'rowMajorB': 'N'}`, in its results
@@ -24,13 +24,13 @@ Value = int | float | bool | str
 
 
 class Given(Struct, frozen=True):
-    """A case that the user gave.
+    """A case from the user.
 
     Args:
-        values: shape and flags, keys as they stood there.
-        config: block sizes and launch options under the kernels' names for them.
-        us: time that stood beside it, in µs.
-        tflops: rate that stood beside it.
+        values: shape and flags, with the keys as written.
+        config: block sizes and launch options, under the kernels' names for them.
+        us: the time in µs that was written with it; None if there is none.
+        tflops: the rate in TFLOPS that was written with it; None if there is none.
     """
 
     values: Mapping[str, Value]
@@ -54,11 +54,11 @@ def read_gpumode(text: str, path: str) -> list[Given]:
         if not stripped or stripped.startswith("#"):
             continue
         values: dict[str, Value] = {}
-        for part in filter(None, (p.strip() for p in stripped.split(";"))):
-            key, colon, value = (p.strip() for p in part.partition(":"))
+        for entry in filter(None, (piece.strip() for piece in stripped.split(";"))):
+            key, colon, value = (piece.strip() for piece in entry.partition(":"))
             if not colon or not _NAME.fullmatch(key) or not value or key in values:
                 raise KinspectError(
-                    f"{path}:{number}: {part!r} is not `key: value`, or stands there twice",
+                    f"{path}:{number}: {entry!r} is not `key: value`, or stands there twice",
                     "write lines like m: 64; n: 64; k: 128; seed: 6635",
                 )
             values[key] = scalar(value)
@@ -70,7 +70,9 @@ def read_gpumode(text: str, path: str) -> list[Given]:
 
 def write_gpumode(cases: Iterable[Given]) -> str:
     """The lines that `read_gpumode` reads back."""
-    lines = ("; ".join(f"{k}: {_text(v)}" for k, v in case.values.items()) for case in cases)
+    lines = (
+        "; ".join(f"{key}: {_text(value)}" for key, value in case.values.items()) for case in cases
+    )
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -84,7 +86,7 @@ _RENAMED = {
     "BLOCK_SIZE_K": "BLOCK_K",
     "GROUP_SIZE_M": "GROUP_M",
 }
-"""tune_gemm's names of options -> those of the kernels here."""
+"""tune_gemm's name of an option -> the bundled kernels' name."""
 _LIKE = "write lines like - {'M': 64, 'N': 64, 'K': 128, 'rowMajorA': 'T', 'rowMajorB': 'N'}"
 
 
@@ -112,9 +114,13 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
         if not all(isinstance(value, Value) for value in item.values()):
             raise KinspectError(f"{where}: a value is no number or word", "see tune_gemm's files")
         # A flow mapping ends on the line of its comment; a block ends after it.
-        last = node.end_mark.line + (1 if node.end_mark.column else 0)
-        comment = _RESULT.search("\n".join(lines[node.start_mark.line : last]))
-        config = {_RENAMED.get(str(k), str(k)): v for k, v in item.items() if k not in _SHAPE}
+        end_line = node.end_mark.line + (1 if node.end_mark.column else 0)
+        comment = _RESULT.search("\n".join(lines[node.start_mark.line : end_line]))
+        config = {
+            _RENAMED.get(str(option), str(option)): setting
+            for option, setting in item.items()
+            if option not in _SHAPE
+        }
         cases.append(
             Given(
                 {key: item[key] for key in _SHAPE if key in item},
@@ -128,11 +134,16 @@ def read_tune_gemm(text: str, path: str) -> list[Given]:
 
 def write_tune_gemm(cases: Iterable[Given]) -> str:
     """The lines that `read_tune_gemm` reads back, results as comments behind them."""
-    names = {ours: theirs for theirs, ours in _RENAMED.items()}
+    tool_names = {own_name: tool_name for tool_name, own_name in _RENAMED.items()}
     lines = []
     for case in cases:
-        merged = {**case.values, **{names.get(k, k): v for k, v in case.config.items()}}
-        items = ", ".join(f"{_quoted(k)}: {_quoted(v)}" for k, v in merged.items())
+        merged = {
+            **case.values,
+            **{tool_names.get(option, option): setting for option, setting in case.config.items()},
+        }
+        items = ", ".join(
+            f"{_quoted(option)}: {_quoted(setting)}" for option, setting in merged.items()
+        )
         line = f"- {{{items}}}"
         if case.us is not None:
             tflops = "nan" if case.tflops is None else f"{case.tflops:.2f}"
@@ -142,7 +153,7 @@ def write_tune_gemm(cases: Iterable[Given]) -> str:
 
 
 def as_gemm(case: Mapping[str, Any]) -> dict[str, Value] | None:
-    """M, N, K and the layouts of a case under tune_gemm's names; None for what is no GEMM."""
+    """M, N, K and the layouts of a case under tune_gemm's names; None if it is no GEMM."""
     if not all(isinstance(case.get(key), int) for key in ("M", "N", "K")):
         return None
     letters = str(case.get("layout", ""))
@@ -158,10 +169,10 @@ _SWITCHES = frozenset(
 _OPTIONAL: Mapping[str, tuple[tuple[str, ...], str]] = {
     "persistent": (("fixed", "dynamic"), "fixed")
 }
-"""Flags whose value may be left out: what it may be, and what it then is."""
-_ALWAYS_SHOWN = frozenset({"return_time"})  # time and rate are both shown
+"""Flags whose value may be left out -> the values it may have, and its default."""
+_ALWAYS_SHOWN = frozenset({"return_time"})  # time and rate are both shown anyway
 _DEFAULTS: Mapping[str, Value] = {"d": 128, "dtype": "fp16", "layout": "bhsd"}
-"""flash-attention.py's, where they are not those of the other side: -hk is -hq, -sk is -sq."""
+"""Defaults of flash-attention.py, besides those of -hk, which is -hq, and -sk, which is -sq."""
 
 
 def read_flags(words: Sequence[str]) -> Given:
@@ -191,7 +202,7 @@ def read_flags(words: Sequence[str]) -> Given:
                 raise KinspectError(f"{word} has no value", f"write {word} VALUE")
             value = remaining.pop(0)
         values[name] = scalar(value)
-    values = {k: v for k, v in values.items() if k not in _ALWAYS_SHOWN}
+    values = {key: setting for key, setting in values.items() if key not in _ALWAYS_SHOWN}
     values.update(_int8_form(values))
     if {"b", "hq", "sq"} <= values.keys():
         values.setdefault("hk", values["hq"])
@@ -201,13 +212,15 @@ def read_flags(words: Sequence[str]) -> Given:
 
 
 def _int8_form(values: dict[str, Value]) -> dict[str, Value]:
-    """Takes the three switches for int8 out; returns what is quantised, as the kernel names it."""
-    int8, p, kv = (values.pop(name, False) for name in ("int8", "quantize_p", "int8_kv"))
-    if kv and p:
+    """Removes the three switches for int8; returns what is quantised under the kernel's key."""
+    int8, quantize_p, int8_kv = (
+        values.pop(name, False) for name in ("int8", "quantize_p", "int8_kv")
+    )
+    if int8_kv and quantize_p:
         raise KinspectError("-int8_kv and -quantize_p exclude each other", "give one of them")
-    if kv:
+    if int8_kv:
         return {"int8": "kv"}
-    return {"int8": "qkvp" if p else "qkv"} if int8 or p else {}
+    return {"int8": "qkvp" if quantize_p else "qkv"} if int8 or quantize_p else {}
 
 
 # --------------------------------------------------------------------------- a kernel's own keys
@@ -215,7 +228,7 @@ def _int8_form(values: dict[str, Value]) -> dict[str, Value]:
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LAYOUTS = ("TT", "TN", "NT", "NN")
 _ANYWHERE = ("dtype", "out_dtype", "seed", "config", "atol", "rtol", "name")
-"""Keys that a case may have though none of the file's own has."""
+"""Keys that every case may have, even if none of the file's own has them."""
 _DTYPES = {
     "fp64": "float64",
     "fp32": "float32",
@@ -245,12 +258,12 @@ def keys_read(tree: ast.AST) -> set[str]:
 def fitted(
     own_case: Given, entries: Sequence[Mapping[str, Any]], kernel: str, also: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """A given case under the keys of the kernel's own cases, whatever their capitals.
+    """A user's case under the keys of the kernel's own cases; upper and lower case are the same.
 
     Args:
-        own_case: the case.
+        own_case: the user's case.
         entries: the entries of CASES and BENCH.
-        kernel: its name, for messages.
+        kernel: the kernel's name, for messages.
         also: further keys that the kernel knows.
 
     Raises:
@@ -267,16 +280,16 @@ def fitted(
     for name, value in values.items():
         key = keys.get(name.lower())
         if key is None:
-            near = get_close_matches(name.lower(), keys, n=1)
-            suggestion = f"did you mean {keys[near[0]]}? " if near else ""
+            matches = get_close_matches(name.lower(), keys, n=1)
+            suggestion = f"did you mean {keys[matches[0]]}? " if matches else ""
             listed = ", ".join(sorted(set(keys.values()) - set(_ANYWHERE)))
             raise KinspectError(
                 f"{kernel} has no case key {name!r}", f"{suggestion}it has {listed}"
             )
         is_dtype = key.endswith("dtype") and isinstance(value, str)
         case[key] = _DTYPES.get(str(value).lower(), value) if is_dtype else value
-    bare = [set(entry) - set(_ANYWHERE) for entry in entries]
-    required = set.intersection(*bare) if bare else set()
+    own_keys = [set(entry) - set(_ANYWHERE) for entry in entries]
+    required = set.intersection(*own_keys) if own_keys else set()
     lacking = sorted(required - set(case))
     if lacking:
         raise KinspectError(f"a case of {kernel} needs {', '.join(lacking)} as well", "give them")
@@ -289,8 +302,8 @@ def name_of(case: Mapping[str, Any]) -> str:
     named = {key: value for key, value in case.items() if key not in left_out}
     if {"M", "N", "K"} <= named.keys():
         sizes = "x".join(str(named.pop(key)) for key in ("M", "N", "K"))
-        return "_".join([sizes, *(_bare(k, v) for k, v in named.items())])
-    return "_".join(_bare(k, v) for k, v in named.items()) or "case"
+        return "_".join([sizes, *(_bare(name, entry) for name, entry in named.items())])
+    return "_".join(_bare(name, entry) for name, entry in named.items()) or "case"
 
 
 def scalar(text: str) -> Value:

@@ -16,7 +16,7 @@ from ...errors import KinspectError
 
 PACKAGE = "kinspect.kernels"
 REQUIRED = ("CASES", "launch", "reference", "make_inputs")
-"""What a file has that can be checked."""
+"""The names that a file must define to be checked."""
 ANSWERS = re.compile(r"^Answers to:\s*(.+(?:\n[ \t]*\S.*)*)", re.M)
 
 
@@ -25,7 +25,7 @@ class KernelFile(Struct, frozen=True, dict=True):
 
     Args:
         name: the file's name without `.py`.
-        path: where it is.
+        path: path of the file.
         bundled: whether it came with kinspect.
     """
 
@@ -80,7 +80,7 @@ class KernelFile(Struct, frozen=True, dict=True):
         return frozenset(names)
 
     def entries(self, table: str) -> int | None:
-        """How many entries CASES or BENCH has; None where that cannot be told from the text."""
+        """How many entries CASES or BENCH has; None where the text does not show it."""
         count: int | None = 0
         for statement in self.tree.body:
             for target, value in _assigned(statement):

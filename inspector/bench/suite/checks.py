@@ -14,12 +14,12 @@ STATUSES = (PASSED, FAILED, ERROR, CRASHED, SKIPPED)
 
 
 class Device(Struct, frozen=True):
-    """What the kernels ran on.
+    """The device that the kernels ran on.
 
     Args:
         kind: `cpu`, `cuda` or `emulated`.
         backend: `interpreter`, `hip` or `cuda`.
-        name: for people.
+        name: its name for people.
         arch: gfx name or sm_NN; empty for the interpreter.
         torch: PyTorch's version.
         triton: Triton's version.
@@ -40,7 +40,7 @@ class CaseCheck(Struct, frozen=True):
         case: its name.
         status: one of `STATUSES`.
         message: what is wrong, or why it was skipped; empty for a case that passed.
-        seconds: of the launch, compilation included; None where it did not come to that.
+        seconds: time of the launch, with compilation; None where it was not launched.
         max_abs: greatest absolute error over finite values; None where nothing was compared.
         max_rel: greatest relative error over finite values, where other than 0 is expected.
         share: greatest error over what is allowed there; infinite where nothing is.
@@ -67,11 +67,11 @@ class KernelCheck(Struct, frozen=True):
     """One kernel file.
 
     Args:
-        name: of the kernel.
-        path: of its file.
+        name: the kernel's name.
+        path: path of its file.
         arch: gfx name of the emulated GPU that it was checked on; empty for other devices.
-        cases: those that were asked for, in the file's order, as far as they were come to.
-        case_names: of all cases of the file.
+        cases: the checked ones among the requested cases, in the file's order.
+        case_names: names of all cases in the file.
         problem: why the file could not be checked at all, or not to its end; with what to do.
         seconds: wall time of all of it.
     """
@@ -95,7 +95,7 @@ class KernelCheck(Struct, frozen=True):
 
 
 class Description(Struct, frozen=True):
-    """What a kernel file holds beyond its text.
+    """What loading a kernel file shows of it.
 
     Args:
         cases: entries of CASES, as plain data.

@@ -25,7 +25,7 @@ class Published(Struct, frozen=True):
 
     Args:
         kernel: the bundled kernel that does the same job.
-        device: what the device's name must contain.
+        device: a text that the device's name must contain.
         case: key -> value, or list of values that mean the same; null: the key may be missing.
         figure: the figure.
     """
@@ -89,6 +89,6 @@ def _of_file(data: Any) -> Iterator[Published]:
 
 
 def _values(stated: Any) -> tuple[Any, ...]:
-    """What a case may have for a key: null, false and nothing at all are the same."""
+    """The values of a case that match a stated one; null, false and a missing key are the same."""
     values = tuple(stated) if isinstance(stated, list) else (stated,)
     return (*values, None, False) if any(v is None or v is False for v in values) else values

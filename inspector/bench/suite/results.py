@@ -37,7 +37,7 @@ def summarize(times: Sequence[float]) -> Summary | None:
     if runs > 1:
         variance = math.fsum((t - mean) ** 2 for t in times) / (runs - 1)
         error = math.sqrt(variance / runs)
-    return Summary(min(times), mean, max(times), error, runs)
+    return Summary(best=min(times), mean=mean, slowest=max(times), error=error, runs=runs)
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
@@ -58,14 +58,14 @@ GIB = 1 << 30
 
 
 class Gpu(Struct, frozen=True):
-    """What was measured on.
+    """The GPU that was measured.
 
     Args:
         name: the device's own name for itself.
         arch: gfx name or sm_NN.
         backend: `hip` or `cuda`.
         compute_units: CUs or SMs.
-        memory_bytes: of the device.
+        memory_bytes: bytes of the device's memory.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Other(Struct, frozen=True):
 
     Args:
         name: `torch` or `ck`.
-        times: of its runs, in µs; none where it cannot be compared with.
+        times: times of its runs in µs; empty where it cannot be compared with.
         note: why not, or what is to be known about its result.
     """
 
@@ -99,8 +99,8 @@ class Figure(Struct, frozen=True):
     Args:
         us: time in µs, or None.
         tflops: rate as they give it, or None.
-        label: what it is ("RadeonFlow, best").
-        source: where it is from.
+        label: its name in reports ("RadeonFlow, best").
+        source: where it was published.
     """
 
     us: float | None
@@ -113,7 +113,7 @@ class Before(Struct, frozen=True):
     """The last result of the same case on the same device.
 
     Args:
-        mean_us: its mean.
+        mean_us: its mean time in µs.
         date: when it was measured, ISO 8601 in UTC.
     """
 
@@ -125,20 +125,20 @@ class Timed(Struct, frozen=True):
     """One case.
 
     Args:
-        number: of the case among those of the kernel, counted from 0.
-        name: of the case.
+        number: number of the case in the kernel's file, counted from 0.
+        name: name of the case.
         status: one of the five above.
         message: what is wrong, or why it was skipped.
         case: the case itself, as plain data.
-        times: of the runs, in µs and in order.
+        times: times of the runs in µs, in order.
         flop: useful operations, or None.
         bytes: the least that must move, or None.
         config: block sizes and launch options that were used, as far as they are known.
-        oracle: what the result was compared with; None where it was not.
+        oracle: what the result was checked against; None where it was not checked.
         others: other operators on the same inputs.
         tune: `tried`, `refused`, `wrong`, `default_us`, `fastest_us`; None without --tune.
         clocks: `core_mhz`, `core_max_mhz`, `memory_mhz` right after the runs, or None each.
-        notes: what else is to be said.
+        notes: further notes.
         before: the last result on the same device.
         published: figures of others.
     """
@@ -177,9 +177,9 @@ class Bench(Struct, frozen=True):
     """One run over the cases of a kernel.
 
     Args:
-        kernel: its name.
-        path: of its file.
-        gpu: what it ran on; None where it did not come to that.
+        kernel: the kernel's name.
+        path: path of its file.
+        gpu: the GPU that it ran on; None where it did not get so far.
         versions: `python`, `torch`, `triton`, `driver`, `cuda`, `hip`, `kinspect`, or None each.
         mode: `time`, `once` or `profile`.
         date: when it began, ISO 8601 in UTC.

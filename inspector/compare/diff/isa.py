@@ -96,7 +96,7 @@ def compare_regions(
     Args:
         left: instructions of one side, in the order of the code.
         right: of the other.
-        loop: what to call the region.
+        loop: name of the region.
     """
     left_lines, right_lines = by_line(left), by_line(right)
     texts = [

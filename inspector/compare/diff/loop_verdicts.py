@@ -1,4 +1,4 @@
-"""What to think of the figures of a hot loop that differ, or of a kernel that has no loop."""
+"""Judges the figures of a hot loop that differ, or those of a kernel that has no loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .verdicts import SCRATCH, Setting, number
 CYCLES = "cycles.mfma"
 INSTRUCTIONS = "count.instructions"
 ISSUE_CYCLES = 4
+"""Cycles between two instructions of one wave on CDNA, at least; see `_hidden`."""
 MATRIX = "matrix.instructions"
 _MATRIX_COUNTS = ("count.mfma", "count.wmma")
 _ELSEWHERE = "another target: other instructions"
 _PER_ITERATION = ("count.", "cycles.", "lds.conflict_cycles")
-"""Prefixes of figures that grow with the work of an iteration; the others are shares and widths."""
+"""Prefixes of figures that grow with the work of an iteration; the others are shares or widths."""
 
 
 class Region(Struct, frozen=True):
@@ -27,10 +28,10 @@ class Region(Struct, frozen=True):
 
     Args:
         loop: id of the left side's loop; None for the kernel.
-        left: figures of the left side.
-        right: figures of the right side.
-        per: see `LoopPair.per`.
-        basis: in words, what a figure is per.
+        left: metrics of the left side's code, by name.
+        right: metrics of the right side's code.
+        per: what each side's figures are divided by; see `LoopPair.per`.
+        basis: in words, the unit of work that the divided figures are for.
     """
 
     loop: str | None
@@ -44,23 +45,23 @@ def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = 
     """The region of a kernel without loops: all of it runs once.
 
     Args:
-        left: a kernel's report.
-        right: another one's of the same kernel.
-        same_tiles: their constexprs are the same, so that one program does the same work.
+        left: the report before the change.
+        right: the report of the same kernel after it.
+        same_tiles: whether their constexprs are the same, so that one program does the same work.
     """
     left_metrics, right_metrics = _as_region(left), _as_region(right)
     waves = waves_of(left), waves_of(right)
     if not same_tiles:
-        return Region(
-            None, left_metrics, right_metrics, *basis(left_metrics, right_metrics, waves, "program")
-        )
-    if waves[0] != waves[1]:
-        per = (1 / waves[0], 1 / waves[1])
-        return Region(None, left_metrics, right_metrics, per, "all waves of the workgroup together")
-    return Region(None, left_metrics, right_metrics, (1, 1), "in the kernel, which has no loop")
+        per, words = basis(left_metrics, right_metrics, waves, "program")
+    elif waves[0] != waves[1]:
+        per, words = (1 / waves[0], 1 / waves[1]), "all waves of the workgroup together"
+    else:
+        per, words = (1, 1), "in the kernel, which has no loop"
+    return Region(loop=None, left=left_metrics, right=right_metrics, per=per, basis=words)
 
 
 def _as_region(kernel: KernelReport) -> Mapping[str, Metric]:
+    """A kernel's metrics with the instruction count under the name that loops have for it."""
     total = kernel.metrics.get("instruction_count")
     return kernel.metrics if total is None else {**kernel.metrics, "count.instructions": total}
 
@@ -69,22 +70,36 @@ def of_pair(pair: LoopPair) -> Region | None:
     """The region of two loops; None where one side lacks it."""
     if pair.left is None or pair.right is None:
         return None
-    return Region(pair.left.id, pair.left.metrics, pair.right.metrics, pair.per, pair.basis)
+    return Region(
+        loop=pair.left.id,
+        left=pair.left.metrics,
+        right=pair.right.metrics,
+        per=pair.per,
+        basis=pair.basis,
+    )
 
 
 def missing_loop(pair: LoopPair) -> Change | None:
-    """A hot loop without a counterpart: what happened to its work cannot be told."""
+    """The change that reports a hot loop without a counterpart: its work cannot be compared."""
     if pair.left is not None and pair.right is not None:
         return None
     loop: LoopReport | None = pair.left if pair.left is not None else pair.right
     assert loop is not None
-    at = loop.source[0] if loop.source else None
-    where = f" at {at.file.rpartition('/')[2]}:{at.line}" if at is not None else ""
+    start = loop.source[0] if loop.source else None
+    where = f" at {start.file.rpartition('/')[2]}:{start.line}" if start is not None else ""
+    left_id = pair.left.id if pair.left is not None else None
+    right_id = pair.right.id if pair.right is not None else None
     side = "left" if pair.left is not None else "right"
-    ids = [p.id if p is not None else None for p in (pair.left, pair.right)]
     return Change(
-        *("loop", "", ids[0], ids[0], ids[1], "unknown", True),
-        *(f"hot loop {loop.id}{where} has no counterpart", f"only the {side} has it"),
+        name="loop",
+        unit="",
+        loop=left_id,
+        left=left_id,
+        right=right_id,
+        judgement="unknown",
+        matters=True,
+        figures=f"hot loop {loop.id}{where} has no counterpart",
+        reason=f"only the {side} has it",
     )
 
 
@@ -93,7 +108,7 @@ def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
     for name, judged in JUDGED.items():
         if judged.where == "loop":
             yield from _figure(name, judged, region, setting)
-    yield from _kinds(region, setting)
+    yield from _matrix_kinds(region, setting)
 
 
 def has_scratch(metrics: Mapping[str, Metric]) -> bool:
@@ -102,54 +117,69 @@ def has_scratch(metrics: Mapping[str, Metric]) -> bool:
 
 
 def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iterator[Change]:
+    """The judgement of one figure, where it differs once divided by the work of each side."""
     left_value, right_value = value_of(region.left, name), value_of(region.right, name)
     metric_name = name
     if name == CYCLES and left_value is None and right_value is None:
-        metric_name = "count.mfma"  # no cycles known of these instructions: their number
-        left_value, right_value = _matrix(region.left), _matrix(region.right)
-    grows = name.startswith(_PER_ITERATION)
+        metric_name = "count.mfma"  # the cycles of these instructions are unknown: count them
+        left_value, right_value = _matrix_count(region.left), _matrix_count(region.right)
+    is_per_iteration = name.startswith(_PER_ITERATION)
     if left_value is None and right_value is None:
         return
     metric = region.left.get(metric_name) or region.right.get(metric_name)
     unit = metric.unit if metric is not None else ""
     matters = setting.tolerances.matters(name)
-    a, b = number(left_value), number(right_value)
+    left_raw, right_raw = number(left_value), number(right_value)
 
     def change(
         judgement: Judgement, figures: str, reason: str = "", *, weighs: bool = matters
     ) -> Change:
         return Change(
-            *(metric_name, unit, region.loop, left_value, right_value),
-            *(judgement, weighs, figures, reason),
+            name=metric_name,
+            unit=unit,
+            loop=region.loop,
+            left=left_value,
+            right=right_value,
+            judgement=judgement,
+            matters=weighs,
+            figures=figures,
+            reason=reason,
         )
 
-    if a is None or b is None:
-        # Widths have no figure where there is no such access: no fault of the report.
-        if grows:
+    if left_raw is None or right_raw is None:
+        # A width is unknown where there is no access of that kind, which is no gap in the report.
+        if is_per_iteration:
             yield change("unknown", judged.words, "unknown on one side")
         return
-    per = region.per if grows else (1.0, 1.0)
-    if per is None and 0 in (a, b):
-        per = (1.0, 1.0)  # none at all is none, however much is done
+    per = region.per if is_per_iteration else (1.0, 1.0)
+    if per is None and 0 in (left_raw, right_raw):
+        per = (1.0, 1.0)  # zero stays zero, whatever it is divided by
     if per is None:
-        if a != b:
+        if left_raw != right_raw:
             yield change("unknown", judged.words, region.basis)
         return
-    x, y = a / per[0], b / per[1]
-    if abs(x - y) <= 1e-9 * max(abs(x), abs(y)):
+    left_scaled, right_scaled = left_raw / per[0], right_raw / per[1]
+    if abs(left_scaled - right_scaled) <= 1e-9 * max(abs(left_scaled), abs(right_scaled)):
         return
-    figures = _words(judged.words, (a, b), (x, y), region.basis if grows else "")
+    figures = _words(
+        judged.words,
+        (left_raw, right_raw),
+        (left_scaled, right_scaled),
+        region.basis if is_per_iteration else "",
+    )
     if not setting.same_arch and not judged.across_archs:
         yield change("shown", figures, _ELSEWHERE, weighs=False)
         return
-    worse = (y > x) == (judged.better == "less")
-    better_value, worse_value = (x, y) if worse else (y, x)
+    worse = (right_scaled > left_scaled) == (judged.better == "less")
+    better_value, worse_value = (
+        (left_scaled, right_scaled) if worse else (right_scaled, left_scaled)
+    )
     if setting.tolerances.of(name).allows(better_value, worse_value):
         yield change("neutral", f"{figures}, within the tolerance", weighs=False)
         return
-    hiding = _hidden(region, (a, b)) if name == INSTRUCTIONS else None
-    if hiding is not None and not setting.tolerances.is_stated(name):
-        hidden = f"{figures}, beside at least {_g(hiding)} cycles of matrix work"
+    matrix_cycles = _hidden(region, (left_raw, right_raw)) if name == INSTRUCTIONS else None
+    if matrix_cycles is not None and not setting.tolerances.is_stated(name):
+        hidden = f"{figures}, beside at least {_short_number(matrix_cycles)} cycles of matrix work"
         yield change("neutral", hidden, weighs=False)
         return
     yield change("regression" if worse else "improvement", figures)
@@ -162,48 +192,59 @@ def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
     cycle), and the matrix unit works on meanwhile: so few instructions do not decide the time.
     """
     cycles = [number(value_of(side, CYCLES)) for side in (region.left, region.right)]
-    known_cycles = [c for c in cycles if c is not None]
-    fits = [c >= ISSUE_CYCLES * n for c, n in zip(known_cycles, counts, strict=False)]
+    known_cycles = [cycles_of_side for cycles_of_side in cycles if cycles_of_side is not None]
+    fits = [
+        cycles_of_side >= ISSUE_CYCLES * count
+        for cycles_of_side, count in zip(known_cycles, counts, strict=False)
+    ]
     return min(known_cycles) if len(known_cycles) == len(counts) and all(fits) else None
 
 
-def _words(noun: str, raw: tuple[float, float], each: tuple[float, float], basis: str) -> str:
-    figures = f"{_g(each[0])} → {_g(each[1])} {noun}"
-    grown = (each[1] / each[0] - 1) * 100 if each[0] else None
+def _words(noun: str, raw: tuple[float, float], scaled: tuple[float, float], basis: str) -> str:
+    figures = f"{_short_number(scaled[0])} → {_short_number(scaled[1])} {noun}"
+    grown = (scaled[1] / scaled[0] - 1) * 100 if scaled[0] else None
     share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
     stated = f" {basis}" if basis else ""
-    if basis and (raw != each):
-        stated += f" ({_g(raw[0])} → {_g(raw[1])} per wave and ISA iteration)"
+    if basis and (raw != scaled):
+        stated += f" ({_short_number(raw[0])} → {_short_number(raw[1])} per wave and ISA iteration)"
     return f"{figures}{stated}{share}"
 
 
-def _g(number: float) -> str:
+def _short_number(number: float) -> str:
     return f"{round(number, 2):g}" if abs(number) < 1e5 else f"{number:.0f}"
 
 
-def _kinds(region: Region, setting: Setting) -> Iterator[Change]:
-    """Other matrix instructions: their cycles judge them, the names are said."""
+def _matrix_kinds(region: Region, setting: Setting) -> Iterator[Change]:
+    """Different matrix instructions: their cycles are judged elsewhere, this names them."""
     left_kinds, right_kinds = value_of(region.left, MATRIX), value_of(region.right, MATRIX)
     if not isinstance(left_kinds, Mapping) or not isinstance(right_kinds, Mapping):
         return
     if sorted(left_kinds) == sorted(right_kinds):
         return
-    moved, reason = f"{_list(left_kinds)} → {_list(right_kinds)}", ""
+    figures, reason = f"{_listed(left_kinds)} → {_listed(right_kinds)}", ""
     judgement: Judgement = "neutral" if setting.same_arch else "shown"
     matters = False
     if setting.same_arch and bool(left_kinds) != bool(right_kinds):
         judgement, matters = ("improvement" if right_kinds else "regression"), True
         reason = "the vector unit does the products now" if left_kinds else ""
     yield Change(
-        MATRIX, "", region.loop, left_kinds, right_kinds, judgement, matters, moved, reason
+        name=MATRIX,
+        unit="",
+        loop=region.loop,
+        left=left_kinds,
+        right=right_kinds,
+        judgement=judgement,
+        matters=matters,
+        figures=figures,
+        reason=reason,
     )
 
 
-def _list(kinds: Mapping[str, object]) -> str:
+def _listed(kinds: Mapping[str, object]) -> str:
     return ", ".join(f"{count} × {name}" for name, count in kinds.items()) or "none"
 
 
-def _matrix(metrics: Mapping[str, Metric]) -> int | None:
+def _matrix_count(metrics: Mapping[str, Metric]) -> int | None:
     counts = [value_of(metrics, name) for name in _MATRIX_COUNTS]
     known_counts = [n for n in counts if isinstance(n, int)]
     return sum(known_counts) if known_counts else None

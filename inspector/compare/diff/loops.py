@@ -1,8 +1,8 @@
-"""Hot loops of two reports of a kernel, side by side.
+"""Pairs the hot loops of two reports of a kernel, and makes their figures comparable.
 
-Loops belong together by the source lines that their code comes from, else by their order. A loop
-that the compiler unrolled, or one of larger tiles, does more in one pass, so figures are compared
-per needed work: what the source asks for (`work.macs`, `work.loaded`), not what is issued.
+Loops are paired by the source lines that their code comes from, else by their order. An iteration
+of an unrolled loop, or one of larger tiles, does more work. Figures are therefore divided by the
+work that the source needs (`work.macs`, `work.loaded`), which does not depend on the compiler.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ...model import KernelReport, LoopReport, Metric, number_of
 from .results import LoopPair
 
 _LEAST_OVERLAP = 0.25
-"""Share of source lines in common below which lines do not tell that loops belong together."""
+"""Loops with a smaller share of source lines in common are not paired by their lines."""
 _WORK_METRICS = ("work.macs", "work.loaded")
-"""What the source needs: the first that both sides have something of."""
+"""Measures of the source's work; the first that is not 0 on both sides is compared."""
 _MATRIX = ("count.mfma", "count.wmma")
 _TRAFFIC = ("bytes.global_load", "bytes.lds_direct", "bytes.global_store")
-"""What stands for the work where what the source needs is not known: traffic as it is issued."""
+"""Measures of issued traffic, which replace the source's work where that is unknown."""
 _KINDS = "matrix.instructions"
 
 
@@ -32,9 +32,10 @@ def pair_loops(
     its source lines.
 
     Args:
-        left: a kernel's report.
-        right: another one's of the same kernel.
-        same_tiles: their constexprs are the same, so that one source iteration is the same work.
+        left: the kernel's report before the change.
+        right: its report after it.
+        same_tiles: whether the constexprs are the same, so that a source iteration is the same
+            work.
     """
     waves = waves_of(left), waves_of(right)
     hot = [[loop for loop in side.loops if loop.hot] for side in (left, right)]
@@ -42,16 +43,28 @@ def pair_loops(
     starts = _start(left), _start(right)
     matched, unmatched = _by_source(hot[0], hot[1], starts)
     if len(hot[0]) == len(hot[1]) and unmatched[0]:
-        # As many as before and not at the same lines: the source was edited.
+        # As many loops as before, but at other lines: the source was edited.
         matched = list(zip(*(sorted(side, key=_place) for side in hot), strict=True))
         unmatched = ([], [])
-    for n in (0, 1):
-        cold_pairs = _by_source(unmatched[n], cold[1 - n], (starts[n], starts[1 - n]))[0]
-        matched += [(a, b) if n == 0 else (b, a) for a, b in cold_pairs]
-        paired_ids = {id(a) for a, _ in cold_pairs}
-        unmatched[n][:] = [loop for loop in unmatched[n] if id(loop) not in paired_ids]
-    pairs = [LoopPair(a, b, *loop_basis(a, b, waves, same_tiles)) for a, b in matched]
-    pairs.sort(key=lambda p: p.left.header_line if p.left is not None else 0)
+    for side_index in (0, 1):
+        cold_pairs = _by_source(
+            unmatched[side_index],
+            cold[1 - side_index],
+            (starts[side_index], starts[1 - side_index]),
+        )[0]
+        matched += [
+            (hot_loop, cold_loop) if side_index == 0 else (cold_loop, hot_loop)
+            for hot_loop, cold_loop in cold_pairs
+        ]
+        paired_ids = {id(hot_loop) for hot_loop, _ in cold_pairs}
+        unmatched[side_index][:] = [
+            loop for loop in unmatched[side_index] if id(loop) not in paired_ids
+        ]
+    pairs = [
+        LoopPair(left_loop, right_loop, *loop_basis(left_loop, right_loop, waves, same_tiles))
+        for left_loop, right_loop in matched
+    ]
+    pairs.sort(key=lambda pair: pair.left.header_line if pair.left is not None else 0)
     pairs += [LoopPair(loop, None, None, "") for loop in unmatched[0]]
     pairs += [LoopPair(None, loop, None, "") for loop in unmatched[1]]
     return tuple(pairs)
@@ -60,30 +73,34 @@ def pair_loops(
 def _by_source(
     left_loops: Sequence[LoopReport], right_loops: Sequence[LoopReport], starts: tuple[int, int]
 ) -> tuple[list[tuple[LoopReport, LoopReport]], tuple[list[LoopReport], list[LoopReport]]]:
-    """Pairs of the largest overlap first; equal ones in the order of the code. And the rest."""
+    """Pairs loops by their source lines, those with the largest overlap first.
+
+    Returns:
+        The pairs; the loops of each side that were not paired.
+    """
     candidates = sorted(
-        (-share, abs(i - j), i + j, i, j)
-        for i, left_loop in enumerate(left_loops)
-        for j, right_loop in enumerate(right_loops)
+        (-share, abs(left_index - right_index), left_index + right_index, left_index, right_index)
+        for left_index, left_loop in enumerate(left_loops)
+        for right_index, right_loop in enumerate(right_loops)
         if (share := _overlap(_lines(left_loop, starts[0]), _lines(right_loop, starts[1])))
         >= _LEAST_OVERLAP
     )
-    left, right = set[int](), set[int]()
+    paired_left, paired_right = set[int](), set[int]()
     pairs = []
-    for _, _, _, i, j in candidates:
-        if i not in left and j not in right:
-            left.add(i)
-            right.add(j)
-            pairs.append((left_loops[i], right_loops[j]))
+    for _, _, _, left_index, right_index in candidates:
+        if left_index not in paired_left and right_index not in paired_right:
+            paired_left.add(left_index)
+            paired_right.add(right_index)
+            pairs.append((left_loops[left_index], right_loops[right_index]))
     unmatched = (
-        [loop for i, loop in enumerate(left_loops) if i not in left],
-        [loop for j, loop in enumerate(right_loops) if j not in right],
+        [loop for left_index, loop in enumerate(left_loops) if left_index not in paired_left],
+        [loop for right_index, loop in enumerate(right_loops) if right_index not in paired_right],
     )
     return pairs, unmatched
 
 
 def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]) -> float:
-    """Source lines in common, of all that either has; 0 where a side has none."""
+    """Share of common lines among the source lines of both; 0 where a side has none."""
     return (
         len(left_lines & right_lines) / len(left_lines | right_lines)
         if left_lines and right_lines
@@ -92,8 +109,8 @@ def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]
 
 
 def _lines(loop: LoopReport, start: int) -> set[tuple[str, int]]:
-    """A loop's source lines, counted from where the kernel begins: what stands above may grow."""
-    return {(at.file.rpartition("/")[2], at.line - start) for at in loop.source}
+    """A loop's source lines relative to the kernel's first line, which may move in the file."""
+    return {(location.file.rpartition("/")[2], location.line - start) for location in loop.source}
 
 
 def _start(kernel: KernelReport) -> int:
@@ -101,20 +118,20 @@ def _start(kernel: KernelReport) -> int:
 
 
 def _place(loop: LoopReport) -> tuple[int, int]:
-    """The order of loops in the source, then in the code."""
-    return min((at.line for at in loop.source), default=0), loop.header_line
+    """Sort key of a loop: its first source line, then its line in the assembly."""
+    return min((location.line for location in loop.source), default=0), loop.header_line
 
 
 def loop_basis(
     left: LoopReport, right: LoopReport, waves: tuple[int, int], same_tiles: bool
 ) -> tuple[tuple[float, float] | None, str]:
-    """What the figures of each side are to be divided by, and the words for one such unit.
+    """The divisors that make the figures of both sides comparable, and their unit in words.
 
     Args:
         left: a loop.
         right: its counterpart.
-        waves: of a workgroup, on each side.
-        same_tiles: the constexprs are the same.
+        waves: waves of a workgroup on each side.
+        same_tiles: whether the constexprs are the same.
     """
     left_iterations, right_iterations = _iterations(left), _iterations(right)
     if same_tiles and left_iterations and right_iterations:
@@ -128,7 +145,7 @@ def loop_basis(
 
 
 def _iterations(loop: LoopReport) -> float | None:
-    """Source iterations in one pass of the loop."""
+    """Source iterations in one iteration of the ISA loop; None where unknown."""
     return loop.unroll or number_of(loop.metrics, "work.iterations")
 
 
@@ -141,13 +158,13 @@ def basis(
     """How the figures of two loops, or two kernels without one, relate to the work that they do.
 
     Args:
-        left: figures of one wave and one pass on the left side.
-        right: the same of the right side.
-        waves: of a workgroup, on each side.
-        each: what the figures are of.
+        left: metrics of one iteration of one wave on the left.
+        right: those on the right.
+        waves: waves of a workgroup on each side.
+        each: name of the unit that the figures are of.
 
     Returns:
-        What each side's figures are divided by, None where that cannot be told; and the words.
+        The divisors of each side's figures, None where they are unknown; and their unit in words.
     """
     least_work = needed_work(left, right)
     if least_work is not None:
@@ -155,16 +172,22 @@ def basis(
         if isclose(ratio, 1):
             return (1, 1), f"per {each}, in which both need the same work"
         return (1, ratio), f"per {each} of the left; {_words(ratio)}"
-    # By other matrix instructions the same work is another number of them.
+    # Different matrix instructions do the same work in different numbers: do not count them then.
     same_kinds = _kinds(left) == _kinds(right)
     names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
     work = [(number_of(left, name), number_of(right, name)) for name in names]
-    known_work = [(a, b) for a, b in work if a is not None and b is not None and (a or b)]
-    if not known_work or all(a == b for a, b in known_work):
-        # The same work in one pass, or none that could be counted: loops of plain arithmetic.
+    known_work = [
+        (left_amount, right_amount)
+        for left_amount, right_amount in work
+        if left_amount is not None and right_amount is not None and (left_amount or right_amount)
+    ]
+    if not known_work or all(
+        left_amount == right_amount for left_amount, right_amount in known_work
+    ):
+        # Both issue the same, or nothing that is counted here (loops of plain arithmetic).
         return (1, 1), f"per {each}"
-    if same_kinds and all(a and b for a, b in known_work):
-        ratios = [b / a for a, b in known_work]
+    if same_kinds and all(left_amount and right_amount for left_amount, right_amount in known_work):
+        ratios = [right_amount / left_amount for left_amount, right_amount in known_work]
         if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
             return (1, ratios[0]), f"per {each} of the left; {_words(ratios[0])}"
     return None, f"the two do not do the same work in one {each}"
@@ -173,14 +196,14 @@ def basis(
 def needed_work(
     left: Mapping[str, Metric], right: Mapping[str, Metric]
 ) -> tuple[float, float] | None:
-    """What the source needs in one pass of each, all waves together; None where it is unknown."""
+    """The source's work in one iteration on each side, over all waves; None where unknown."""
     for name in _WORK_METRICS:
-        a, b = number_of(left, name), number_of(right, name)
-        if a is None or b is None:
-            return None  # 0 says that there are no dots, and loads may tell; None does not
-        if a and b:
-            return a, b
-        if a or b:
+        left_work, right_work = number_of(left, name), number_of(right, name)
+        if left_work is None or right_work is None:
+            return None  # only 0 means that there are no dots and loads can be compared instead
+        if left_work and right_work:
+            return left_work, right_work
+        if left_work or right_work:
             return None
     return None
 

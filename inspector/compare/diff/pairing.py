@@ -137,7 +137,7 @@ def _key(without: frozenset[str], ignored: frozenset[str]) -> Callable[[KernelRe
 
 
 def _identity(kernel: KernelReport, ignored: frozenset[str]) -> dict[str, Any]:
-    """What a kernel is, part by part; parts that the report does not tell are None."""
+    """The identity of a kernel, part by part; parts that its report does not have are None."""
     variant = kernel.variant
     folder, _, file = kernel.id.partition("::")[0].rpartition("/")
     parts: dict[str, Any] = {
@@ -164,7 +164,7 @@ def _json(value: Any) -> str:
 
 
 def _ordered(kernels: Iterable[KernelReport]) -> list[KernelReport]:
-    """The kernels in an order that rests on what the reports say, not on where they stand."""
+    """The kernels in an order that depends on their contents, not on their order in the reports."""
     groups = _grouped(kernels, _key(frozenset(), frozenset()))
     out = []
     for name in sorted(groups):

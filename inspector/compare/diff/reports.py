@@ -1,4 +1,4 @@
-"""Two reports, compared: pairs their kernels, judges what differs, sorts worst first."""
+"""Compares two reports: pairs their kernels, judges the differences, sorts them worst first."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from .tolerances import Tolerances
 from .verdicts import RESIDENT, SCRATCH, Setting, kernel_changes, number, verdict_of
 
 MOST_ISA = 8
-"""Kernels whose code is compared unless all are asked for."""
+"""How many kernels' code is compared by default."""
 TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
 _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
 Text = Callable[[KernelReport], str | None]
-"""Gives the assembly text of a kernel's report, None where it is not at hand."""
+"""Returns the assembly text of a kernel's report; None where it cannot be read."""
 
 
 class Options(Struct, frozen=True):
     """How to compare.
 
     Args:
-        tolerances: what is noise, or a stated budget.
-        varied: what differs on purpose: `arch`, names of options.
+        tolerances: how much each figure may get worse: noise, or a stated budget.
+        varied: what differs on purpose: `arch`, or names of options.
         most_isa: kernels whose code is compared line by line, the worst first; None: all.
     """
 
@@ -53,7 +53,7 @@ class Options(Struct, frozen=True):
 
 
 class Named(Struct, frozen=True):
-    """One side: a report and what to call it."""
+    """One side: a report and its name."""
 
     label: str
     report: Report
@@ -63,15 +63,17 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
     """Compares two reports.
 
     Args:
-        left: what there was.
-        right: what there is.
+        left: the report before the change.
+        right: the report after it.
         options: how.
         text: the assembly of a kernel.
     """
     pairing = pair_up(left.report.kernels, right.report.kernels, options.varied)
     labels = left.label, right.label
     pairs = [
-        diff_kernels(pair.left, pair.right, options.tolerances, labels, pair.matched_by)
+        diff_kernels(
+            pair.left, pair.right, options.tolerances, labels=labels, matched_by=pair.matched_by
+        )
         for pair in pairing.pairs
     ]
     errors = [(side.label, error) for side in (left, right) for error in side.report.errors]
@@ -91,19 +93,19 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
 
 def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
     """The report with its pairs worst first, and the code of those that changed compared."""
-    # Without artifacts it was judged by figures: the code may still be at hand as a target.
+    # Without artifacts a pair was judged by figures; its code may still be readable as a target.
     pairs = [
         _with_code(pair, text) if pair.comparison is None and pair.verdict == "same" else pair
         for pair in report.pairs
     ]
     pairs.sort(key=_worst)
-    changed = [n for n, pair in enumerate(pairs) if pair.verdict != "same"]
-    for n in changed[: options.most_isa]:
-        pairs[n] = with_isa(pairs[n], text)
+    changed = [index for index, pair in enumerate(pairs) if pair.verdict != "same"]
+    for index in changed[: options.most_isa]:
+        pairs[index] = with_isa(pairs[index], text)
     if options.most_isa is not None:
-        for n in changed[options.most_isa :]:
-            if pairs[n].code == "missing":
-                pairs[n] = replace(pairs[n], code="unasked")
+        for index in changed[options.most_isa :]:
+            if pairs[index].code == "missing":
+                pairs[index] = replace(pairs[index], code="unasked")
     return replace(report, pairs=tuple(pairs))
 
 
@@ -118,12 +120,12 @@ def diff_kernels(
     """Compares two reports of a kernel, all but the lines of their code.
 
     Args:
-        left: what there was.
-        right: what there is.
-        tolerances: what is noise, or a stated budget.
-        labels: of the sides, for the comparison of stages.
+        left: the report before the change.
+        right: the report after it.
+        tolerances: how much each figure may get worse: noise, or a stated budget.
+        labels: names of the sides, for the comparison of stages.
         matched_by: see `KernelDiff`.
-        comparison: of their stages, where it has been made already.
+        comparison: the comparison of their stages, where it was made already.
     """
     setting = Setting(tolerances, left.arch == right.arch, _icache(left, right))
     notes = [] if setting.same_arch else [TWO_TARGETS]
@@ -137,7 +139,7 @@ def diff_kernels(
         code = "missing"
     same_tiles = _constexprs(left) == _constexprs(right)
     loops = pair_loops(left, right, same_tiles=same_tiles)
-    changes = _changes(left, right, setting, loops, same_tiles)
+    changes = _changes(left, right, setting, loops=loops, same_tiles=same_tiles)
     same_code = not _figures_differ(left, right)
     if comparison is not None:
         same_isa = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
@@ -159,9 +161,11 @@ def _changes(
     left: KernelReport,
     right: KernelReport,
     setting: Setting,
+    *,
     loops: Sequence[LoopPair],
     same_tiles: bool,
 ) -> list[Change]:
+    """All figures that differ; `same_tiles`: both programs do the same work."""
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
         missing = [change for pair in loops if (change := missing_loop(pair)) is not None]
@@ -178,7 +182,7 @@ def _changes(
 
 
 def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
-    """The pair with the code of its hot loops compared, as far as it is at hand."""
+    """The pair with the code of its hot loops compared, as far as it can be read."""
     sides = _functions(pair, text)
     if sides is None:
         return pair
@@ -189,7 +193,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
             continue
         ends = (loops.left, loops.right) if loops is not None else (None, None)
         left_region, right_region = (
-            isa.region_of(f, loop) for f, loop in zip(sides, ends, strict=True)
+            isa.region_of(function, loop) for function, loop in zip(sides, ends, strict=True)
         )
         if left_region is None or right_region is None:
             continue
@@ -202,7 +206,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
 
 
 def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
-    """A pair of equal figures, held against its code where that can be read."""
+    """A pair of equal figures, checked by its code where that can be read."""
     sides = _functions(pair, text)
     if sides is None:
         return pair
@@ -212,7 +216,7 @@ def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
 
 
 def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None:
-    """The code of both sides; None where it is not at hand."""
+    """The code of both sides; None where one cannot be read."""
     functions: list[Function] = []
     for report in (pair.left, pair.right):
         source = text(report)
@@ -229,7 +233,7 @@ def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None
 
 
 def text_of_artifacts(report: KernelReport) -> str | None:
-    """The assembly that stands among a report's artifacts."""
+    """The assembly among a report's artifacts; None where it cannot be read."""
     artifact = report.artifacts.get("amdgcn")
     if artifact is None:
         return None
@@ -261,8 +265,8 @@ def _figures_differ(left: KernelReport, right: KernelReport) -> bool:
     if _values(left.metrics) != _values(right.metrics) or len(left.loops) != len(right.loops):
         return True
     return any(
-        _values(a.metrics) != _values(b.metrics)
-        for a, b in zip(left.loops, right.loops, strict=True)
+        _values(left_loop.metrics) != _values(right_loop.metrics)
+        for left_loop, right_loop in zip(left.loops, right.loops, strict=True)
     )
 
 
@@ -274,8 +278,10 @@ def _alone(kernel: KernelReport, other_errors: Iterable[ErrorRecord]) -> Alone:
     """A kernel without counterpart, with why the other side failed at it where that is known."""
     label = label_of(kernel)
     names = {label, f"{label} on {kernel.arch}", kernel.name}
-    why = next((f"{e.stage}: {e.message}" for e in other_errors if e.kernel in names), "")
-    return Alone(label, kernel.arch, kernel, why)
+    reason = next(
+        (f"{error.stage}: {error.message}" for error in other_errors if error.kernel in names), ""
+    )
+    return Alone(label, kernel.arch, kernel, reason)
 
 
 def _notes(left: Named, right: Named) -> tuple[str, ...]:
@@ -291,19 +297,20 @@ def _notes(left: Named, right: Named) -> tuple[str, ...]:
 
 
 def _weight(change: Change) -> tuple[bool, int, str, str]:
-    """What decides first, then what got worse."""
+    """Sort key of a change: deciding ones first, then those that got worse."""
     order = _JUDGEMENTS.index(change.judgement)
     return (not change.matters, order, change.loop or "", change.name)
 
 
 def _worst(pair: KernelDiff) -> tuple[int, float, str]:
-    bad = sum(map(_badness, pair.of("regression", matters=True)))
-    return (VERDICTS.index(pair.verdict), -bad, pair.left.id + label_of(pair.left))
+    """Sort key of a pair: the worst verdict first, then the largest regressions."""
+    badness = sum(map(_badness, pair.of("regression", matters=True)))
+    return (VERDICTS.index(pair.verdict), -badness, pair.left.id + label_of(pair.left))
 
 
 def _badness(change: Change) -> float:
     """How much worse a figure got: its share, at most double; spills and lost waves come first."""
-    a, b = number(change.left), number(change.right)
-    least, most = sorted((abs(a or 0), abs(b or 0)))
-    share = min((most - least) / least, 2.0) if least else 2.0
+    before, after = number(change.left), number(change.right)
+    smaller, larger = sorted((abs(before or 0), abs(after or 0)))
+    share = min((larger - smaller) / smaller, 2.0) if smaller else 2.0
     return share + 2 * (change.name in (*SCRATCH, RESIDENT))

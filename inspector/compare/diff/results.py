@@ -1,4 +1,4 @@
-"""What a comparison of two reports comes down to.
+"""The results of a comparison of two reports.
 
 Figures always read from left to right: left is what there was, right is what there is now.
 """
@@ -37,14 +37,14 @@ class Change(Struct, frozen=True):
 
     Args:
         name: the metric, or `findings.<rule>`, `loop`, `code`.
-        unit: of the figures; `per source iteration` is said in `figures`.
+        unit: unit of both values; that they are per source iteration is said in `figures`.
         loop: id of the left side's loop that it is about; None for the kernel.
         left: value on the left.
         right: value on the right.
-        judgement: which way it went.
+        judgement: whether it became better or worse.
         matters: whether it alone decides the verdict of the kernel.
         figures: the change in words.
-        reason: what it comes from or leads to, in words; empty where nothing is to be said.
+        reason: its cause or consequence in words; empty where neither is known.
     """
 
     name: str
@@ -69,7 +69,7 @@ class LoopPair(Struct, frozen=True):
     Args:
         left: None where the right side alone has such a loop.
         right: None where the left side alone has.
-        per: what the figures are divided by on each side to compare them: source iterations per
+        per: the divisors of each side's figures that make them comparable: source iterations per
             ISA iteration, or how much more work one side does in each; (1, 1) to compare as is.
             None where it cannot be told how they relate.
         basis: in words, what one figure is per.
@@ -126,16 +126,16 @@ class KernelDiff(Struct, frozen=True):
     """Two reports of a kernel that belong together.
 
     Args:
-        left: what there was.
-        right: what there is.
-        matched_by: what the two had to have in common to be taken for the same kernel.
+        left: the kernel before the change.
+        right: the kernel after it.
+        matched_by: which parts of their identity are equal, so that they count as one kernel.
         changes: the figures that differ, what matters most first.
         loops: their hot loops side by side.
-        verdict: of the kernel as a whole.
+        verdict: the verdict of the kernel as a whole.
         comparison: stage by stage; None where neither side's artifacts are at hand.
         isa: the code of the loops that changed; empty where it is not at hand or was not asked for.
-        code: what came of comparing the code: `seen`, or why figures alone were compared.
-        notes: what else is to be said.
+        code: `seen` if the code was compared, else why only figures were.
+        notes: further notes.
     """
 
     left: KernelReport
@@ -178,8 +178,8 @@ class DiffReport(Struct, frozen=True):
 
     Args:
         tool: name -> version of what made it.
-        left: what the left side is called.
-        right: what the right side is called.
+        left: name of the left side.
+        right: name of the right side.
         pairs: worst first.
         only_left: kernels that only the left side has.
         only_right: kernels that only the right side has.

@@ -68,11 +68,11 @@ def diff_options(
                 kernels.add_error("capture", error)
             jobs = [
                 Job(
-                    (index, number),
-                    str(target.path),
-                    replace(variant, options={**variant.options, **side_options.values}),
-                    compiler.settings,
-                    request.overrides,
+                    order=(index, number),
+                    path=str(target.path),
+                    variant=replace(variant, options={**variant.options, **side_options.values}),
+                    settings=compiler.settings,
+                    overrides=request.overrides,
                 )
                 for number, variant in enumerate(variants)
                 for side_options in sets
@@ -124,7 +124,7 @@ class _Kernels:
     """The kernels of a run, compared: pairs, and those that only one side could compile.
 
     Args:
-        labels: of the left side and the right.
+        labels: names of the left and the right side.
         options: how to compare.
     """
 
@@ -152,9 +152,9 @@ class _Kernels:
 
         Args:
             variant: the captured specialisation.
-            reports: of the left side and the right; None where it failed.
+            reports: reports of the left and the right side; None where one failed.
             errors: why it failed; None where it did not.
-            comparison: of the stages, where it was made already.
+            comparison: the comparison of the stages, where it was made already.
             notes: on the pair.
         """
         for label, error in zip(self._labels, errors, strict=True):

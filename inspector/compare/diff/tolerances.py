@@ -40,12 +40,13 @@ class Judged(Struct, frozen=True):
     """How one figure is judged.
 
     Args:
-        where: of the kernel, or of each hot loop (of the whole kernel where it has no loop).
-        better: which way is better; None: neither way by itself, only steps count.
+        where: whether it is a figure of the kernel or of each hot loop (of the whole kernel where
+            it has no loop).
+        better: which direction is better; None where neither is and only steps count.
         matters: whether it decides the kernel's verdict.
-        tolerance: what is noise.
+        tolerance: a change up to this is noise.
         across_archs: whether it means the same on two targets.
-        words: what to call it.
+        words: its name in reports.
     """
 
     where: Literal["kernel", "loop"]
@@ -62,6 +63,7 @@ WIDTH = Tolerance(0.1, relative=True)
 
 JUDGED: Mapping[str, Judged] = MappingProxyType(
     {
+        # Arguments: where, better, matters, tolerance, across_archs, words.
         "occupancy.waves_per_eu": Judged("kernel", "more", True, NONE, False, "resident waves"),
         "vgpr_count": Judged("kernel", None, False, NONE, False, "VGPRs"),
         "agpr_count": Judged("kernel", None, False, NONE, False, "AGPRs"),
@@ -106,7 +108,7 @@ JUDGED: Mapping[str, Judged] = MappingProxyType(
         ),
     }
 )
-"""What is judged. `--tolerance` takes these names and no other."""
+"""The judged figures by name. `--tolerance` accepts these names only."""
 
 _TYPED = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 
@@ -117,7 +119,7 @@ class Tolerances(Struct, frozen=True):
     stated: Mapping[str, Tolerance]
 
     def of(self, name: str) -> Tolerance:
-        """What is tolerated of a figure."""
+        """The tolerance of a figure."""
         return self.stated.get(name) or JUDGED[name].tolerance
 
     def is_stated(self, name: str) -> bool:
@@ -130,7 +132,7 @@ class Tolerances(Struct, frozen=True):
 
 
 def tolerances_of(texts: Iterable[str]) -> Tolerances:
-    """What was typed: `vgpr_count=5%`, `lds_bytes=1024`.
+    """Parses tolerances as typed: `vgpr_count=5%`, `lds_bytes=1024`.
 
     Raises:
         KinspectError: no NAME=NUMBER or NAME=NUMBER%, a name that is not judged, or one twice.

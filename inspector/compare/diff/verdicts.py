@@ -1,9 +1,9 @@
-"""What to think of the figures of a kernel that differ: worse, better, or of no consequence.
+"""Judges the figures of a kernel that differ: worse, better, or of no consequence.
 
 Registers, LDS and code size cost something only at steps: a rise that leaves as many waves resident
-and spills nothing into a hot loop is neutral. Spills count where they are executed again and
-again, not in total. Two targets differ in limits and instructions: there most figures are shown
-without a judgement.
+and spills nothing into a hot loop is neutral. Spills count in loops, where they are executed
+repeatedly; their total does not count. Two targets differ in limits and instructions, so that
+between targets most figures are shown without a judgement.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _ONE_UNKNOWN = "one is unknown"
 
 
 class Setting(Struct, frozen=True):
-    """What a judgement rests on besides the two reports.
+    """What a judgement depends on besides the two reports.
 
     Args:
-        tolerances: what is noise, or a stated budget.
-        same_arch: both are for one target.
-        icache_bytes: of that target; None where it is not known.
+        tolerances: how much each figure may get worse: noise, or a budget that the user stated.
+        same_arch: whether both reports are for one target.
+        icache_bytes: size of that target's instruction cache; None where it is not known.
     """
 
     tolerances: Tolerances
@@ -60,15 +60,40 @@ class Setting(Struct, frozen=True):
     icache_bytes: int | None = None
 
 
+class _Figure(Struct, frozen=True):
+    """One figure of a kernel on both sides, which differ."""
+
+    name: str
+    unit: str
+    left: MetricValue
+    right: MetricValue
+
+    def change(
+        self, judgement: Judgement, figures: str, reason: str = "", *, matters: bool = False
+    ) -> Change:
+        """The figure with its judgement; see `Change` for the arguments."""
+        return Change(
+            name=self.name,
+            unit=self.unit,
+            loop=None,
+            left=self.left,
+            right=self.right,
+            judgement=judgement,
+            matters=matters,
+            figures=figures,
+            reason=reason,
+        )
+
+
 def verdict_of(changes: Iterable[Change], same_code: bool) -> Verdict:
-    """The verdict of a kernel from what is thought of its figures.
+    """The verdict of a kernel from the judgements of its figures.
 
     Args:
-        changes: all that differs.
-        same_code: the code is the same, as far as it is at hand.
+        changes: every figure that differs.
+        same_code: whether the instructions are the same, as far as the code was read.
     """
     listed = list(changes)
-    deciding = {c.judgement for c in listed if c.matters}
+    deciding = {change.judgement for change in listed if change.matters}
     if "regression" in deciding:
         return "mixed" if "improvement" in deciding else "regression"
     if "unknown" in deciding:
@@ -84,16 +109,15 @@ def kernel_changes(
     """The figures of the kernel as a whole that differ.
 
     Args:
-        left: what there was.
-        right: what there is.
-        setting: see there.
-        hot: whether each side has scratch accesses where it is executed again and again.
+        left: the report before the change.
+        right: the report after it.
+        setting: tolerances and targets.
+        hot: whether the left and the right side access scratch in a hot loop.
     """
-    if value(left, "instruction_count") is None or value(right, "instruction_count") is None:
-        instruction_counts = value(left, "instruction_count"), value(right, "instruction_count")
-        yield Change(
-            "code", "", None, *instruction_counts, "unknown", True, "no code was read of a side"
-        )
+    left_count, right_count = value(left, "instruction_count"), value(right, "instruction_count")
+    if left_count is None or right_count is None:
+        code = _Figure("code", "", left_count, right_count)
+        yield code.change("unknown", "no code was read of a side", matters=True)
     yield from _emptied(left, right)
     yield from _occupancy(left, right, setting)
     for name in _LIMITERS:
@@ -107,12 +131,12 @@ def kernel_changes(
 
 
 def value(kernel: KernelReport, name: str) -> MetricValue:
-    """A kernel's figure, None where the report does not say."""
+    """A kernel's figure; None where the report does not have it."""
     return value_of(kernel.metrics, name)
 
 
 def number(figure: MetricValue) -> float | None:
-    """A figure that can be compared; None for what is no number."""
+    """The figure if it is a number that can be compared, else None."""
     return figure if isinstance(figure, int | float) and not isinstance(figure, bool) else None
 
 
@@ -129,7 +153,7 @@ def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
         return
     words = "it compiles to nothing now" if right_empty else "it compiled to nothing before"
     judgement: Judgement = "regression" if right_empty else "improvement"
-    yield Change("empty", "", None, left_empty, right_empty, judgement, True, words)
+    yield _Figure("empty", "", left_empty, right_empty).change(judgement, words, matters=True)
 
 
 def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
@@ -139,35 +163,34 @@ def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Ite
     left_waves, right_waves = value(left, name), value(right, name)
     if left_waves == right_waves:
         return
-    a, b = number(left_waves), number(right_waves)
+    waves = _Figure(name, "waves/EU", left_waves, right_waves)
+    before, after = number(left_waves), number(right_waves)
     matters = setting.tolerances.matters(RESIDENT)
     if not setting.same_arch:
-        moved = f"{_text(left_waves)} → {_text(right_waves)} waves/EU"
-        yield Change(
-            name, "waves/EU", None, left_waves, right_waves, "shown", False, moved, _ELSEWHERE
-        )
+        figures = f"{_text(left_waves)} → {_text(right_waves)} waves/EU"
+        yield waves.change("shown", figures, _ELSEWHERE)
         return
-    if a is None or b is None:
-        yield Change(
-            *(name, "waves/EU", None, left_waves, right_waves, "unknown", matters),
-            *("resident waves unknown on one side", _why_unknown(name, left, right)),
-        )
+    if before is None or after is None:
+        why = _why_unknown(name, left, right)
+        yield waves.change("unknown", "resident waves unknown on one side", why, matters=matters)
         return
-    judgement: Judgement = "improvement" if b > a else "regression"
-    limiter = value(right if b < a else left, "occupancy.limiter")
-    by = _LIMITED_BY.get(str(limiter), "") if name == RESIDENT else "VGPRs"
-    moved, reason = f"{a:g} → {b:g} waves/EU", ""
-    if b == 0:
+    fewer = after < before
+    judgement: Judgement = "improvement" if after > before else "regression"
+    limiter = value(right if fewer else left, "occupancy.limiter")
+    limited_by = _LIMITED_BY.get(str(limiter), "") if name == RESIDENT else "VGPRs"
+    figures, reason = f"{before:g} → {after:g} waves/EU", ""
+    if after == 0:
         reason = "it cannot be launched"
-    elif by:
-        reason = f"{'limited by' if b < a else 'was limited by'} {by}"
-    if setting.tolerances.of(RESIDENT).allows(max(a, b), min(a, b)) and b != 0:
+    elif limited_by:
+        reason = f"{'limited by' if fewer else 'was limited by'} {limited_by}"
+    tolerance = setting.tolerances.of(RESIDENT)
+    if after != 0 and tolerance.allows(max(before, after), min(before, after)):
         judgement, matters = "neutral", False
         if reason:
             reason += ", within the tolerance"
         else:
-            moved += ", within the tolerance"
-    yield Change(name, "waves/EU", None, left_waves, right_waves, judgement, matters, moved, reason)
+            figures += ", within the tolerance"
+    yield waves.change(judgement, figures, reason, matters=matters)
 
 
 def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
@@ -179,49 +202,59 @@ def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
 def _resource(
     name: str, left: KernelReport, right: KernelReport, setting: Setting
 ) -> Iterator[Change]:
-    """A register count or LDS: it matters by what it lets be resident."""
+    """A register count or LDS size, judged by the waves that it leaves resident."""
     left_use, right_use = value(left, name), value(right, name)
     if left_use == right_use:
         return
     words, unit = JUDGED[name].words, _unit(name, left, right)
+    usage = _Figure(name, unit, left_use, right_use)
     stated = name in setting.tolerances.stated
-    a, b = number(left_use), number(right_use)
-    moved = f"{_text(left_use)} → {_text(right_use)}{' bytes' if unit == 'bytes' else ''} {words}"
+    before, after = number(left_use), number(right_use)
+    bytes_suffix = " bytes" if unit == "bytes" else ""
+    figures = f"{_text(left_use)} → {_text(right_use)}{bytes_suffix} {words}"
     if not setting.same_arch:
-        yield Change(name, unit, None, left_use, right_use, "shown", False, moved, _ELSEWHERE)
+        yield usage.change("shown", figures, _ELSEWHERE)
         return
-    if a is None or b is None:
-        yield Change(name, unit, None, left_use, right_use, "unknown", stated, moved, _ONE_UNKNOWN)
+    if before is None or after is None:
+        yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=stated)
         return
-    if b > a and stated and not setting.tolerances.of(name).allows(a, b):
+    if after > before and stated and not setting.tolerances.of(name).allows(before, after):
         reason = f"over the tolerance of {setting.tolerances.of(name)}"
-        yield Change(name, unit, None, left_use, right_use, "regression", True, moved, reason)
+        yield usage.change("regression", figures, reason, matters=True)
         return
-    judgement, consequence = _consequence(name, (a, b), left, right)
-    yield Change(name, unit, None, left_use, right_use, judgement, False, moved, consequence)
+    judgement, consequence = _consequence(name, after > before, left, right)
+    yield usage.change(judgement, figures, consequence)
 
 
 def _consequence(
-    name: str, figures: tuple[float, float], left: KernelReport, right: KernelReport
+    name: str, grows: bool, left: KernelReport, right: KernelReport
 ) -> tuple[Judgement, str]:
-    """What a resource's change does to the resident waves."""
-    a, b = number(value(left, RESIDENT)), number(value(right, RESIDENT))
-    if a is None or b is None:
-        a, b = number(value(left, BY_VGPR)), number(value(right, BY_VGPR))
-        if a is None or b is None:
+    """What a resource's change does to the resident waves: the judgement, and why in words.
+
+    Args:
+        name: the metric of the resource.
+        grows: whether the right side uses more of it.
+        left: the report before the change.
+        right: the report after it.
+    """
+    before, after = number(value(left, RESIDENT)), number(value(right, RESIDENT))
+    if before is None or after is None:
+        before, after = number(value(left, BY_VGPR)), number(value(right, BY_VGPR))
+        if before is None or after is None:
             return "neutral", "how many waves are resident is unknown"
-        if a == b:
-            return "neutral", f"still {b:g} waves/EU as far as VGPRs go"
+        if before == after:
+            return "neutral", f"still {after:g} waves/EU as far as VGPRs go"
         if name not in ("vgpr_count", "agpr_count"):
             return "neutral", "how many waves are resident is unknown"
-    if a == b:
-        return "neutral", f"still {b:g} waves/EU"
-    limiter = value(right if b < a else left, "occupancy.limiter")
+    if before == after:
+        return "neutral", f"still {after:g} waves/EU"
+    fewer = after < before
+    limiter = value(right if fewer else left, "occupancy.limiter")
     residency_known = number(value(left, RESIDENT)) is not None
-    caused = (figures[1] > figures[0]) == (b < a)
-    if caused and (not residency_known or limiter in _LIMITERS[name]):
-        return ("regression" if b < a else "improvement"), f"{a:g} → {b:g} waves/EU"
-    return "neutral", f"the {a:g} → {b:g} waves/EU are not from this"
+    # More of a resource explains fewer waves, and less of it explains more.
+    if grows == fewer and (not residency_known or limiter in _LIMITERS[name]):
+        return ("regression" if fewer else "improvement"), f"{before:g} → {after:g} waves/EU"
+    return "neutral", f"the {before:g} → {after:g} waves/EU are not from this"
 
 
 # --------------------------------------------------------------------------- spills, code
@@ -230,76 +263,73 @@ def _consequence(
 def _spills(
     name: str, left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
 ) -> Iterator[Change]:
-    """Totals: what counts is judged in the loops, so that a total alone is neutral."""
+    """A total of spills: neutral by itself, since spills in hot loops are judged there."""
     left_spills, right_spills = value(left, name), value(right, name)
     if left_spills == right_spills:
         return
-    unit, words = _unit(name, left, right), JUDGED[name].words
-    a, b = number(left_spills), number(right_spills)
+    spills = _Figure(name, _unit(name, left, right), left_spills, right_spills)
+    before, after = number(left_spills), number(right_spills)
     stated = name in setting.tolerances.stated
-    moved = f"{_text(left_spills)} → {_text(right_spills)} {words}"
-    if a is None or b is None:
-        yield Change(
-            name, unit, None, left_spills, right_spills, "unknown", stated, moved, _ONE_UNKNOWN
-        )
+    figures = f"{_text(left_spills)} → {_text(right_spills)} {JUDGED[name].words}"
+    if before is None or after is None:
+        yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=stated)
         return
-    if b > a and stated and not setting.tolerances.of(name).allows(a, b):
+    if after > before and stated and not setting.tolerances.of(name).allows(before, after):
         reason = f"over the tolerance of {setting.tolerances.of(name)}"
-        yield Change(name, unit, None, left_spills, right_spills, "regression", True, moved, reason)
+        yield spills.change("regression", figures, reason, matters=True)
         return
     where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
-    yield Change(name, unit, None, left_spills, right_spills, "neutral", False, moved, where)
+    yield spills.change("neutral", figures, where)
 
 
 def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+    """The size of the code, judged by whether it fits the instruction cache."""
     name = "code_bytes"
     left_bytes, right_bytes = value(left, name), value(right, name)
-    a, b = number(left_bytes), number(right_bytes)
-    if left_bytes == right_bytes or a is None or b is None:
+    before, after = number(left_bytes), number(right_bytes)
+    if left_bytes == right_bytes or before is None or after is None:
         return
+    size = _Figure(name, "bytes", left_bytes, right_bytes)
     stated = name in setting.tolerances.stated
     judgement: Judgement = "neutral"
-    moved, cache = f"{a:g} → {b:g} bytes of code", setting.icache_bytes
+    figures, cache_bytes = f"{before:g} → {after:g} bytes of code", setting.icache_bytes
     reason = ""
     if not setting.same_arch:
-        yield Change(
-            name, "bytes", None, left_bytes, right_bytes, "shown", False, moved, _ELSEWHERE
-        )
+        yield size.change("shown", figures, _ELSEWHERE)
         return
-    if b > a and stated and not setting.tolerances.of(name).allows(a, b):
+    if after > before and stated and not setting.tolerances.of(name).allows(before, after):
         judgement, reason = "regression", f"over the tolerance of {tolerance(setting, name)}"
-    elif cache is not None:
-        size = f"the instruction cache of {cache // 1024} KiB"
-        if (a <= cache) != (b <= cache):
-            judgement = "regression" if b > a else "improvement"
-            reason = f"no longer fits {size}" if b > a else f"fits {size} now"
+    elif cache_bytes is not None:
+        cache = f"the instruction cache of {cache_bytes // 1024} KiB"
+        if (before <= cache_bytes) != (after <= cache_bytes):
+            judgement = "regression" if after > before else "improvement"
+            reason = f"no longer fits {cache}" if after > before else f"fits {cache} now"
         else:
-            reason = f"{'fits' if b <= cache else 'on both sides more than'} {size}"
-    matters = stated and judgement == "regression"
-    yield Change(name, "bytes", None, left_bytes, right_bytes, judgement, matters, moved, reason)
+            reason = f"{'fits' if after <= cache_bytes else 'on both sides more than'} {cache}"
+    yield size.change(judgement, figures, reason, matters=stated and judgement == "regression")
 
 
 def _emulated(
     name: str, left: KernelReport, right: KernelReport, setting: Setting
 ) -> Iterator[Change]:
-    """What a few executed workgroups did; nothing where one side was not executed."""
+    """A figure of the emulated workgroups; nothing where one side was not executed."""
     left_value, right_value = value(left, name), value(right, name)
-    a, b = number(left_value), number(right_value)
-    if a is None or b is None or a == b:
+    before, after = number(left_value), number(right_value)
+    if before is None or after is None or before == after:
         return
-    unit = next((k.metrics[name].unit for k in (left, right) if name in k.metrics), "")
-    moved = f"{a:.4g} → {b:.4g} {JUDGED[name].words}"
+    emulated = _Figure(name, _unit(name, left, right), left_value, right_value)
+    figures = f"{before:.4g} → {after:.4g} {JUDGED[name].words}"
     if not setting.same_arch:
-        yield Change(name, unit, None, left_value, right_value, "shown", False, moved, _ELSEWHERE)
+        yield emulated.change("shown", figures, _ELSEWHERE)
         return
-    judgement: Judgement = "regression" if b > a else "improvement"
+    judgement: Judgement = "regression" if after > before else "improvement"
     reason = "emulated, of the launch that was captured"
-    if setting.tolerances.of(name).allows(min(a, b), max(a, b)):
+    if setting.tolerances.of(name).allows(min(before, after), max(before, after)):
         judgement = "neutral"
-    elif b > a and name in setting.tolerances.stated:
+    elif after > before and name in setting.tolerances.stated:
         reason = f"over the tolerance of {tolerance(setting, name)}"
     matters = setting.tolerances.matters(name) and judgement == "regression"
-    yield Change(name, unit, None, left_value, right_value, judgement, matters, moved, reason)
+    yield emulated.change(judgement, figures, reason, matters=matters)
 
 
 def tolerance(setting: Setting, name: str) -> str:
@@ -311,21 +341,25 @@ def tolerance(setting: Setting, name: str) -> str:
 
 
 def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
-    """Rules that speak more often on one side: the same complaint at another place is no change."""
+    """Rules with more findings on one side; a finding that only moved to another line is no change.
+
+    Findings are compared by their number for each rule.
+    """
     left_counts, right_counts = (Counter(f.rule for f in side.findings) for side in (left, right))
     severities = {f.rule: f.severity for f in (*left.findings, *right.findings)}
-    for rule in sorted(severities):
+    for rule, severity in sorted(severities.items()):
         gained = right_counts[rule] - left_counts[rule]
         if not gained:
             continue
         judgement: Judgement = "regression" if gained > 0 else "improvement"
-        if severities[rule] == "info":
+        if severity == "info":
             judgement = "neutral"
-        matters = severities[rule] == "error" and setting.same_arch
-        yield Change(
-            *(f"findings.{rule}", "findings", None, left_counts[rule], right_counts[rule]),
-            *(judgement, matters, f"{severities[rule]} {rule}"),
+        counts = _Figure(f"findings.{rule}", "findings", left_counts[rule], right_counts[rule])
+        yield counts.change(
+            judgement,
+            f"{severity} {rule}",
             f"{abs(gained)} {'new' if gained > 0 else 'gone'}",
+            matters=severity == "error" and setting.same_arch,
         )
 
 

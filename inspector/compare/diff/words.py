@@ -1,4 +1,4 @@
-"""What a comparison says in words and rows, shared by its renderers for people."""
+"""A comparison in words and rows, shared by its renderers for people."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def arch_of(pair: KernelDiff) -> str:
 
 
 def files_of(pairs: Iterable[KernelDiff]) -> bool:
-    """Whether kernels of several files have to be told apart."""
+    """Whether the kernels are of several files, so that their names need the file."""
     return len({view.path_of(pair.left) for pair in pairs}) > 1
 
 

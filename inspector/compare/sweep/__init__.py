@@ -1,4 +1,4 @@
-"""What a sweep is made of: axes, points, figures, tables, the Pareto front. Pure values.
+"""The values that make up a sweep: axes, points, figures, tables, the Pareto front.
 
 `inspector/compare/sweep/running.py` compiles one; `formats/sweep.py` prints one.
 """

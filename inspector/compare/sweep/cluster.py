@@ -29,7 +29,7 @@ CONNECT_SECONDS = 10.0
 
 
 class Expected(Struct, frozen=True):
-    """What a worker must have for its results to be those of this machine.
+    """The software that a worker must have for its results to be those of this machine.
 
     `host` is the machine that asks; `own_python` lets a worker compile with the interpreter that
     it runs in, where the user named none.
@@ -53,7 +53,7 @@ def connected(address: str) -> Iterator[Cluster]:
     """A cluster's executor, until the block ends.
 
     Args:
-        address: of the scheduler, e.g. `tcp://host:8786`.
+        address: address of the scheduler, e.g. `tcp://host:8786`.
 
     Raises:
         KinspectError: Dask is not installed, nobody answers there, or there are no workers.
@@ -87,7 +87,7 @@ def connected(address: str) -> Iterator[Cluster]:
 
 
 def work_for(triton_key: str, python: str | None) -> Callable[[Job], Outcome]:
-    """What the cluster's tasks run: a picklable `run_point` that checks where it is.
+    """The function of the cluster's tasks: a picklable `run_point` that checks its machine first.
 
     Args:
         triton_key: identity of this machine's Triton.

@@ -89,7 +89,7 @@ def unknown(figures: Figures | None, objectives: Sequence[Objective]) -> tuple[s
 
 
 def loss(figures: Figures, objective: Objective) -> float | None:
-    """What is to be as small as possible; None where it is unknown."""
+    """The quantity to be minimised; None where it is unknown."""
     value = getattr(figures, objective.column)
     if objective.work == "mac" and figures.matrix_per_iteration == 0:
         # Its products are left to the vector unit where other points use the matrix unit: no

@@ -2,7 +2,7 @@
 
 Values of kernel parameters go through the front end: the guest launches the kernel anew for each
 (`CaptureOptions.axes`). Options that only the backend reads are set on the same TTIR here. Points
-are compiled while the capture still runs. What a point comes down to is noted in the store beside
+are compiled while the capture still runs. The figures of a point are noted in the store beside
 the compile that it follows from, so that a second sweep neither compiles nor analyses.
 """
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 1024
 MOST_TUNED = 256
-"""Points of the TUNING spaces of a file's cases, all together, unless more are asked for."""
+"""Default limit on the points of the TUNING spaces of a file's cases, all together."""
 NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
-"""The store's note beside a compile; its name says what the figures depend on besides that."""
+"""Name of the store's note beside a compile: it holds all else that the figures depend on."""
 
 
 class SweepRequest(Struct, frozen=True):
@@ -52,8 +52,8 @@ class SweepRequest(Struct, frozen=True):
     Args:
         run: targets, archs and how to compile.
         axes: names and values; none with `autotune` alone.
-        autotune: go over all configurations of the file's own autotuners.
-        most_points: more are refused.
+        autotune: whether all configurations of the file's own autotuners are swept.
+        most_points: a sweep of more points is refused.
     """
 
     run: Request
@@ -63,7 +63,7 @@ class SweepRequest(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What one point's job gives back: plain values, so that any Executor can carry it."""
+    """The result of one point's job: plain values, so that any Executor can pass it on."""
 
     figures: Figures | None
     error: ErrorRecord | None
@@ -73,7 +73,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Planned(Struct, frozen=True):
-    """So many points are known by now; `complete`: there will be no more."""
+    """How many points are known by now; `complete`: there will be no more."""
 
     points: int
     complete: bool
@@ -93,7 +93,7 @@ class NotCaptured(Struct, frozen=True):
 
 
 class Noted(Struct, frozen=True):
-    """Something about the run as a whole."""
+    """A note on the run as a whole."""
 
     text: str
 
@@ -109,7 +109,7 @@ def gathering(request: SweepRequest) -> Gathering:
 
 
 def gather(into: Gathering, event: Event) -> None:
-    """Adds what an event says."""
+    """Adds an event to the result."""
     if isinstance(event, Planned):
         into.planned, into.complete = event.points, event.complete
         into.capture_seconds = event.seconds
@@ -122,7 +122,7 @@ def gather(into: Gathering, event: Event) -> None:
 
 
 def collect(request: SweepRequest, executor: Executor | None = None) -> Sweep:
-    """Runs everything and gives the whole result.
+    """Runs a sweep and returns its result.
 
     Raises:
         KinspectError: see `sweep`.
@@ -144,7 +144,7 @@ def sweep(
     Args:
         request: the sweep.
         executor: where points are compiled; None starts `run.jobs` threads, each with a worker.
-        work: what the executor's tasks run, `run_point` if not given; for an executor of processes
+        work: the function of the executor's tasks, by default `run_point`; for processes
             it must be picklable.
 
     Raises:
@@ -171,7 +171,7 @@ def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
     """Compiles one point and works out its figures; runs in any thread or process.
 
     Args:
-        job: what to do.
+        job: the point's job.
         compiler: this process's workers; None: one is kept per process and settings.
     """
     from ...compile.pool import compiler_of_process
@@ -180,7 +180,7 @@ def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
     started = time.perf_counter()
     # A compile with its pass dump serves as well, and may be all there is.
     keys = (compiler.key(job.variant), compiler.key(job.variant, passes=True))
-    # Typed LDS and the like are in no key: figures that rest on them are not noted.
+    # No key holds typed LDS and the like: figures that depend on them are not noted.
     notable = job.overrides == Overrides() and compiler.settings.read_store
     if notable:
         for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
@@ -251,7 +251,7 @@ class _Run:
                 compiler.abort()
                 raise
             except BaseException:
-                # Nobody wants the rest: compiles at work are ended, not waited for.
+                # The result is lost: end running compiles, do not wait for them.
                 compiler.abort()
                 raise
             finally:
@@ -275,13 +275,13 @@ class _Run:
                 for point in self._expanded(item.variant, (index, kernel_index), target):
                     settings, overrides = compiler.settings, request.overrides
                     order = (index, kernel_index)
-                    # None of a sweep's figures is about what lanes touch, or races.
+                    # No figure of a sweep depends on lanes' addresses or races.
                     job = Job(
-                        order,
-                        point.file,
-                        point.variant,
-                        settings,
-                        overrides,
+                        order=order,
+                        path=point.file,
+                        variant=point.variant,
+                        settings=settings,
+                        overrides=overrides,
                         lanes=False,
                         races=False,
                     )
@@ -303,7 +303,7 @@ class _Run:
         yield Planned(self._planned, True, self._elapsed())
 
     def _capture_request(self) -> Request:
-        """The capture: without --autotune, one configuration of each launch is the start."""
+        """The request of the capture: without --autotune, for one configuration of each launch."""
         run, axes = self._request.run, self._request.axes
         capture = replace(
             run.capture,
@@ -362,7 +362,7 @@ class _Run:
         future.add_done_callback(self._ready.put)
 
     def _drained(self) -> Iterator[Event]:
-        """What is done by now, without waiting."""
+        """The events of points that are done by now, without waiting."""
         with suppress(Empty):
             while True:
                 yield from self._finished(self._ready.get_nowait())

@@ -1,4 +1,4 @@
-"""Rows and tables: what a sweep gives, in any state of completion."""
+"""The rows and tables of a sweep, finished or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Point(Struct, frozen=True):
     """One point of the product, before it is compiled.
 
     Args:
-        order: place in the sweep: target, specialisation, option values.
+        order: indices of the target, the specialisation and the option values.
         file: the target's file.
         variant: what is compiled.
         values: the axes' values, or the autotune configuration.
@@ -33,14 +33,14 @@ class Point(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """What became of a point.
+    """The result of a point.
 
     Args:
-        point: the input.
-        figures: None where it failed.
-        error: why it failed.
-        from_store: nothing was compiled.
-        seconds: what it took, the look into the store included.
+        point: the point.
+        figures: its figures; None where it failed.
+        error: why it failed; None where it did not.
+        from_store: whether the result was in the store, so that nothing was compiled.
+        seconds: how long it took, the store's look-up included.
         host: the machine that has the artifacts; None for this one.
     """
 
@@ -53,11 +53,16 @@ class Row(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """A row of a table: `number` counts from 1 in the order of the product, however sorted.
+    """A row of a table.
 
-    `same_as` is the number of the first row with the same code, None where there is none before.
-    `unknown` are the columns of objectives that are not known of it: no other point can be said to
-    beat it, nor it another.
+    Args:
+        number: counted from 1 in the order of the product, whatever the table is sorted by.
+        values: the values of the table's `names`.
+        row: the result.
+        pareto: whether it is on the Pareto front.
+        same_as: number of the first line with the same code; None where no earlier line has it.
+        unknown: the objectives that are unknown of it: then neither it nor another point can be
+            said to be better.
     """
 
     number: int
@@ -71,8 +76,8 @@ class Line(Struct, frozen=True):
 class Table(Struct, frozen=True):
     """All points of one specialisation of a kernel (case, argument types, attributes) on a target.
 
-    `attributes` are what Triton noted of the arguments, as in `Variant.attrs`: code that may rely
-    on them is not compared with code that may not. `names` are the columns of the points' values.
+    `attributes` are those of the arguments, as in `Variant.attrs`: code that may rely on them is
+    not compared with code that may not. `names` are the columns of the points' values.
     """
 
     file: str
@@ -87,13 +92,13 @@ class Table(Struct, frozen=True):
 
 
 class Counts(Struct, frozen=True):
-    """What became of the points, those left out of the tables included.
+    """How many points there are, those left out of the tables included.
 
     Args:
-        done: all that came to an end, failed ones too.
-        failed: gave no figures.
-        from_store: nothing was compiled for them.
-        missing: were not done; None where even their number is not known.
+        done: finished points, failed ones included.
+        failed: points without figures.
+        from_store: points whose result was in the store.
+        missing: points that were not finished; None where the total is unknown.
     """
 
     done: int
@@ -103,18 +108,18 @@ class Counts(Struct, frozen=True):
 
 
 class Sweep(Struct, frozen=True):
-    """The result, whole or interrupted.
+    """The result of a sweep, complete or interrupted.
 
     Args:
         targets: as typed.
-        tool: name -> version of what made it.
+        tool: name -> version of the software that made it.
         axes: as typed.
-        tables: one per kernel and target.
-        counts: of the points.
+        tables: one per specialisation and target.
+        counts: how many points there are.
         errors: what could not be captured.
-        notes: about the run as a whole.
-        capture_seconds: until everything was captured.
-        seconds: all of it.
+        notes: notes on the run as a whole.
+        capture_seconds: time until everything was captured.
+        seconds: time of the whole sweep.
     """
 
     targets: tuple[str, ...]
@@ -133,31 +138,31 @@ class Sweep(Struct, frozen=True):
 
 
 def tables_of(rows: Iterable[Row], axes: Sequence[Axis]) -> tuple[Table, ...]:
-    """Sorts rows into tables, and marks the front and the repetitions in each."""
+    """Sorts rows into tables, and marks the Pareto front and equal code in each."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in sorted(rows, key=lambda r: _place(r.point, axes)):
+    for row in sorted(rows, key=lambda row: _position(row.point, axes)):
         groups.setdefault(_group(row.point), []).append(row)
     return tuple(_table(group, axes) for group in groups.values())
 
 
 def distinction(table: Table, tables: Iterable[Table]) -> tuple[str, ...]:
-    """The attributes that tell a table from those of the same kernel, types and target.
+    """The attributes that distinguish a table from others of the same kernel, types and target.
 
     Returns:
         Texts such as `n.divisibility=16`; `n.divisibility unknown` where only another has it.
     """
-    of_each = [
-        _attributes(other)
-        for other in tables
-        if (other.file, other.kernel, other.case, other.arch, other.types)
+    attributes_of_tables = [
+        _attributes(similar)
+        for similar in tables
+        if (similar.file, similar.kernel, similar.case, similar.arch, similar.types)
         == (table.file, table.kernel, table.case, table.arch, table.types)
     ]
-    mine = _attributes(table)
-    names = dict.fromkeys(name for attributes in of_each for name in attributes)
+    own_attributes = _attributes(table)
+    names = dict.fromkeys(name for attributes in attributes_of_tables for name in attributes)
     return tuple(
-        f"{name}={mine[name]}" if name in mine else f"{name} unknown"
+        f"{name}={own_attributes[name]}" if name in own_attributes else f"{name} unknown"
         for name in names
-        if len({repr(attributes.get(name)) for attributes in of_each}) > 1
+        if len({repr(attributes.get(name)) for attributes in attributes_of_tables}) > 1
     )
 
 
@@ -179,7 +184,8 @@ def sort_key(name: str, names: Iterable[str] | None) -> str:
 
     Args:
         name: as typed.
-        names: the columns of the points' values; None while they are not known: then any will do.
+        names: the columns of the points' values; None if they are not known yet: then any name is
+            accepted.
 
     Raises:
         KinspectError: there is no such column.
@@ -187,27 +193,32 @@ def sort_key(name: str, names: Iterable[str] | None) -> str:
     column = name.removeprefix("-")
     if names is None:
         return column
-    columns = ["number", "pareto", *dict.fromkeys(names), *(c.name for c in COLUMNS)]
+    columns = [
+        "number",
+        "pareto",
+        *dict.fromkeys(names),
+        *(known_column.name for known_column in COLUMNS),
+    ]
     if column in columns:
         return column
-    near = get_close_matches(column, columns, n=2)
-    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
+    suggestions = get_close_matches(column, columns, n=2)
+    suggestion = f" (did you mean {' or '.join(suggestions)}?)" if suggestions else ""
     raise KinspectError(
         f"--sort {name}: no such column{suggestion}", f"known: {', '.join(columns)}"
     )
 
 
 def sorted_lines(table: Table, name: str) -> Table:
-    """The table sorted by a column, falling with a `-` before it; unknown values come last.
+    """The table sorted by a column, descending with a `-` before it; unknown values come last.
 
-    A column that this table does not have leaves it as it is.
+    A column that the table does not have changes nothing.
     """
-    column, falling = name.removeprefix("-"), name.startswith("-")
+    column, descending = name.removeprefix("-"), name.startswith("-")
     cells = [(line, _cell(line, column)) for line in table.lines]
-    first = [(line, cell) for line, cell in cells if cell is not None]
-    last = [line for line, cell in cells if cell is None]
-    first.sort(key=lambda item: _ordered(item[1]), reverse=falling)
-    return replace(table, lines=(*(line for line, _ in first), *last))
+    known = [(line, cell) for line, cell in cells if cell is not None]
+    unknown_lines = [line for line, cell in cells if cell is None]
+    known.sort(key=lambda item: _cell_key(item[1]), reverse=descending)
+    return replace(table, lines=(*(line for line, _ in known), *unknown_lines))
 
 
 def _cell(line: Line, column: str) -> Any:
@@ -218,47 +229,70 @@ def _cell(line: Line, column: str) -> Any:
     return getattr(line.row.figures, column, None) if line.row.figures is not None else None
 
 
-def _ordered(cell: Any) -> tuple[int, Any]:
-    """Numbers before words, so that any two cells can be compared."""
+def _cell_key(cell: Any) -> tuple[int, Any]:
+    """A sort key that puts numbers before texts, so that any two cells can be compared."""
     return (0, cell) if isinstance(cell, int | float) else (1, str(cell))
 
 
-def _place(point: Point, axes: Sequence[Axis]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
-    """In the order of the product as it was typed, whichever side expanded which axis."""
-    steps = [
-        a.values.index(point.values[a.name]) if point.values.get(a.name) in a.values else -1
-        for a in axes
+def _position(point: Point, axes: Sequence[Axis]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
+    """A sort key: the order of the product of the axes as typed.
+
+    The front end expands some axes and the sweep others, so that `order` alone is not enough.
+    """
+    value_indices = [
+        axis.values.index(point.values[axis.name])
+        if point.values.get(axis.name) in axis.values
+        else -1
+        for axis in axes
     ]
-    return (point.order[0], *steps), point.order
+    return (point.order[0], *value_indices), point.order
 
 
 def _group(point: Point) -> tuple[Any, ...]:
+    """The key of the table that a point belongs to."""
     variant = point.variant
-    attributes = repr(sorted((name, sorted(of.items())) for name, of in variant.attrs.items()))
+    attributes = repr(
+        sorted((argument, sorted(attrs.items())) for argument, attrs in variant.attrs.items())
+    )
     return (
         point.order[0], variant.kernel, variant.case, variant.arch, _types(variant), attributes,
     )  # fmt: skip
 
 
 def _types(variant: Variant) -> tuple[str, ...]:
-    return tuple(t for t in variant.signature.values() if t != "constexpr")
+    return tuple(kind for kind in variant.signature.values() if kind != "constexpr")
 
 
 def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
     first = rows[0].point
     names = _names(rows, axes)
     values = [_values(row, names) for row in rows]
-    marks = front([row.figures for row in rows])
-    able = [r.figures for r in rows if r.figures is not None and r.figures.cannot_launch is None]
-    objectives = objectives_of(able)
+    on_front = front([row.figures for row in rows])
+    launchable = [
+        candidate.figures
+        for candidate in rows
+        if candidate.figures is not None and candidate.figures.cannot_launch is None
+    ]
+    objectives = objectives_of(launchable)
     first_by_code: dict[tuple[Any, ...], int] = {}
     lines = []
-    for number, (row, point, pareto) in enumerate(zip(rows, values, marks, strict=True), 1):
-        code = _code(row)
+    for number, (row, point_values, pareto) in enumerate(
+        zip(rows, values, on_front, strict=True), 1
+    ):
+        code = _same_code_key(row)
         first_number = first_by_code.setdefault(code, number) if code is not None else number
         same_as = first_number if first_number != number else None
         missing = unknown(row.figures, objectives)
-        lines.append(Line(number, point, row, pareto, same_as, missing))
+        lines.append(
+            Line(
+                number=number,
+                values=point_values,
+                row=row,
+                pareto=pareto,
+                same_as=same_as,
+                unknown=missing,
+            )
+        )
     variant = first.variant
     return Table(
         file=first.file,
@@ -273,8 +307,11 @@ def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
     )
 
 
-def _code(row: Row) -> tuple[Any, ...] | None:
-    """What is equal for points that are the same to the hardware: code, LDS and waves."""
+def _same_code_key(row: Row) -> tuple[Any, ...] | None:
+    """A key that is equal for points that the hardware runs alike: code, LDS and waves.
+
+    None where the code is unknown.
+    """
     figures = row.figures
     if figures is None or figures.isa_sha256 is None:
         return None
@@ -282,12 +319,12 @@ def _code(row: Row) -> tuple[Any, ...] | None:
 
 
 def _names(rows: Sequence[Row], axes: Sequence[Axis]) -> tuple[str, ...]:
-    """The axes that were typed, then whatever else tells the rows apart.
+    """The axes that were typed, then all other values in which the rows differ.
 
-    That is the autotuner's values, and constants that follow from them (`EVEN_K`).
+    These are the autotuner's values, and constants that follow from them (`EVEN_K`).
     """
     points = [everything(row) for row in rows]
-    typed = [a.name for a in axes if any(a.name in point for point in points)]
+    typed = [axis.name for axis in axes if any(axis.name in point for point in points)]
     names = dict.fromkeys(name for point in points for name in point)
     differing = [
         name
@@ -303,13 +340,13 @@ def _values(row: Row, names: Sequence[str]) -> dict[str, Any]:
 
 
 def everything(row: Row) -> dict[str, Any]:
-    """All that a point is compiled with: options, constexprs and the values of its axes."""
+    """All values that a point is compiled with: options, constexprs and those of its axes."""
     point = row.point
     return {**point.variant.options, **point.variant.constexprs, **point.values}
 
 
 class Gathering(Struct):
-    """Takes rows as they come and gives the result so far."""
+    """Collects rows as they come and gives the result so far."""
 
     targets: tuple[str, ...]
     tool: Mapping[str, str]
@@ -322,14 +359,14 @@ class Gathering(Struct):
     capture_seconds: float = 0.0
 
     def result(self, seconds: float) -> Sweep:
-        """All that is known by now."""
+        """The result so far; `seconds` is the time since the start."""
         missing = self.planned - len(self.rows)
         notes = dict(self.notes)
         for host in dict.fromkeys(row.host for row in self.rows if row.host is not None):
-            n = sum(row.host == host for row in self.rows)
-            notes[f"the artifacts of {n} points lie in the store of {host}, not in this one's"] = (
-                None
-            )
+            count = sum(row.host == host for row in self.rows)
+            notes[
+                f"the artifacts of {count} points lie in the store of {host}, not in this one's"
+            ] = None
         return Sweep(
             targets=self.targets,
             tool=self.tool,

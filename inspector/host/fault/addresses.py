@@ -39,7 +39,7 @@ class Asked(Struct, frozen=True):
 
 
 def asked_by(inst: Instruction, registers: Mapping[str, str]) -> Asked | None:
-    """The addresses of an instruction, as the registers are now; None where they can't be told."""
+    """The addresses of an instruction with the given registers; None where they are unknown."""
     name = inst.op.name
     words = [word.strip() for word in inst.operands.split(",")]
     match = _OFFSET.search(inst.operands)

@@ -36,7 +36,7 @@ def places(environ: Mapping[str, str], prefixes: Sequence[Path], root: Path) -> 
     Args:
         environ: ROCM_PATH, HIP_PATH and LD_LIBRARY_PATH are looked at.
         prefixes: Python environments, for the ROCm wheels in them.
-        root: of the file system.
+        root: root of the file system.
     """
     for name in ("ROCM_PATH", "HIP_PATH"):
         if environ.get(name):
@@ -114,7 +114,7 @@ def options(
 
 
 def safe(path: Path) -> bool:
-    """Whether the agent can be told of a path: it has no way to quote one."""
+    """Whether a path can be passed to the agent, which has no way to quote one."""
     return not _UNSAFE.search(str(path))
 
 

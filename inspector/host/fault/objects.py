@@ -39,8 +39,8 @@ class Objects(Struct):
     """The code objects of a report.
 
     Args:
-        folders: where saved ones may be.
-        loaded: those that the report names.
+        folders: folders that may hold saved code objects.
+        loaded: the code objects that the report names.
         limit: bytes of code that are disassembled at most.
         notes: what could not be read.
     """
@@ -123,7 +123,7 @@ _MOST = 1 << 30
 
 
 class Uri(Struct, frozen=True):
-    """A parsed URI; `size` 0 stands for the rest of the file."""
+    """A parsed URI; `size` 0 means up to the end of the file."""
 
     protocol: str
     path: str

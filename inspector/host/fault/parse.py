@@ -1,8 +1,8 @@
-"""The ROCm debug agent's report, line by line, and the runtime's own messages.
+"""Parses the ROCm debug agent's report, line by line, and the runtime's own messages.
 
-Reports are long (65,000 lines for 250 waves) and stand among a program's output, so lines are
-recognised one by one, wherever they stand, and registers are kept for the first wave at each pc
-alone. The order of a wave and its disassembly is not relied upon.
+Reports are long (65,000 lines for 250 waves) and mixed with a program's output. Lines are therefore
+recognised one by one, wherever they are, and registers are kept only for the first wave at each pc.
+A wave and its disassembly may come in either order.
 
 Source of the format: rocr-debug-agent's debug_agent.cpp (print_wavefronts, print_registers) and
 code_object.cpp (disassemble); ROCR-Runtime's runtime.cpp (VMFaultHandler) for the messages. Before
@@ -36,7 +36,7 @@ _SOURCE = re.compile(r"^(?P<number>\d+)(?P<text>\s.*)?$")
 _END = re.compile(r"\bEnd of disassembly\b")
 _BLANKS = " " * 64
 _MANY_BLANKS = re.compile(r"\s{65,}")
-_MOST_JOINED = 12  # lines over which a wave's line may be broken by what carries it
+_MOST_JOINED = 12  # most lines that a terminal or log may have broken the line of a wave into
 
 _FAULT = re.compile(
     r"memory access fault by GPU (?:node-)?(?P<gpu>\d+)\s*(?:\([^)]*\)\s*)?"
@@ -62,19 +62,19 @@ _IMPRECISE = re.compile(r"Precise (?:memory|ALU exceptions) not supported.*")
 
 
 def parse_report(lines: Iterable[str]) -> AgentReport:
-    """Reads a report, or whatever of it there is.
+    """Parses a report, even an incomplete one.
 
     Args:
-        lines: the text, with or without line ends; anything else may stand between them.
+        lines: the lines, with or without line ends; other output may be between them.
     """
     reader = _Reader()
     for line in lines:
-        # Patterns that begin with any number of blanks take time quadratic in them.
+        # Patterns that begin with `\s*` take time quadratic in a run of blanks: shorten those.
         reader.take(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
     return reader.result()
 
 
-class _Open(Struct):
+class _Disassembly(Struct):
     """A disassembly that is being read."""
 
     function: str
@@ -88,23 +88,25 @@ class _Open(Struct):
 
 
 class _Reader:
+    """Takes the lines of a report one by one and collects waves, code and messages."""
+
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._waves: list[Wave] = []
-        self._registers: dict[str, str] | None = None  # of the wave that is being read, if kept
-        self._seen: set[int] = set()
+        self._registers: dict[str, str] | None = None  # of the current wave; None: not kept
+        self._pcs: set[int] = set()
         self._excerpts: dict[int, Excerpt] = {}
-        self._open: _Open | None = None
-        self._broken: list[str] = []  # a wave's line that does not end on its line
+        self._disassembly: _Disassembly | None = None
+        self._wave_pieces: list[str] = []  # pieces of a wave's line that was broken into several
         self._kernel = ""
         self._notes: dict[str, None] = {}
 
     def take(self, line: str) -> None:
-        if self._broken:
-            self._broken.append(line)
-            joined = " ".join(part.strip() for part in self._broken)
-            if _STATE.search(joined) or len(self._broken) > _MOST_JOINED:
-                self._broken = []
+        if self._wave_pieces:
+            self._wave_pieces.append(line)
+            joined = " ".join(piece.strip() for piece in self._wave_pieces)
+            if _STATE.search(joined) or len(self._wave_pieces) > _MOST_JOINED:
+                self._wave_pieces = []
                 self._wave(joined)
             return
         if "wave_" in line and (match := _WAVE.search(line)):
@@ -112,13 +114,13 @@ class _Reader:
             if _STATE.search(match["rest"]):
                 self._wave(line)
             else:
-                self._broken = [line]
+                self._wave_pieces = [line]
             return
         if "Disassembly" in line and (match := _DISASSEMBLY.search(line)):
             self._close()
-            self._open = _Open(match["name"] or "")
-        elif self._open is not None:
-            self._code(self._open, line)
+            self._disassembly = _Disassembly(match["name"] or "")
+        elif self._disassembly is not None:
+            self._code(self._disassembly, line)
         elif self._register(line):
             return
         else:
@@ -126,14 +128,14 @@ class _Reader:
 
     def result(self) -> AgentReport:
         self._close()
-        if self._broken:
-            self._wave(" ".join(self._broken))
+        if self._wave_pieces:
+            self._wave(" ".join(self._wave_pieces))
         return AgentReport(
-            tuple(dict.fromkeys(self._messages)),
-            tuple(self._waves),
-            self._excerpts,
-            self._kernel,
-            tuple(self._notes),
+            messages=tuple(dict.fromkeys(self._messages)),
+            waves=tuple(self._waves),
+            excerpts=self._excerpts,
+            kernel=self._kernel,
+            notes=tuple(self._notes),
         )
 
     # ------------------------------------------------------------------ waves
@@ -146,15 +148,15 @@ class _Reader:
         state, entry = _STATE.search(tail), _ENTRY.search(tail)
         reasons = (state["reasons"] or "") if state else ""
         name = entry["kernel"] if entry else None
-        self._registers = {} if pc not in self._seen else None
-        self._seen.add(pc)
+        self._registers = {} if pc not in self._pcs else None
+        self._pcs.add(pc)
         wave = Wave(
-            match["id"],
-            pc,
-            tuple(r for r in reasons.split("|") if r and r != "NONE"),
-            int(entry["entry"], 16) if entry else None,
-            " ".join(name.split()) if name else "",
-            self._registers if self._registers is not None else {},
+            id=match["id"],
+            pc=pc,
+            reasons=tuple(r for r in reasons.split("|") if r and r != "NONE"),
+            entry=int(entry["entry"], 16) if entry else None,
+            kernel=" ".join(name.split()) if name else "",
+            registers=self._registers if self._registers is not None else {},
         )
         self._waves.append(wave)
 
@@ -173,40 +175,44 @@ class _Reader:
 
     # ------------------------------------------------------------------ code
 
-    def _code(self, open_code: _Open, line: str) -> None:
+    def _code(self, disassembly: _Disassembly, line: str) -> None:
         if _END.search(line):
             self._close()
         elif match := _OBJECT.match(line):
-            open_code.uri = match["uri"]
+            disassembly.uri = match["uri"]
         elif match := _LOADED.match(line):
-            open_code.first, open_code.last = int(match["first"], 16), int(match["last"], 16)
+            disassembly.first, disassembly.last = int(match["first"], 16), int(match["last"], 16)
         elif match := _CODE.match(line):
             address = int(match["address"], 16)
-            open_code.lines.append((address, match["text"]))
+            disassembly.lines.append((address, match["text"]))
             if match["arrow"]:
-                open_code.pc = address
+                disassembly.pc = address
         elif match := _SOURCE_FILE.match(line):
-            open_code.file = match["file"]
-        elif open_code.file and (match := _SOURCE.match(line)):
-            open_code.source.append(
-                (open_code.file, int(match["number"]), (match["text"] or "").strip())
+            disassembly.file = match["file"]
+        elif disassembly.file and (match := _SOURCE.match(line)):
+            disassembly.source.append(
+                (disassembly.file, int(match["number"]), (match["text"] or "").strip())
             )
         elif line.strip() and line.strip() != "...":
-            self._message(line)  # of another process or thread, between
+            self._message(line)  # output of another process or thread
 
     def _close(self) -> None:
-        open_code, self._open = self._open, None
-        if open_code is None or (open_code.pc is None and not open_code.uri):
+        disassembly, self._disassembly = self._disassembly, None
+        if disassembly is None or (disassembly.pc is None and not disassembly.uri):
             return
-        loaded = Loaded(open_code.uri, open_code.first, open_code.last) if open_code.uri else None
-        excerpt = Excerpt(
-            open_code.function,
-            loaded,
-            tuple(open_code.lines),
-            open_code.pc,
-            tuple(open_code.source),
+        loaded = (
+            Loaded(disassembly.uri, disassembly.first, disassembly.last)
+            if disassembly.uri
+            else None
         )
-        key = open_code.pc if open_code.pc is not None else open_code.first
+        excerpt = Excerpt(
+            function=disassembly.function,
+            loaded=loaded,
+            lines=tuple(disassembly.lines),
+            pc=disassembly.pc,
+            source=tuple(disassembly.source),
+        )
+        key = disassembly.pc if disassembly.pc is not None else disassembly.first
         self._excerpts.setdefault(key, excerpt)
 
     # ------------------------------------------------------------------ messages
@@ -214,17 +220,17 @@ class _Reader:
     def _message(self, line: str) -> None:
         text = line.strip()
         if text.startswith("=>") and (match := _CODE.match(text)):
-            pc = int(match["address"], 16)  # quoted without what stands above it
+            pc = int(match["address"], 16)  # an excerpt that was copied without its header
             self._excerpts.setdefault(pc, Excerpt("", None, ((pc, match["text"]),), pc))
         elif match := _FAULT.search(text):
             address = match["address"]
             self._messages.append(
                 Message(
-                    "memory",
-                    text[match.start() :],
-                    match["gpu"],
-                    0 if address == "(nil)" else int(address, 16),
-                    match["reason"] or "",
+                    kind="memory",
+                    text=text[match.start() :],
+                    gpu=match["gpu"],
+                    address=0 if address == "(nil)" else int(address, 16),
+                    reason=match["reason"] or "",
                 )
             )
         elif match := _ERROR.search(text):
@@ -239,7 +245,13 @@ class _Reader:
             self._page(text, int(match["address"], 16))
         elif match := _HANG.search(text):
             self._messages.append(
-                Message("hang", text[match.start() :], match["gpu"], None, match["reason"])
+                Message(
+                    kind="hang",
+                    text=text[match.start() :],
+                    gpu=match["gpu"],
+                    address=None,
+                    reason=match["reason"],
+                )
             )
         elif any(sign in text for sign in _QUEUE_SIGNS) and (match := _QUEUE.search(text)):
             reason = match["reason"] or ""
@@ -252,8 +264,14 @@ class _Reader:
             self._notes[f"the debug agent says: {match[0]}"] = None
 
     def _page(self, text: str, address: int) -> None:
-        last = self._messages[-1] if self._messages else None
-        if last is not None and last.kind == "memory" and last.address is None:
-            self._messages[-1] = Message("memory", last.text, last.gpu, address, last.reason)
+        latest = self._messages[-1] if self._messages else None
+        if latest is not None and latest.kind == "memory" and latest.address is None:
+            self._messages[-1] = Message(
+                kind="memory",
+                text=latest.text,
+                gpu=latest.gpu,
+                address=address,
+                reason=latest.reason,
+            )
         else:
             self._messages.append(Message("memory", text, address=address))

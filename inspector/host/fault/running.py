@@ -1,4 +1,4 @@
-"""A report of stopped waves → the lines of code where they stopped, and what may have done it."""
+"""Explains a report of stopped waves: the code where they stopped, and the likely culprits."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ from .suspects import (
 from .values import AgentReport, CodeLine, Excerpt, FaultReport, Stop, Suspect, Wave
 
 _LINES_BEFORE, _LINES_AFTER = 6, 4
-"""Instructions shown around a pc."""
+"""How many instructions are shown around a pc."""
 _MOST_SUSPECTS = 12
+"""Most suspects that are listed for one stop."""
 _MOST_EXAMINED = 40
-_UNSAID = "UNKNOWN"
-"""Stands for the reason where a report shows code and no wave."""
+"""Stops for which suspects are searched, those with most waves first."""
+_UNKNOWN_REASON = "UNKNOWN"
+"""The reason of a stop of which a report shows the code and no wave."""
 _NO_LINES = (
     "the code object has no line information: compile HIP with -ggdb, and Triton without"
     " TRITON_DISABLE_LINE_INFO"
@@ -43,7 +45,7 @@ def read_reports(paths: Sequence[Path]) -> AgentReport:
     """Reads saved reports as one, in order.
 
     Raises:
-        KinspectError: a file can't be read, or none says anything of a fault.
+        KinspectError: a file can't be read, or no file holds a report or fault message.
     """
     size = sum(path.stat().st_size for path in paths if path.is_file())
     with limits.reading(", ".join(map(str, paths)), size):
@@ -59,7 +61,7 @@ def read_reports(paths: Sequence[Path]) -> AgentReport:
 
 
 def report_files(path: Path) -> tuple[Path, ...]:
-    """The files of a report: itself, or of a run folder its reports and the program's stderr.
+    """The files of a report: the file itself, or the reports and stderr in a run's folder.
 
     Raises:
         KinspectError: there are none.
@@ -85,32 +87,39 @@ def explain(
     precise: bool = False,
     limit: int = CODE_LIMIT,
 ) -> FaultReport:
-    """Finds the code of a report.
+    """Locates the code of a report's stops, and the suspects for each.
 
     Args:
-        report: as read.
-        files: their names.
+        report: the parsed report.
+        files: the names of its files.
         folders: where saved code objects may be.
-        precise: whether precise memory mode was on: the pc is just after the culprit then.
-        limit: bytes of code of one code object that are disassembled at most.
+        precise: whether precise memory mode was on: then the pc is just behind the culprit.
+        limit: most bytes of code of one code object that are disassembled.
     """
-    named = tuple(e.loaded for e in report.excerpts.values() if e.loaded)
-    code = Objects(folders, named, limit)
-    page = next((m.address for m in report.messages if m.address), None)
+    loaded = tuple(excerpt.loaded for excerpt in report.excerpts.values() if excerpt.loaded)
+    code = Objects(folders, loaded, limit)
+    page = next((message.address for message in report.messages if message.address), None)
     groups = sorted(_groups(report), key=lambda waves: (_rank(waves[0]), -len(waves)))
     stops = tuple(
-        _stop(waves, report.excerpts.get(waves[0].pc), code, page, precise, at < _MOST_EXAMINED)
-        for at, waves in enumerate(groups)
+        _stop(
+            waves,
+            report.excerpts.get(waves[0].pc),
+            code,
+            page=page,
+            precise=precise,
+            examined=number < _MOST_EXAMINED,
+        )
+        for number, waves in enumerate(groups)
     )
-    notes = [*report.notes, *_lacks(report), *code.notes]
+    notes = [*report.notes, *_missing_notes(report), *code.notes]
     if len(stops) > _MOST_EXAMINED:
         notes.append(f"suspects are worked out for the {_MOST_EXAMINED} stops with most waves")
     return FaultReport(tuple(files), report.messages, stops, report.kernel, notes=tuple(notes))
 
 
 def _rank(wave: Wave) -> int:
-    """Faults first, then code that no wave is known for, then waves that merely ran."""
-    return 2 if not wave.reasons else 1 if wave.reasons == (_UNSAID,) else 0
+    """Sort key of a stop: 0 for a fault, 1 for code without a wave, 2 for a wave that ran on."""
+    return 2 if not wave.reasons else 1 if wave.reasons == (_UNKNOWN_REASON,) else 0
 
 
 def _lines(paths: Iterable[Path]) -> Iterator[str]:
@@ -125,18 +134,22 @@ def _lines(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _groups(report: AgentReport) -> list[list[Wave]]:
-    """Waves by pc and reasons; a disassembly without its wave (a log cut off) stands for one."""
+    """Waves grouped by pc and reasons.
+
+    A disassembly without its wave (in a truncated log) gets a wave of unknown reason.
+    """
     groups: dict[tuple[int, tuple[str, ...]], list[Wave]] = {}
     for wave in report.waves:
         groups.setdefault((wave.pc, wave.reasons), []).append(wave)
     pcs = {wave.pc for wave in report.waves}
     for pc, excerpt in report.excerpts.items():
         if excerpt.pc is not None and pc not in pcs:
-            groups[pc, (_UNSAID,)] = [Wave("", pc, (_UNSAID,))]
+            groups[pc, (_UNKNOWN_REASON,)] = [Wave("", pc, (_UNKNOWN_REASON,))]
     return list(groups.values())
 
 
-def _lacks(report: AgentReport) -> Iterator[str]:
+def _missing_notes(report: AgentReport) -> Iterator[str]:
+    """Notes on what a report does not hold."""
     if not report.waves and not report.excerpts:
         yield (
             "the runtime's message alone: it names neither kernel nor instruction; run"
@@ -151,9 +164,11 @@ def _lacks(report: AgentReport) -> Iterator[str]:
 # --------------------------------------------------------------------------- stops
 
 
-def _line(inst: Instruction) -> CodeLine:
-    text = f"{inst.mnemonic} {inst.operands}".strip()
-    return replace(_code_line(inst.address or 0, text, inst.loc), line=inst.line)
+def _line(instruction: Instruction) -> CodeLine:
+    text = f"{instruction.mnemonic} {instruction.operands}".strip()
+    return replace(
+        _code_line(instruction.address or 0, text, instruction.loc), line=instruction.line
+    )
 
 
 def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
@@ -161,25 +176,36 @@ def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
     if loc is not None:
         place = loc.in_user_code
         source = linecache.getline(place.file, place.line).strip()
-    return CodeLine(address, None, text, loc, source)
+    return CodeLine(address=address, line=None, text=text, loc=loc, source=source)
 
 
 def _stop(
     waves: Sequence[Wave],
     excerpt: Excerpt | None,
     code: Objects,
+    *,
     page: int | None,
     precise: bool,
     examined: bool,
 ) -> Stop:
+    """The stop of some waves at one pc, for the same reasons.
+
+    Args:
+        waves: the waves.
+        excerpt: the report's disassembly around the pc, if it has one.
+        code: the code objects that were loaded.
+        page: an address in the faulting page, if the runtime named one.
+        precise: see `explain`.
+        examined: whether suspects of a memory violation are searched.
+    """
     first = waves[0]
-    registers = next((w.registers for w in waves if w.registers), {})
-    kernels = tuple(dict.fromkeys(w.kernel for w in waves if w.kernel))
+    registers = next((wave.registers for wave in waves if wave.registers), {})
+    kernels = tuple(dict.fromkeys(wave.kernel for wave in waves if wave.kernel))
     loaded = excerpt.loaded if excerpt and excerpt.loaded else code.at(first.pc)
     stop = Stop(
         first.pc,
         first.reasons,
-        tuple(w.id for w in waves if w.id),
+        tuple(wave.id for wave in waves if wave.id),
         kernels,
         function=excerpt.function if excerpt else "",
         uri=loaded.uri if loaded else None,
@@ -188,93 +214,133 @@ def _stop(
     )
     if loaded is None:
         return _from_excerpt(stop, excerpt, None, 0)
-    held = code.held(loaded)
-    if held is not None and held.path is not None:
-        stop = replace(stop, saved=str(held.path))
-    image = held.image_with(first.pc - loaded.first) if held else None
+    code_object = code.held(loaded)
+    if code_object is not None and code_object.path is not None:
+        stop = replace(stop, saved=str(code_object.path))
+    image = code_object.image_with(first.pc - loaded.first) if code_object else None
     location = find(image, first.pc - loaded.first) if image else None
     if image is None or location is None:
-        return _from_excerpt(stop, excerpt, held, loaded.first)
-    return _in_code(stop, image, *location, page, precise, examined)
+        return _from_excerpt(stop, excerpt, code_object, loaded.first)
+    function, index = location
+    return _in_code(stop, image, function, index, page=page, precise=precise, examined=examined)
 
 
-def _from_excerpt(stop: Stop, excerpt: Excerpt | None, held: Held | None, first: int) -> Stop:
-    """What the report itself shows, where the code object is not disassembled or not there."""
+def _from_excerpt(
+    stop: Stop, excerpt: Excerpt | None, code_object: Held | None, load_address: int
+) -> Stop:
+    """The stop with the code in the report, where the code object is missing or not disassembled.
+
+    Args:
+        stop: the stop so far.
+        excerpt: the report's disassembly around the pc, if it has one.
+        code_object: the code object, if it was found.
+        load_address: address that the code object was loaded at.
+    """
     notes: tuple[str, ...] = ()
-    if held is not None and held.images:
+    if code_object is not None and code_object.images:
         notes = ("no instruction of the code object is at this pc: is it another build's?",)
     if excerpt is None:
         notes = (*notes, "the report has no disassembly for this pc")
-    lines = excerpt.lines if excerpt else ((stop.pc, ""),) if held and held.lines else ()
-    context = tuple(
-        _code_line(a, text, held.lines.at(a - first) if held and held.lines else None)
-        for a, text in lines
+    lines = (
+        excerpt.lines if excerpt else ((stop.pc, ""),) if code_object and code_object.lines else ()
     )
-    at = next((line for line in context if line.address == stop.pc), None)
-    culprit = at if at and set(stop.reasons) & TRAPS and "s_trap" in at.text else None
+    context = tuple(
+        _code_line(
+            address,
+            text,
+            code_object.lines.at(address - load_address)
+            if code_object and code_object.lines
+            else None,
+        )
+        for address, text in lines
+    )
+    stopped_line = next((line for line in context if line.address == stop.pc), None)
+    culprit = (
+        stopped_line
+        if stopped_line and set(stop.reasons) & TRAPS and "s_trap" in stopped_line.text
+        else None
+    )
     context = context if excerpt else ()
-    return replace(stop, at=at, culprit=culprit, context=context, notes=notes)
+    return replace(stop, at=stopped_line, culprit=culprit, context=context, notes=notes)
 
 
 def _in_code(
     stop: Stop,
     image: LoadedImage,
     function: Function,
-    place: int,
+    index: int,
+    *,
     page: int | None,
     precise: bool,
     examined: bool,
 ) -> Stop:
-    around = function.instructions[max(0, place - _LINES_BEFORE) : place + _LINES_AFTER + 1]
+    """The stop with the disassembled code around it and its culprit or suspects.
+
+    Args:
+        stop: the stop so far.
+        image: the code that was loaded at its pc.
+        function: the function that holds the pc.
+        index: of the instruction at the pc, in the function.
+        page: see `_stop`.
+        precise: see `explain`.
+        examined: see `_stop`.
+    """
+    around = function.instructions[max(0, index - _LINES_BEFORE) : index + _LINES_AFTER + 1]
     stop = replace(
         stop,
         function=stop.function or function.name,
-        at=_line(function.instructions[place]),
+        at=_line(function.instructions[index]),
         context=tuple(map(_line, around)),
     )
     if not any(i.loc for i in function.instructions):
         stop = replace(stop, notes=(*stop.notes, _NO_LINES))
     reasons = set(stop.reasons)
     if reasons & TRAPS:
-        trap = trap_at(function, place)
+        trap = trap_at(function, index)
         return replace(stop, culprit=_line(trap) if trap else None)
     if reasons & IMPRECISE:
-        return _memory(stop, image, function, place, page, precise) if examined else stop
+        if not examined:
+            return stop
+        return _with_suspects(stop, image, function, index, page=page, precise=precise)
     if reasons & ARITHMETIC:
         note = "an arithmetic exception is reported late: it came from an instruction before the pc"
         return replace(stop, notes=(*stop.notes, note))
-    return replace(stop, culprit=stop.at if reasons and _UNSAID not in reasons else None)
+    return replace(stop, culprit=stop.at if reasons and _UNKNOWN_REASON not in reasons else None)
 
 
-def _memory(
+def _with_suspects(
     stop: Stop,
     image: LoadedImage,
     function: Function,
-    place: int,
+    index: int,
+    *,
     page: int | None,
     precise: bool,
 ) -> Stop:
-    preceding = previous(function, place)
+    """A memory violation with the operations that may have caused it; see `_in_code`."""
+    preceding = previous(function, index)
     if precise and preceding is not None and reaches_memory(preceding):
         suspects_before = (_suspect(preceding, "before", stop.registers, page),)
         return replace(stop, culprit=_line(preceding), suspects=suspects_before)
     notes = ["not exact: the pc of a memory violation stands after the operation that caused it"]
     machine = _machine(image.program.arch)
-    candidates = outstanding_at(function, place, machine) if machine else ()
-    why = "outstanding"
+    candidates = outstanding_at(function, index, machine) if machine else ()
+    relation = "outstanding"
     if not candidates:
-        candidates, why = waited_before(function, place), "waited"
+        candidates, relation = waited_before(function, index), "waited"
         doubt = "its waits are over" if machine else "the target is unknown here"
         if candidates:
             notes.append(f"nothing is known to be outstanding at the pc ({doubt})")
     suspects = [
-        _suspect(inst, "before" if inst is preceding else why, stop.registers, page)
-        for inst in candidates
+        _suspect(
+            instruction, "before" if instruction is preceding else relation, stop.registers, page
+        )
+        for instruction in candidates
     ]
-    suspects.sort(key=lambda s: not s.lanes)  # stable: nearest first otherwise
+    suspects.sort(key=lambda suspect: not suspect.lanes)  # stable: nearest first otherwise
     if len(suspects) > _MOST_SUSPECTS:
         notes.append(f"{len(suspects) - _MOST_SUSPECTS} older suspects are left out")
-    if any(s.lanes for s in suspects):
+    if any(suspect.lanes for suspect in suspects):
         notes.append(
             "registers are those at the pc: an address in the faulting page is strong evidence,"
             " any other proves nothing"
@@ -283,12 +349,12 @@ def _memory(
 
 
 def _suspect(
-    inst: Instruction, why: str, registers: Mapping[str, str], page: int | None
+    instruction: Instruction, relation: str, registers: Mapping[str, str], page: int | None
 ) -> Suspect:
-    addresses = asked_by(inst, registers) if page else None
+    addresses = asked_by(instruction, registers) if page else None
     lanes = addresses.in_page(page) if addresses and page else ()
     address = addresses.lanes[lanes[0]] if addresses and lanes else None
-    return Suspect(_line(inst), why, lanes, address)
+    return Suspect(_line(instruction), relation, lanes, address)
 
 
 def _machine(arch: str | None) -> Machine | None:

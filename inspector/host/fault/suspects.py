@@ -84,7 +84,7 @@ def outstanding_at(function: Function, place: int, machine: Machine) -> tuple[In
 
 
 def waited_before(function: Function, place: int) -> tuple[Instruction, ...]:
-    """The last memory operations that stand before an instruction, nearest first."""
+    """The last memory operations before an instruction, nearest first."""
     operations = [
         i for i in function.instructions[:place] if i.cls in RAISING and reaches_memory(i)
     ]
@@ -92,7 +92,7 @@ def waited_before(function: Function, place: int) -> tuple[Instruction, ...]:
 
 
 def _distance(place: int, inst: Instruction) -> tuple[bool, int]:
-    # What stands after the pc was issued in an earlier turn of a loop: it is older.
+    # Operations behind the pc were issued in an earlier iteration of a loop: they are older.
     return (inst.index >= place, -inst.index)
 
 

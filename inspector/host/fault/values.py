@@ -1,4 +1,4 @@
-"""What a report of stopped waves says, and what was found out about it. Values alone."""
+"""Values for a report of stopped waves, and for its explanation."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...model import SourceLoc
 
 
 class Message(Struct, frozen=True):
-    """What the runtime said of the fault.
+    """The runtime's message about the fault.
 
     Args:
         kind: `memory` (a page that could not be reached), `queue` (an error of a whole queue) or
             `hang`.
-        text: the line as it stands.
-        gpu: the GPU's node, as it was written.
-        address: what was accessed, rounded down to its page by the hardware.
-        reason: in the runtime's words.
+        text: the line as written.
+        gpu: the GPU's node as written.
+        address: the accessed address, which the hardware rounds down to its page.
+        reason: the reason in the runtime's words.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Message(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True):
-    """A code object of the process: where it came from, and its addresses `first:last`."""
+    """A code object of the process: its URI, and its addresses from `first` to before `last`."""
 
     uri: str
     first: int
@@ -46,7 +46,7 @@ class Excerpt(Struct, frozen=True):
         loaded: the code object.
         lines: (address, text) of each instruction.
         pc: the address that the arrow points at.
-        source: lines of source that stand in it, as (file, number, text).
+        source: the source lines in it, as (file, number, text).
     """
 
     function: str
@@ -68,11 +68,11 @@ class Wave(Struct, frozen=True):
 
 
 class AgentReport(Struct, frozen=True):
-    """A report of the ROCm debug agent, or what the runtime alone said.
+    """A report of the ROCm debug agent, or only messages of the runtime.
 
     Args:
-        messages: of the runtime, in order.
-        waves: in order.
+        messages: the runtime's messages, in order.
+        waves: the reported waves, in order.
         excerpts: disassemblies by the pc that they point at.
         kernel: the kernel that the runtime itself names ("Kernel Name: ...").
         notes: warnings of the agent.
@@ -92,11 +92,11 @@ class CodeLine(Struct, frozen=True):
     """One instruction.
 
     Args:
-        address: in the code object; in the process where the code object could not be read.
-        line: of the listing that `kinspect CODE_OBJECT` shows.
+        address: its address in the code object; in the process where that could not be read.
+        line: its line in the listing that `kinspect CODE_OBJECT` shows.
         text: mnemonic and operands.
         loc: the source, innermost call first.
-        source: the text of that line in the user's own code, where the file is at hand.
+        source: the text of the line in the user's own code, where the file can be read.
     """
 
     address: int
@@ -113,8 +113,8 @@ class Suspect(Struct, frozen=True):
         code: the instruction.
         why: `outstanding` (issued before the pc, not waited for yet), `before` (the last one before
             the pc) or `waited` (already waited for).
-        lanes: of the first wave, those whose address lies in the page that could not be reached.
-        address: that of the first such lane.
+        lanes: lanes of the first wave whose address lies in the faulting page.
+        address: the address of the first such lane.
     """
 
     code: CodeLine
@@ -127,20 +127,20 @@ class Stop(Struct, frozen=True):
     """All waves that stopped at one pc for the same reasons.
 
     Args:
-        pc: as reported.
-        reasons: `MEMORY_VIOLATION`, ...; empty for waves that merely ran.
+        pc: the reported pc.
+        reasons: `MEMORY_VIOLATION`, ...; empty for waves that were not stopped by a fault.
         waves: their ids.
         kernels: kernels that they ran.
         function: the function that the pc is in.
-        uri: the code object's.
+        uri: URI of the code object.
         offset: the pc in the code object.
-        saved: the file that the code object was read from, where it is one of its own.
+        saved: the file that holds only this code object, if it was read from one.
         at: the instruction at the pc.
-        culprit: the instruction that caused it, where that is sure.
+        culprit: the instruction that caused the stop, where that is certain.
         context: instructions around the pc.
         suspects: most likely first.
-        registers: of the first wave.
-        notes: what a reader should know.
+        registers: registers of the first wave.
+        notes: notes for the reader.
     """
 
     pc: int
@@ -160,12 +160,12 @@ class Stop(Struct, frozen=True):
 
 
 class FaultReport(Struct, frozen=True):
-    """What happened, by pc, the stops with a reason first.
+    """An explained report; stops with a reason come first.
 
     Args:
-        files: what was read.
-        messages: of the runtime.
-        stops: where waves stopped.
+        files: the files that were read.
+        messages: the runtime's messages.
+        stops: the places at which waves stopped.
         kernel: the kernel that the runtime itself names.
         command: the program, where it was run here.
         status: its exit status.

@@ -22,7 +22,7 @@ _REDUCTION = re.compile(r"_(sum|max|min|avr)$")
 
 
 class Known(Struct, frozen=True):
-    """What a counter is. A recorded value times `scale` is in `unit`.
+    """The definition of a counter. A recorded value times `scale` is in `unit`.
 
     `over` is what kind of instances it sums up (XCC, SE, CU, SIMD, ...), empty where not known.
     """
@@ -86,7 +86,7 @@ def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
     """The basic counters that a derived one is computed from; a basic one is its own operand.
 
     Args:
-        name: of a counter.
+        name: the counter's name.
         arch: a derived counter has other operands on other targets; without it, those of all.
     """
     by_arch = _tables().operands.get(_INSTANCE.sub("", name))
@@ -109,7 +109,7 @@ def nearest(name: str, arch: str) -> tuple[str, ...]:
 
 
 def about(name: str, arch: str | None) -> Known:
-    """What a counter is; for one that nothing is known of, a bare count."""
+    """The definition of a counter; an unknown one is a plain count."""
     bare = _INSTANCE.sub("", name)
     family = base_arch(arch) if arch else None
     for rule in _rules():
@@ -118,7 +118,14 @@ def about(name: str, arch: str | None) -> Known:
         if rule.architectures and family is None:
             break  # its unit depends on the target
         if not rule.architectures or (family is not None and family.startswith(rule.architectures)):
-            return Known(name, rule.unit, rule.scale, rule.over, rule.text, rule.source)
+            return Known(
+                name=name,
+                unit=rule.unit,
+                scale=rule.scale,
+                over=rule.over,
+                text=rule.text,
+                source=rule.source,
+            )
     return Known(name, "count")
 
 
@@ -131,13 +138,13 @@ def _stand_in(arch: str) -> str:
 def _rules() -> tuple[_Rule, ...]:
     return tuple(
         _Rule(
-            re.compile(entry["match"]),
-            tuple(entry.get("architectures", "").split()),
-            entry["unit"],
-            entry.get("scale", 1),
-            entry.get("over", ""),
-            entry["text"],
-            entry["source"],
+            match=re.compile(entry["match"]),
+            architectures=tuple(entry.get("architectures", "").split()),
+            unit=entry["unit"],
+            scale=entry.get("scale", 1),
+            over=entry.get("over", ""),
+            text=entry["text"],
+            source=entry["source"],
         )
         for entry in _read("counters.yaml")
     )

@@ -34,7 +34,9 @@ class Derived(Struct):
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
         """A metric, unless there is a better one of that name."""
-        self.metrics.setdefault(name, Metric(name, value, unit, "measured", note))
+        self.metrics.setdefault(
+            name, Metric(name=name, value=value, unit=unit, origin="measured", note=note)
+        )
 
     def say(self, note: str) -> None:
         """A note, once."""

@@ -1,6 +1,6 @@
-"""What hardware counters have to show for instructions that were executed, beside what they show.
+"""Derives hardware counters from executed instructions, and compares them with recorded ones.
 
-Facts stand in `executed.yaml`: which instructions each counts, and why a recording may differ.
+`executed.yaml` says which instructions each counter counts, and why a recording may differ.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _FILE = Path(__file__).with_name("executed.yaml")
 WAVES: Final = "SQ_WAVES"
 CONFLICTS: Final = "SQ_LDS_BANK_CONFLICT"
 _MATRIX_UNIT: Final = 512
+"""Operations per unit of the counters `SQ_INSTS_VALU_MFMA_MOPS_*`."""
 
 
 class Rule(Struct, frozen=True):
-    """A counter, and what it counts; see `executed.yaml`."""
+    """A counter and what it counts; the fields are the keys of `executed.yaml`."""
 
     name: str
     about: str
@@ -42,16 +43,24 @@ class Rule(Struct, frozen=True):
     matrix: str | None = None
     operations: str | None = None
 
-    def counts(self, instruction: Instruction, done: Iterable[Operations]) -> int:
-        """What one execution by one wave adds."""
+    def counts(self, instruction: Instruction, work: Iterable[Operations]) -> int:
+        """What one execution by one wave adds to the counter.
+
+        Args:
+            instruction: the executed instruction.
+            work: the arithmetic operations that it does.
+        """
         if instruction.cls in self.classes:
             return 1
         if self.names is not None:
             return int(self.names.fullmatch(instruction.op.name) is not None)
-        for part in done:
-            if part.pipe == "matrix" and part.element in (self.matrix, self.operations):
-                return 1 if self.matrix is not None else part.count
-            if part.pipe == "vector" and (part.kind, part.element) == (self.kind, self.element):
+        for operation in work:
+            if operation.pipe == "matrix" and operation.element in (self.matrix, self.operations):
+                return 1 if self.matrix is not None else operation.count
+            if operation.pipe == "vector" and (operation.kind, operation.element) == (
+                self.kind,
+                self.element,
+            ):
                 return 1
         return 0
 
@@ -63,34 +72,34 @@ def counted(
     waves: int,
     conflict_cycles: int | None,
 ) -> dict[str, int]:
-    """The counters of a launch that follow from what was executed.
+    """The counters of a launch that follow from the executed instructions.
 
     Args:
-        executed: instructions, each with how many waves executed it.
+        executed: instructions, each with how often waves executed it.
         arch: gfx name.
-        lanes: of a wave.
-        waves: that were started.
-        conflict_cycles: that LDS bank conflicts add; None where they were not counted.
+        lanes: lanes of a wave.
+        waves: how many waves were started.
+        conflict_cycles: cycles that LDS bank conflicts add; None where they were not counted.
 
     Returns:
-        Counter -> value, in the unit in which profilers write it. What the documentation leaves
-        open is missing.
+        Counter -> value, in the unit in which profilers write it, without counters whose
+        documentation leaves the value open.
     """
     rules = [rule for rule in rules_of(arch) if rule.name not in (WAVES, CONFLICTS)]
     values = {rule.name: 0 for rule in rules}
     classes: set[str] = set()
-    # What an instruction adds follows from few words of it: each kind is looked at once.
-    known: dict[tuple[str, str, tuple[Operations, ...]], list[tuple[str, int]]] = {}
+    # Instructions of one name, class and work count alike: apply the rules once to each kind.
+    counts_of_kind: dict[tuple[str, str, tuple[Operations, ...]], list[tuple[str, int]]] = {}
     for instruction, runs in executed:
         if not runs:
             continue
         classes.add(instruction.cls)
-        done = operations(instruction, lanes)
-        kind = instruction.op.name, instruction.cls, done
-        if kind not in known:
-            counts = ((rule.name, rule.counts(instruction, done)) for rule in rules)
-            known[kind] = [(name, count) for name, count in counts if count]
-        for name, count in known[kind]:
+        work = operations(instruction, lanes)
+        kind = instruction.op.name, instruction.cls, work
+        if kind not in counts_of_kind:
+            counts = ((rule.name, rule.counts(instruction, work)) for rule in rules)
+            counts_of_kind[kind] = [(name, count) for name, count in counts if count]
+        for name, count in counts_of_kind[kind]:
             values[name] += runs * count
     for rule in rules:
         if not classes.isdisjoint(rule.unknown):
@@ -113,20 +122,20 @@ def rules_of(arch: str) -> tuple[Rule, ...]:
 
 @functools.cache
 def rules() -> Mapping[str, Rule]:
-    """All of them, by name."""
+    """All counters by name."""
     return {
         name: Rule(
-            name,
-            entry["about"],
-            entry.get("differs", ""),
-            tuple(entry.get("architectures", ())),
-            frozenset(entry.get("classes", ())),
-            re.compile(entry["names"]) if "names" in entry else None,
-            frozenset(entry.get("unknown", ())),
-            entry.get("kind"),
-            entry.get("element"),
-            entry.get("matrix"),
-            entry.get("operations"),
+            name=name,
+            about=entry["about"],
+            differs=entry.get("differs", ""),
+            architectures=tuple(entry.get("architectures", ())),
+            classes=frozenset(entry.get("classes", ())),
+            names=re.compile(entry["names"]) if "names" in entry else None,
+            unknown=frozenset(entry.get("unknown", ())),
+            kind=entry.get("kind"),
+            element=entry.get("element"),
+            matrix=entry.get("matrix"),
+            operations=entry.get("operations"),
         )
         for name, entry in own_yaml(_FILE)["counters"].items()
     }
@@ -139,7 +148,7 @@ __all__ = ["CONFLICTS", "WAVES", "Rule", "counted", "rules", "rules_of"]
 
 EMULATED = "emulated.counter."
 CLOSE = 0.02
-"""Relative difference up to which two counts are taken for the same."""
+"""Relative difference up to which two counts are considered equal."""
 
 
 class Compared(Struct, frozen=True):
@@ -148,10 +157,11 @@ class Compared(Struct, frozen=True):
     Args:
         counter: its name.
         recorded: mean per dispatch, as the profiler wrote it.
-        emulated: for a launch of the recorded grid, or of the captured one where none was recorded.
-        ratio: recorded over emulated; None where that is 0.
-        why: what the difference may come of, for people; empty where there is none, or it is not
-            known.
+        emulated: value for a launch of the recorded grid; of the captured grid where none was
+            recorded.
+        ratio: recorded over emulated; None where the latter is 0.
+        why: possible reasons for the difference, in words; empty where the values agree or no
+            reason is known.
     """
 
     counter: str
@@ -165,33 +175,33 @@ def compared(kernel: KernelProfile, report: KernelReport | None) -> Iterator[Com
     """The counters that were recorded and emulated, in the order of the recording.
 
     Args:
-        kernel: as measured.
-        report: the analysed kernel that it is; None: unknown.
+        kernel: the measured kernel.
+        report: the report of the analysed kernel that it matches; None if unknown.
     """
     if report is None:
         return
-    scale = _grids(kernel, report)
+    scale = _grid_ratio(kernel, report)
     for name, spread in kernel.counters.items():
         value = number_of(report.metrics, EMULATED + name)
         if value is None:
             continue
         emulated = value * scale
         ratio = spread.mean / emulated if emulated else None
-        same = spread.mean == emulated or (ratio is not None and abs(ratio - 1) <= CLOSE)
-        why = "" if same else _why(name, ratio, kernel, report)
-        yield Compared(name, spread.mean, emulated, ratio, why)
+        agrees = spread.mean == emulated or (ratio is not None and abs(ratio - 1) <= CLOSE)
+        why = "" if agrees else _why(name, ratio, kernel, report)
+        yield Compared(counter=name, recorded=spread.mean, emulated=emulated, ratio=ratio, why=why)
 
 
 def rows(
     kernel: KernelProfile, report: KernelReport | None
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """The same in words: name, recorded mean, emulated, their ratio, why they differ."""
-    for both in compared(kernel, report):
-        ratio = f"{both.ratio:.3f}" if both.ratio is not None else ""
-        yield both.counter, scaled(both.recorded), scaled(both.emulated), ratio, both.why
+    """The same as texts: name, recorded mean, emulated value, ratio, why they differ."""
+    for row in compared(kernel, report):
+        ratio = f"{row.ratio:.3f}" if row.ratio is not None else ""
+        yield row.counter, scaled(row.recorded), scaled(row.emulated), ratio, row.why
 
 
-def _grids(kernel: KernelProfile, report: KernelReport) -> float:
+def _grid_ratio(kernel: KernelProfile, report: KernelReport) -> float:
     """Workgroups of the recorded grid over those of the captured one; 1 where one is unknown."""
     captured = report.emulated.grid_workgroups if report.emulated is not None else None
     shape = kernel.shape
@@ -204,10 +214,10 @@ def _grids(kernel: KernelProfile, report: KernelReport) -> float:
 
 def _why(name: str, ratio: float | None, kernel: KernelProfile, report: KernelReport) -> str:
     agent = kernel.agent
-    parts = [("XCC", agent.xccs), ("shader engine", agent.shader_engines)] if agent else []
-    for part, count in parts:
+    units = [("XCC", agent.xccs), ("shader engine", agent.shader_engines)] if agent else []
+    for unit, count in units:
         if ratio is not None and count and count > 1 and abs(ratio * count - 1) <= CLOSE:
-            return f"as much as one {part} of {count} counts"
+            return f"as much as one {unit} of {count} counts"
     reasons = []
     if kernel.grids > 1:
         reasons.append(f"the mean over {kernel.grids} grids, of which one was captured")

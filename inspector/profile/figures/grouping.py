@@ -1,20 +1,21 @@
-"""From dispatches to specialisations of kernels: which rows belong together.
+"""Groups dispatches by specialisation of their kernel.
 
 A profiler reruns the program for each pass of counters, so that one specialisation appears in
-several parts, under other process and kernel ids. Shapes that agree in everything that holds beyond
-a process are one specialisation; their grids may differ. Where a process loaded several kernels of
-equal shape under one name (its kernel ids tell), they stay apart and are matched across processes
-by the order in which they first appear.
+several parts under different process and kernel ids. Shapes that agree in everything but these ids
+and the grid are one specialisation. Where a process loaded several kernels of the same name and
+shape, their kernel ids keep them apart, and they are matched across processes by the order in which
+they first appear.
 
-An autotuner runs one configuration many times, then the next, and from then on only the best one:
-its trials are told by their order alone. The signs asked for are narrow on purpose: a trial that is
-missed is only called `main`.
+An autotuner runs one configuration many times, then the next, and afterwards only the best one. Its
+trials are recognised by this order alone. The criteria are narrow on purpose, because a trial that
+is missed only keeps the role `main`.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
@@ -29,7 +30,7 @@ from ...recording import NONE, Dispatches, KernelShape, Recording
 class Lane(Struct):
     """Dispatches of one specialisation by one process in one part, in the order of the recording.
 
-    `warmups` are those of its rows that are left out of figures.
+    `warmups` are the rows that are left out of figures.
     """
 
     part: int
@@ -41,7 +42,7 @@ class Lane(Struct):
 class Group(Struct):
     """A specialisation: its shapes in the recording and its dispatches.
 
-    `tried`: a tuner ran it and did not keep it.
+    `tried`: whether an autotuner ran it and did not keep it.
     """
 
     shapes: tuple[int, ...]
@@ -62,8 +63,8 @@ class Group(Struct):
         return tuple(sorted({lane.part for lane in self.lanes}))
 
 
-# What holds beyond a process: name, agent, workgroup, its size, LDS, scratch, registers, wave size.
 _Key = tuple[object, ...]
+"""The fields of a shape that are the same in every process; see `_key`."""
 
 
 def group(recording: Recording, skip_warmup: int = 1) -> tuple[Group, ...]:
@@ -71,15 +72,15 @@ def group(recording: Recording, skip_warmup: int = 1) -> tuple[Group, ...]:
 
     Args:
         recording: as it was read.
-        skip_warmup: how many first dispatches of a specialisation in each process are warm-up; at
-            least one is always counted.
+        skip_warmup: how many first dispatches of a specialisation in each process are warm-up; the
+            last dispatch never is.
     """
     shapes = recording.shapes
-    of_shape, notes = specialisations(shapes, _homes(recording))
+    group_of_shape, notes = specialisations(shapes, _id_scopes(recording))
     groups: dict[int, Group] = {}
-    for number, places in sorted(_inverse(of_shape).items()):
-        groups[number] = Group(tuple(places), notes=notes.get(number, []))
-    _fill(groups, of_shape, shapes, recording.dispatches)
+    for number, members in sorted(_inverse(group_of_shape).items()):
+        groups[number] = Group(tuple(members), notes=notes.get(number, []))
+    _fill(groups, group_of_shape, shapes, recording.dispatches)
     for specialisation in groups.values():
         _find_warmups(specialisation, recording.dispatches, skip_warmup)
     _find_tuning(groups.values(), recording)
@@ -87,37 +88,35 @@ def group(recording: Recording, skip_warmup: int = 1) -> tuple[Group, ...]:
 
 
 def specialisations(
-    shapes: Sequence[KernelShape], homes: Sequence[Hashable]
+    shapes: Sequence[KernelShape], scopes: Sequence[Hashable]
 ) -> tuple[list[int], dict[int, list[str]]]:
-    """The specialisation of each shape by number, and what is to be said of some.
+    """The number of each shape's specialisation, and notes on some specialisations.
 
     Args:
         shapes: as recorded.
-        homes: for each shape the process, or what stands for it: kernel ids hold within it alone.
+        scopes: for each shape, within what its kernel id is unique: a process, or a part of the
+            recording where the process is unknown.
     """
     groups: dict[tuple[_Key, int], int] = {}
-    of_shape: list[int] = []
+    group_of_shape: list[int] = []
     notes: dict[int, list[str]] = {}
     keys = _unified(shapes)
-    orders = _orders(shapes, keys, homes)
-    for place in range(len(shapes)):
-        several, order = orders[place]
-        number = groups.setdefault((keys[place], order), len(groups))
-        of_shape.append(number)
-        if several > 1 and number not in notes:
+    orders = _orders(shapes, keys, scopes)
+    for index in range(len(shapes)):
+        kernels_of_key, order = orders[index]
+        number = groups.setdefault((keys[index], order), len(groups))
+        group_of_shape.append(number)
+        if kernels_of_key > 1 and number not in notes:
             notes[number] = [
-                f"one of {several} kernels of this name and shape in one process, told apart by "
-                f"their kernel ids; number {order + 1} in order of first appearance, by which "
+                f"one of {kernels_of_key} kernels of this name and shape in one process, told apart"
+                f" by their kernel ids; number {order + 1} in order of first appearance, by which "
                 "they are matched across processes and passes"
             ]
-    return of_shape, notes
+    return group_of_shape, notes
 
 
 def _key(shape: KernelShape) -> _Key:
-    size = shape.workgroup_size
-    if shape.workgroup is not None:
-        x, y, z = shape.workgroup
-        size = x * y * z
+    size = shape.workgroup_size if shape.workgroup is None else math.prod(shape.workgroup)
     return (
         shape.name,
         shape.agent,
@@ -133,82 +132,91 @@ def _key(shape: KernelShape) -> _Key:
 
 
 def _unified(shapes: Sequence[KernelShape]) -> list[_Key]:
-    """Keys by which shapes are equal. One that records less than another joins it if only one fits.
+    """A key for each shape; shapes of one specialisation have the same.
 
-    A kernel trace may lack what the counter file of another pass has (older versions have no
-    registers in it, counter files no three-dimensional workgroup).
+    A shape with unknown fields gets the key of the fuller shape that agrees with it, if there is
+    exactly one: kernel traces of older versions lack registers, which the counter files of other
+    passes have, and counter files lack the workgroup's three dimensions.
     """
     keys = [_key(shape) for shape in shapes]
     by_name: dict[object, dict[_Key, None]] = defaultdict(dict)
     for key in keys:
         by_name[key[0]][key] = None
-    stands_for: dict[_Key, _Key] = {}
-    for several in by_name.values():
-        fullest = sorted(several, key=lambda key: key.count(None))
-        whole: list[_Key] = []
-        for key in fullest:
-            fits = [w for w in whole if _agree(key, w)] if None in key else []
-            if len(fits) == 1:
-                stands_for[key] = fits[0]
+    fuller_key_of: dict[_Key, _Key] = {}
+    for keys_of_name in by_name.values():
+        fullest_first = sorted(keys_of_name, key=lambda key: key.count(None))
+        distinct: list[_Key] = []
+        for key in fullest_first:
+            fuller = (
+                [candidate for candidate in distinct if _agree(key, candidate)]
+                if None in key
+                else []
+            )
+            if len(fuller) == 1:
+                fuller_key_of[key] = fuller[0]
             else:
-                whole.append(key)
-    return [stands_for.get(key, key) for key in keys]
+                distinct.append(key)
+    return [fuller_key_of.get(key, key) for key in keys]
 
 
-def _agree(partial: _Key, whole: _Key) -> bool:
-    return all(p is None or p == w for p, w in zip(partial, whole, strict=True))
+def _agree(partial: _Key, full: _Key) -> bool:
+    return all(
+        partial_field is None or partial_field == full_field
+        for partial_field, full_field in zip(partial, full, strict=True)
+    )
 
 
-def _homes(recording: Recording) -> list[Hashable]:
-    """The process of each shape; where none was recorded, the first part that it stands in."""
-    homes: list[Hashable] = [shape.process for shape in recording.shapes]
-    if None in homes and len(recording.parts) > 1:
+def _id_scopes(recording: Recording) -> list[Hashable]:
+    """Within what each shape's kernel id is unique: its process, else the first part with it."""
+    scopes: list[Hashable] = [shape.process for shape in recording.shapes]
+    if None in scopes and len(recording.parts) > 1:
         table = recording.dispatches
         for part, shape in sorted(set(zip(table.part, table.shape, strict=True)), reverse=True):
             if recording.shapes[shape].process is None:
-                homes[shape] = ("part", part)
-    return homes
+                scopes[shape] = ("part", part)
+    return scopes
 
 
 def _orders(
-    shapes: Sequence[KernelShape], keys: Sequence[_Key], homes: Sequence[Hashable]
+    shapes: Sequence[KernelShape], keys: Sequence[_Key], scopes: Sequence[Hashable]
 ) -> list[tuple[int, int]]:
-    """For each shape, how many kernels of its key its process has, and which of them it is.
+    """For each shape, how many kernels of its key its process has, and its number among them.
 
-    Shapes are numbered in the order in which they first appear.
+    Kernels are numbered from 0 in the order in which they first appear.
     """
     ids = [(shape.code_object, shape.kernel_id) for shape in shapes]
-    loaded: dict[tuple[_Key, Hashable], dict[tuple[int | None, int | None], int]] = {}
-    for pair, key, home in zip(ids, keys, homes, strict=True):
-        ranks = loaded.setdefault((key, home), {})
-        if pair != (None, None):
-            ranks.setdefault(pair, len(ranks))
+    ranks_of: dict[tuple[_Key, Hashable], dict[tuple[int | None, int | None], int]] = {}
+    for kernel, key, scope in zip(ids, keys, scopes, strict=True):
+        ranks = ranks_of.setdefault((key, scope), {})
+        if kernel != (None, None):
+            ranks.setdefault(kernel, len(ranks))
     orders = []
-    for pair, key, home in zip(ids, keys, homes, strict=True):
-        ranks = loaded[key, home]
-        orders.append((len(ranks), ranks.get(pair, 0)) if len(ranks) > 1 else (1, 0))
+    for kernel, key, scope in zip(ids, keys, scopes, strict=True):
+        ranks = ranks_of[key, scope]
+        orders.append((len(ranks), ranks.get(kernel, 0)) if len(ranks) > 1 else (1, 0))
     return orders
 
 
-def _inverse(of_shape: Sequence[int]) -> dict[int, list[int]]:
+def _inverse(group_of_shape: Sequence[int]) -> dict[int, list[int]]:
+    """Number of a specialisation -> its shapes."""
     members: dict[int, list[int]] = {}
-    for shape, number in enumerate(of_shape):
+    for shape, number in enumerate(group_of_shape):
         members.setdefault(number, []).append(shape)
     return members
 
 
 def _fill(
     groups: Mapping[int, Group],
-    of_shape: Sequence[int],
+    group_of_shape: Sequence[int],
     shapes: Sequence[KernelShape],
     table: Dispatches,
 ) -> None:
-    """One pass over the dispatches: each row goes to its specialisation's lane."""
+    """Adds each dispatch to the lane of its specialisation, part and process."""
     lanes: dict[tuple[int, int, int | None], Lane] = {}
     for part, start, stop in _runs(table):
         appends = []
         for place, shape in enumerate(shapes):
-            key = (of_shape[place], part, shape.process)
+            key = (group_of_shape[place], part, shape.process)
             lane = lanes.get(key)
             if lane is None:
                 lane = lanes[key] = Lane(part, shape.process)
@@ -221,7 +229,7 @@ def _fill(
 
 
 def _runs(table: Dispatches) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring rows of one part: part, first row, row after the last."""
+    """Runs of neighbouring rows of one part: the part, its first row, the row after its last."""
     parts = table.part
     if any(map(operator.gt, parts, itertools.islice(parts, 1, None))):
         start = 0
@@ -238,6 +246,7 @@ def _runs(table: Dispatches) -> Iterator[tuple[int, int, int]]:
 
 
 def _find_warmups(group: Group, table: Dispatches, skip: int) -> None:
+    """Marks the first `skip` dispatches of each lane as warm-up, but never all of them."""
     for lane in group.lanes:
         count = min(skip, len(lane.rows) - 1)
         if count > 0:
@@ -247,14 +256,17 @@ def _find_warmups(group: Group, table: Dispatches, skip: int) -> None:
 
 
 def _order(table: Dispatches, rows: Sequence[int]) -> array[int] | None:
-    """By what the rows of a lane are ordered: start, else the profiler's number, else as read."""
+    """The column that orders the rows of a lane: start times, else the profiler's dispatch numbers.
+
+    None where neither was recorded: then the rows are in the order in which they were read.
+    """
     if table.start[rows[0]] != NONE:
         return table.start
     return table.number if table.number[rows[0]] != NONE else None
 
 
 def _times(table: Dispatches, rows: array[int]) -> array[int]:
-    """When each row of a lane was dispatched, ascending; mere order where times are unknown."""
+    """When each row of a lane was dispatched, ascending: times, or numbers of the same order."""
     column = _order(table, rows)
     if column is None:
         return rows
@@ -265,30 +277,32 @@ def _times(table: Dispatches, rows: array[int]) -> array[int]:
 
 
 def _find_tuning(groups: Iterable[Group], recording: Recording) -> None:
-    """Marks specialisations that a tuner tried and did not keep."""
+    """Marks specialisations that an autotuner tried and dropped in every process that ran them."""
     by_name: dict[tuple[str, str | None], list[Group]] = defaultdict(list)
     for candidate in groups:
         shape = recording.shapes[candidate.shapes[0]]
         by_name[shape.name, shape.agent].append(candidate)
-    for several in by_name.values():
-        if len(several) < 2:
+    for groups_of_name in by_name.values():
+        if len(groups_of_name) < 2:
             continue
         tried_everywhere: dict[int, bool] = {}
-        homes = {(lane.part, lane.process) for candidate in several for lane in candidate.lanes}
-        for home in homes:
+        processes = {
+            (lane.part, lane.process) for candidate in groups_of_name for lane in candidate.lanes
+        }
+        for process in processes:
             runs: dict[int, Sequence[int]] = {}
-            for number, candidate in enumerate(several):
+            for number, candidate in enumerate(groups_of_name):
                 for lane in candidate.lanes:
-                    if (lane.part, lane.process) == home:
+                    if (lane.part, lane.process) == process:
                         runs[number] = _times(recording.dispatches, lane.rows)
-            outlived = kept_by_tuning(runs)
+            survivors = kept_by_tuning(runs)
             for number in runs:
-                rejected = outlived is not None and number not in outlived
+                rejected = survivors is not None and number not in survivors
                 tried_everywhere[number] = tried_everywhere.get(number, True) and rejected
         for number, rejected in tried_everywhere.items():
             if rejected:
-                several[number].tried = True
-                several[number].notes.append(
+                groups_of_name[number].tried = True
+                groups_of_name[number].notes.append(
                     "an autotuner's trial, as it seems: dispatched in one burst among others of "
                     "this name and never again, while another one goes on"
                 )
@@ -296,56 +310,59 @@ def _find_tuning(groups: Iterable[Group], recording: Recording) -> None:
 
 # --------------------------------------------------------------------------- autotuning
 
-_SHORTEST = 5
-"""Dispatches of a trial at least: Triton's tuner takes five to estimate the time alone."""
-_TIMES = 4
-"""A kept kernel that was tried last must go on for so many times the longest trial; one that was
-tried earlier must have been tried for no longer than so many times that."""
+_FEWEST_DISPATCHES = 5
+"""Fewest dispatches of a trial: Triton's autotuner runs five only to estimate the time."""
+_LENGTH_FACTOR = 4
+"""How much trials may differ in length. A kept kernel that was tried last must run at least this
+many times as often as the longest trial; if it was tried earlier, its trial may be at most this
+many times as long as the longest other trial."""
 
 
 def kept_by_tuning(runs: Mapping[int, Sequence[int]]) -> frozenset[int] | None:
-    """Which specialisations of a name outlived a tuner.
+    """The specialisations of a kernel that an autotuner did not drop; all others were trials.
 
     Args:
-        runs: when each specialisation was dispatched by one process, ascending.
+        runs: specialisation -> when one process dispatched it, ascending.
 
     Returns:
-        None where the order does not look like tuning. The others were trials.
+        None where the order of dispatches does not look like tuning.
     """
     trials = {
         number: run
         for number, run in runs.items()
-        if len(run) >= _SHORTEST and _is_burst(number, runs)
+        if len(run) >= _FEWEST_DISPATCHES and _is_burst(number, runs)
     }
-    last = max(runs, key=lambda number: runs[number][-1])
-    last_run = runs[last]
-    if trials.pop(last, None) is not None:
-        # Tried last, and then used: its trial cannot be told from its use.
-        fits = len(trials) >= 3 and len(last_run) >= _TIMES * max(map(len, trials.values()))
+    latest = max(runs, key=lambda number: runs[number][-1])
+    latest_run = runs[latest]
+    if trials.pop(latest, None) is not None:
+        # It was tried last and then used, so that its trial cannot be separated from its use.
+        is_tuning = len(trials) >= 3 and len(latest_run) >= _LENGTH_FACTOR * max(
+            map(len, trials.values())
+        )
     else:
-        fits = len(trials) >= 2 and _came_back(last_run, list(trials.values()))
-    return frozenset(runs.keys() - trials.keys()) if fits else None
+        is_tuning = len(trials) >= 2 and _came_back(latest_run, list(trials.values()))
+    return frozenset(runs.keys() - trials.keys()) if is_tuning else None
 
 
 def _is_burst(number: int, runs: Mapping[int, Sequence[int]]) -> bool:
-    """Whether nothing else of the name was dispatched between its first and its last."""
-    first, last = runs[number][0], runs[number][-1]
+    """Whether no other specialisation was dispatched between its first and last dispatch."""
+    first_time, last_time = runs[number][0], runs[number][-1]
     return all(
-        bisect_left(run, first) == bisect_right(run, last)
+        bisect_left(run, first_time) == bisect_right(run, last_time)
         for key, run in runs.items()
         if key != number
     )
 
 
-def _came_back(last_run: Sequence[int], trials: Sequence[Sequence[int]]) -> bool:
-    """Whether it was tried like the others, then gave way to the rest of them, and went on."""
-    later = [trial for trial in trials if trial[0] > last_run[0]]
+def _came_back(latest_run: Sequence[int], trials: Sequence[Sequence[int]]) -> bool:
+    """Whether a kernel was tried like the others, paused during the later trials, and ran again."""
+    later = [trial for trial in trials if trial[0] > latest_run[0]]
     if not later:
         return False
-    trial_length = bisect_left(last_run, min(trial[0] for trial in later))
+    trial_length = bisect_left(latest_run, min(trial[0] for trial in later))
     longest = max(map(len, trials))
     return (
-        _SHORTEST <= trial_length <= _TIMES * longest
-        and bisect_left(last_run, max(trial[-1] for trial in later)) == trial_length
-        and trial_length < len(last_run)
+        _FEWEST_DISPATCHES <= trial_length <= _LENGTH_FACTOR * longest
+        and bisect_left(latest_run, max(trial[-1] for trial in later)) == trial_length
+        and trial_length < len(latest_run)
     )

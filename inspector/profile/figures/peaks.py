@@ -1,4 +1,4 @@
-"""What a device can do at most: figures of the recording first, then of its product and target."""
+"""The peak rates of a device, from the recording, else from its product, else its target."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
 
     Args:
         agent: as the profiler described it; None where it did not.
-        arch: its target, where the agent does not say.
+        arch: its target, where the agent does not name one.
     """
     arch = base_arch(agent.arch) if agent and agent.arch else base_arch(arch) if arch else None
     described = agent or Agent("")

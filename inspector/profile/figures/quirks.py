@@ -27,7 +27,7 @@ _LEAST_TIMES = 16
 
 
 class Registers(Struct, frozen=True):
-    """Registers per lane that a shape may stand for.
+    """Registers per lane that a recorded shape may mean.
 
     `vgpr` is what was recorded as VGPRs; `accum` as AGPRs, None where that means nothing. `exact`
     is False where it may be half of the truth.
@@ -49,7 +49,7 @@ class Clock(Struct, frozen=True):
 
 
 def registers(shape: KernelShape, arch: str | None) -> Registers:
-    """What the recorded register counts of a shape mean on a target."""
+    """The registers per lane that the recorded counts of a shape mean on a target."""
     base = base_arch(arch) if arch else ""
     entry = next((e for e in _table()["registers"] if base in e["architectures"]), None)
     if entry is None or shape.vgpr is None:
@@ -77,7 +77,7 @@ def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
 
 
 def scaled(counter: str, arch: str | None) -> tuple[int, str]:
-    """What a counter's value is multiplied by to be in its unit, and a note where that is not 1."""
+    """The factor from a counter's value to its unit, and a note where that is not 1."""
     about_counter = counters.about(counter, arch)
     if about_counter.scale == 1:
         return 1, ""
@@ -121,8 +121,8 @@ def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[i
     """Durations in ns of those rows that have a beginning and a later end.
 
     Args:
-        table: of the recording.
-        rows: of it.
+        table: the recording's dispatches.
+        rows: the rows to look at.
         begun: whether every row of the table has a beginning: it need not be looked for then.
     """
     start, end = table.start, table.end

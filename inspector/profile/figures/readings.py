@@ -1,4 +1,7 @@
-"""Counter values and durations by specialisation and pass, in one walk over the long columns."""
+"""Collects counter values and durations by specialisation and pass.
+
+The recording's columns may have millions of rows, so they are walked through only once.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +23,27 @@ from .grouping import Group
 from .spreads import spread
 
 _INSTANCE = re.compile(r"\[\d+\]$")
+"""The number of a counter's instance at the end of its name."""
 _SAMPLED_ROWS = 5000
+"""Dispatches whose times are looked at to judge a part's clock."""
 _SUM = "_sum"
+"""Suffix of a counter that is summed over its instances."""
 _MOST_SQ = 16
-"""Counters of the block SQ in one pass: it has eight registers, sixteen on gfx12."""
+"""Most counters of the block SQ in one pass: it has 8 counter registers, 16 on gfx12."""
 
 
 class Pass(Struct):
-    """What one part of the recording tells of one specialisation, warm-ups left out.
+    """The measurements of one specialisation in one part of the recording, without warm-ups."""
 
-    `means` are per dispatch, as recorded.
-    """
-
-    part: int
-    name: str
+    part: int  # index of the part
+    name: str  # of the part
     dispatches: int
-    mean_ns: float | None
-    means: dict[str, float] = field(default_factory=dict)
+    mean_ns: float | None  # duration of a dispatch; None where it was not recorded
+    means: dict[str, float] = field(default_factory=dict)  # counter -> value per dispatch
 
     @property
     def is_merged(self) -> bool:
-        """Whether it has more counters than a pass can hold: a table made of several passes."""
+        """Whether it has more counters than fit in one pass: its table was merged from several."""
         blocks = Counter(block for block in map(block_of, self.means) if block is not None)
         return blocks["SQ"] > _MOST_SQ
 
@@ -48,7 +51,7 @@ class Pass(Struct):
         return all(self.mean(name) is not None for name in names)
 
     def mean(self, name: str) -> float | None:
-        """Per dispatch; `NAME_sum`, the sum over instances, stands for NAME and the reverse."""
+        """A counter's value per dispatch; NAME and `NAME_sum` (over instances) are the same."""
         value = self.means.get(name)
         if value is None:
             value = self.means.get(f"{name}{_SUM}")
@@ -62,30 +65,31 @@ class Readings(Struct):
 
     passes: list[Pass]
     counters: dict[str, Spread]
-    durations: array[int]  # of the passes that time is read from, warm-ups left out
-    total_ns: float  # of one run of the program, warm-ups included
-    traced: bool  # whether those passes read no counters
-    timed: tuple[int, ...] = ()  # those passes: parts of the recording
-    replays: tuple[frozenset[int], ...] = ()  # the same, those of one run of the program together
+    durations: array[int]  # ns of each dispatch in the timed passes, warm-ups left out
+    total_ns: float  # time in one run of the program, warm-ups included
+    traced: bool  # whether the timed passes read no counters
+    timed: tuple[int, ...] = ()  # the parts of the recording that durations are taken from
+    replays: tuple[frozenset[int], ...] = ()  # these parts, grouped by run of the program
     notes: list[str] = field(default_factory=list)
 
     def together(self, *names: str, unless: Callable[[Pass], bool] | None = None) -> Pass | None:
-        """The pass that recorded all of these counters.
+        """The pass that recorded all of the counters, None if there is none.
 
         Args:
-            names: of counters.
-            unless: a pass for which this holds does not count.
+            names: the counters.
+            unless: passes for which this returns true are left out.
 
         Returns:
-            Of several, one that is not merged from many, and then that with most dispatches.
+            Among several, a pass that is not merged from others is preferred, then the one with
+            the most dispatches.
         """
-        fits = [
+        passes = [
             candidate
             for candidate in self.passes
             if candidate.has(*names) and (unless is None or not unless(candidate))
         ]
         return max(
-            fits,
+            passes,
             key=lambda candidate: (not candidate.is_merged, candidate.dispatches),
             default=None,
         )
@@ -94,15 +98,17 @@ class Readings(Struct):
 class _Column:
     """Values of one counter for one specialisation and pass, with the dispatch of each."""
 
-    __slots__ = ("last", "rows", "values")
+    __slots__ = ("last_row", "rows", "values")
 
     def __init__(self) -> None:
-        self.last = -1
+        self.last_row = -1
         self.rows = array("i")
         self.values = array("d")
 
     def finish(self) -> array[float]:
-        """One value per dispatch: rows of one dispatch that are not neighbours are summed."""
+        """One value per dispatch. Neighbouring rows of one dispatch were summed already; here those
+        that are apart are summed too.
+        """
         if not any(map(operator.ge, self.rows, itertools.islice(self.rows, 1, None))):
             return self.values
         sums: dict[int, float] = {}
@@ -111,13 +117,13 @@ class _Column:
         return array("d", sums.values())
 
 
-class _Run(Struct, frozen=True):
-    """What the recording as a whole tells of its parts.
+class _Parts(Struct, frozen=True):
+    """Properties of the parts of a recording, over all specialisations.
 
     Attributes:
-        recording: all of it.
-        clocks: part -> how fine its times are.
-        has_starts: whether each dispatch has the time at which it began.
+        recording: the whole recording.
+        clocks: part -> resolution of its times, and whether they are usable.
+        has_starts: whether every dispatch has its start time.
         tracing: the parts that read no counters.
         counters_of: part -> the counters that it read.
     """
@@ -129,7 +135,13 @@ class _Run(Struct, frozen=True):
     counters_of: Mapping[int, set[int]]
 
     def durations(self, group: Group, part: int, *, warm: bool) -> array[int]:
-        """Ns of a specialisation's dispatches in a part, the warm-ups or all others."""
+        """Durations (ns) of a specialisation's dispatches in a part.
+
+        Args:
+            group: the specialisation.
+            part: index of the part.
+            warm: whether those of the warm-ups or those of all others are returned.
+        """
         times = array("q")
         if not self.clocks[part].usable:
             return times
@@ -140,7 +152,7 @@ class _Run(Struct, frozen=True):
         return times
 
     def replays(self, parts: Sequence[int]) -> tuple[frozenset[int], ...]:
-        """The parts by run of the program: processes of one run read the same counters."""
+        """The parts grouped by run of the program: processes of one run read the same counters."""
         runs: dict[frozenset[int], set[int]] = {}
         for part in parts:
             runs.setdefault(frozenset(self.counters_of.get(part, ())), set()).add(part)
@@ -155,7 +167,7 @@ def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     for _, part, counter in columns:
         counters_of.setdefault(part, set()).add(counter)
     parts = {part for group in groups for part in group.parts}
-    run = _Run(
+    all_parts = _Parts(
         recording,
         clocks={part: _clock(recording, groups, part) for part in sorted(parts)},
         has_starts=NONE not in recording.dispatches.start,
@@ -166,20 +178,24 @@ def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
     for (number, part, counter), column in columns.items():
         columns_by_group[number][part, counter] = column
     return [
-        _readings_of(group, own_columns, names, run)
+        _readings_of(group, own_columns, names, all_parts)
         for group, own_columns in zip(groups, columns_by_group, strict=True)
     ]
 
 
 def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Counter names without their instance (`NAME[3]`), and each recorded name's index in them."""
+    """Counter names without the number of their instance, as in `NAME[3]`.
+
+    Returns:
+        The names, and for each recorded name its index in them.
+    """
     numbers: dict[str, int] = {}
-    whole = set(counters)
+    recorded = set(counters)
     canonical = []
     for name in counters:
         bare = _INSTANCE.sub("", name)
-        # Where the sum stands beside its instances, they are not added to it.
-        name = name if bare != name and bare in whole else bare
+        # Where the sum was recorded too, the instances keep their names, lest they count twice.
+        name = name if bare != name and bare in recorded else bare
         canonical.append(numbers.setdefault(name, len(numbers)))
     return list(numbers), canonical
 
@@ -187,17 +203,31 @@ def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
 def _columns(
     recording: Recording, groups: Sequence[Group], canonical: Sequence[int], counters: int
 ) -> Mapping[tuple[int, int, int], _Column]:
-    """(specialisation, part, counter) -> its values; warm-ups left out."""
+    """The values of all counters, warm-ups left out.
+
+    Args:
+        recording: the whole recording.
+        groups: its specialisations.
+        canonical: for each counter of the recording, its index among the folded names.
+        counters: how many folded names there are.
+
+    Returns:
+        (index of the specialisation, part, counter) -> values.
+    """
     parts = max(len(recording.parts), 1)
-    of_shape = [0] * len(recording.shapes)
-    for place, specialisation in enumerate(groups):
+    base_key_of_shape = [0] * len(recording.shapes)
+    for index, specialisation in enumerate(groups):
         for shape in specialisation.shapes:
-            of_shape[shape] = place * parts * counters
+            base_key_of_shape[shape] = index * parts * counters
     table, values = recording.dispatches, recording.values
-    # A value's key is that of its dispatch plus the number of its counter; negative for a warm-up.
-    keys = array("q", [of_shape[shape] for shape in table.shape])
+    # One integer is faster to look up than three. It is (specialisation · parts + part) · counters
+    # + counter: here for each dispatch, without the last term; negative for a warm-up.
+    keys = array("q", [base_key_of_shape[shape] for shape in table.shape])
     if parts > 1:
-        keys = array("q", [k + p * counters for k, p in zip(keys, table.part, strict=True)])
+        keys = array(
+            "q",
+            [base_key + part * counters for base_key, part in zip(keys, table.part, strict=True)],
+        )
     for specialisation in groups:
         for lane in specialisation.lanes:
             for row in lane.warmups:
@@ -212,10 +242,10 @@ def _columns(
             column = columns[key] = _Column()
         if value - value != 0:  # NaN or infinite
             continue
-        if column.last == row:
+        if column.last_row == row:
             column.values[-1] += value
         else:
-            column.last = row
+            column.last_row = row
             column.rows.append(row)
             column.values.append(value)
     return {
@@ -226,6 +256,7 @@ def _columns(
 
 
 def _clock(recording: Recording, groups: Sequence[Group], part: int) -> quirks.Clock:
+    """The clock of a part, judged by the times of some of its dispatches."""
     rows: list[int] = []
     for specialisation in groups:
         for lane in specialisation.lanes:
@@ -238,20 +269,20 @@ def _readings_of(
     group: Group,
     columns: Mapping[tuple[int, int], _Column],
     names: Sequence[str],
-    run: _Run,
+    all_parts: _Parts,
 ) -> Readings:
     """The readings of one specialisation.
 
     Args:
-        group: its dispatches.
-        columns: (part, counter) -> its values.
-        names: of the counters.
-        run: what the recording as a whole tells of its parts.
+        group: the specialisation with its dispatches.
+        columns: (part, counter) -> values.
+        names: the names of the counters.
+        all_parts: the parts of the recording.
     """
-    counted = {part: run.durations(group, part, warm=False) for part in group.parts}
-    warm = {part: run.durations(group, part, warm=True) for part in group.parts}
-    timed, notes = _timed_parts(group.parts, counted, run)
-    passes = [_pass(group, part, counted[part], run) for part in group.parts]
+    durations_of_part = {part: all_parts.durations(group, part, warm=False) for part in group.parts}
+    warmups_of_part = {part: all_parts.durations(group, part, warm=True) for part in group.parts}
+    timed, notes = _timed_parts(group.parts, durations_of_part, all_parts)
+    passes = [_pass(group, part, durations_of_part[part], all_parts) for part in group.parts]
     by_part = {item.part: item for item in passes}
     values_by_name: dict[str, array[float]] = {}
     for (part, counter), column in sorted(columns.items()):
@@ -261,47 +292,50 @@ def _readings_of(
     spreads = {name: spread(values) for name, values in values_by_name.items()}
     durations = array("q")
     for part in timed:
-        durations += counted[part]
-    replays = run.replays(timed)
-    total = sum(sum(counted[part]) + sum(warm[part]) for part in timed)
-    clock_notes = dict.fromkeys(run.clocks[part].note for part in group.parts)
+        durations += durations_of_part[part]
+    replays = all_parts.replays(timed)
+    total = sum(sum(durations_of_part[part]) + sum(warmups_of_part[part]) for part in timed)
+    clock_notes = dict.fromkeys(all_parts.clocks[part].note for part in group.parts)
     return Readings(
         passes=passes,
         counters={name: values for name, values in spreads.items() if values is not None},
         durations=durations,
         total_ns=total / len(replays) if len(replays) > 1 else total,
-        traced=run.tracing.issuperset(timed),
+        traced=all_parts.tracing.issuperset(timed),
         timed=tuple(timed),
         replays=replays,
         notes=[*filter(None, clock_notes), *notes],
     )
 
 
-def _pass(group: Group, part: int, durations: array[int], run: _Run) -> Pass:
+def _pass(group: Group, part: int, durations: array[int], all_parts: _Parts) -> Pass:
     lanes = [lane for lane in group.lanes if lane.part == part]
     dispatches = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
-    parts = run.recording.parts
+    parts = all_parts.recording.parts
     name = parts[part].name if part < len(parts) else str(part)
     mean = sum(durations) / len(durations) if durations else None
     return Pass(part, name, dispatches, mean)
 
 
 def _timed_parts(
-    parts: Sequence[int], counted: Mapping[int, array[int]], run: _Run
+    parts: Sequence[int], durations_of_part: Mapping[int, array[int]], all_parts: _Parts
 ) -> tuple[list[int], list[str]]:
-    """The parts that time is read from, without counters if possible, and notes on that choice."""
-    timed = [part for part in parts if part in run.tracing and counted[part]]
+    """The parts that durations are taken from, and notes on that choice.
+
+    Parts without counters are preferred.
+    """
+    timed = [part for part in parts if part in all_parts.tracing and durations_of_part[part]]
     if timed and len(timed) < len(parts):
         return timed, [
             "times are those of the passes without counters: counting slows kernels down"
         ]
-    if not timed and sum(1 for part in parts if counted[part]) > 1:
+    if not timed and sum(1 for part in parts if durations_of_part[part]) > 1:
         return list(parts), [f"times are those of {len(parts)} passes, each a run of the program"]
     return timed or list(parts), []
 
 
 def _without(rows: array[int], left_out: frozenset[int]) -> array[int]:
-    """Ascending rows less a few of them."""
+    """Ascending rows without a few of them."""
     remaining = rows[:]
     for row in left_out:
         del remaining[bisect_left(remaining, row)]

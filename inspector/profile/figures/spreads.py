@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ...recording import Spread
 
 _SORTED = 1_000_000
-"""Up to so many values are simply sorted: some tens of megabytes."""
+"""Up to this many values are simply sorted, which takes some tens of megabytes."""
 _SAMPLE = 20_000
 """Values of a longer sequence from which the position of its median is guessed."""
 

@@ -33,7 +33,7 @@ _LOW_BITS = 0xFFFF  # of `-1` and `0xffff`, which are one 16-bit constant
 
 
 def operation(mnemonic: str) -> str:
-    """What an instruction does: its mnemonic without encoding suffix and underscores.
+    """The operation of an instruction: its mnemonic without encoding suffix and underscores.
 
     LLVM has printed both `v_mfma_f32_32x32x8f16` and `v_mfma_f32_32x32x8_f16`.
     """
@@ -54,9 +54,9 @@ def is_data(text: str) -> bool:
 
 
 def key(mnemonic: str, operands: str) -> str:
-    """Equal for two spellings of one instruction.
+    """A text that is the same for all spellings of one instruction.
 
-    Destinations of branches do not count; numbers count by their low 16 bits.
+    It leaves out the destinations of branches and all but the low 16 bits of numbers.
     """
     op = lookup(mnemonic)
     name = op.name.replace("_", "")
@@ -76,6 +76,7 @@ def text_key(text: str) -> str:
 
 
 def _operand(word: str) -> str:
+    """One spelling for an operand: symbols and literals become `#`, numbers their low 16 bits."""
     if word == "null":
         return "0"
     if "@" in word or word.startswith("lit("):
@@ -88,22 +89,23 @@ def _operand(word: str) -> str:
 # --------------------------------------------------------------------------- addresses
 
 PADDING = frozenset({"s_nop", "s_code_end"})
-"""What assemblers and linkers fill gaps with: in the code, not in the text."""
+"""Instructions with which assemblers and linkers fill gaps: in the code, but not in the text."""
 _LEAST_BYTES = 4
-"""Of one instruction. There is no most: assemblers put padding between any two."""
+"""Size of the shortest instruction. There is no upper limit on the distance of two instructions:
+assemblers may put padding between them."""
 _SURE_RUN = 4
-"""Instructions in a row that two texts have in common by more than chance."""
+"""A run of at least this many common instructions is no coincidence."""
 _MOST_WORK = 40_000_000
-"""Pairs of instructions to compare for a common subsequence; more take minutes."""
+"""Most pairs of instructions that are compared for a common subsequence; more take minutes."""
 
 
 class AddressMap(Struct, frozen=True):
-    """Which instruction of the assembly stands at an address.
+    """The instructions of an assembly text by their addresses.
 
     Args:
         at: address in the code object's file -> instruction of the text.
-        code: address -> the same instruction as disassembled; empty where none was at hand.
-        exact: every instruction has its address.
+        code: address -> disassembled instruction; empty where the code object was not available.
+        exact: whether every instruction has its address.
         notes: what was left out, and why.
     """
 
@@ -114,13 +116,13 @@ class AddressMap(Struct, frozen=True):
 
 
 class Sequenced(Struct, frozen=True):
-    """Recorded instructions found in a text by their order alone.
+    """Recorded instructions located in a text by their order alone.
 
     Args:
-        at: address -> the one instruction that it can be.
-        open: address -> the instructions among which nothing decides.
+        at: address -> the only instruction that it can be.
+        open: address -> the instructions that it can be, where there are several.
         unknown: addresses whose instruction is not in the text.
-        problem: why nothing was placed; None where it was.
+        problem: why nothing was located; None where something was.
     """
 
     at: Mapping[int, Instruction]
@@ -130,10 +132,11 @@ class Sequenced(Struct, frozen=True):
 
 
 def disassembled(path: Path, arch: str | None = None) -> Program:
-    """A code object, disassembled.
+    """The disassembly of a code object's file.
 
     Raises:
-        KinspectError: it cannot be read, is none, or no disassembler here can decode it.
+        KinspectError: it cannot be read, is no code object, or no installed disassembler can decode
+            it.
     """
     # The ELF reader and a disassembler are loaded only where they are needed.
     from ...isa.objects.load import load_code_object
@@ -148,17 +151,17 @@ def disassembled(path: Path, arch: str | None = None) -> Program:
 
 
 def addresses_of(functions: Sequence[Function], program: Program) -> AddressMap | None:
-    """Lays the functions of an assembly beside those of its code object, by their names.
+    """Aligns the functions of an assembly with those of its code object, by their names.
 
     Args:
         functions: the kernel, and the device functions that it calls.
-        program: the code object. One that was itself read from a disassembly will do.
+        program: the disassembled code object.
 
     Returns:
         None if nothing could be aligned; a map with notes if only a part could.
     """
     by_name = {f.symbol or f.name: f for f in program.functions if f.instructions}
-    at: dict[int, Instruction] = {}
+    by_address: dict[int, Instruction] = {}
     code: dict[int, Instruction] = {}
     notes: list[str] = []
     exact = True
@@ -172,24 +175,27 @@ def addresses_of(functions: Sequence[Function], program: Program) -> AddressMap 
         aligned = align(function.instructions, counterpart.instructions)
         notes += [f"{name}: {note}" for note in aligned.notes]
         exact &= aligned.exact
-        at.update(aligned.at)
+        by_address.update(aligned.at)
         code.update(aligned.code)
-    return AddressMap(at, code, exact, tuple(notes)) if at or notes else None
+    return AddressMap(by_address, code, exact, tuple(notes)) if by_address or notes else None
 
 
 def align(text: Sequence[Instruction], code: Sequence[Instruction]) -> AddressMap:
     """Gives the instructions of a text the addresses of the disassembled ones.
 
-    Equal in number and operation, they are paired one to one. Where they are not, by their longest
-    common subsequence, of which runs that could be chance are left out; by nothing where they have
-    less than half in common.
+    Texts with the same sequence of operations are paired one to one. Others are paired by their
+    longest common subsequence, without short runs that could be coincidence, and not at all where
+    they have less than half in common.
     """
     text, code = _unpadded(text), _unpadded(code)
-    ours, theirs = [operation(i.mnemonic) for i in text], [operation(i.mnemonic) for i in code]
-    if ours == theirs:
+    text_operations, code_operations = (
+        [operation(i.mnemonic) for i in text],
+        [operation(i.mnemonic) for i in code],
+    )
+    if text_operations == code_operations:
         pairs = list(zip(text, code, strict=True))
         return _mapped(pairs, code, exact=True)
-    difference = _difference(text, code, ours, theirs)
+    difference = _difference(text, code, text_operations, code_operations)
     if len(text) * len(code) > _MOST_WORK:
         return _mapped([], code, f"{difference}; too many to look for what they have in common")
     pairs = _common(text, code)
@@ -212,15 +218,15 @@ def _mapped(
     exact: bool = False,
 ) -> AddressMap:
     return AddressMap(
-        {theirs.address: mine for mine, theirs in pairs if theirs.address is not None},
-        {theirs.address: theirs for theirs in code if theirs.address is not None},
+        {in_code.address: in_text for in_text, in_code in pairs if in_code.address is not None},
+        {in_code.address: in_code for in_code in code if in_code.address is not None},
         exact,
         (note,) if note else (),
     )
 
 
 def _unpadded(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
-    """Without what fills the room after the end of a function."""
+    """The instructions without the padding after the end of a function."""
     stop = len(instructions)
     while stop and instructions[stop - 1].mnemonic in PADDING:
         stop -= 1
@@ -230,20 +236,22 @@ def _unpadded(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
 def _difference(
     text: Sequence[Instruction],
     code: Sequence[Instruction],
-    ours: Sequence[str],
-    theirs: Sequence[str],
+    text_operations: Sequence[str],
+    code_operations: Sequence[str],
 ) -> str:
-    at = next(
-        (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
-        min(len(ours), len(theirs)),
+    """Where a text and the disassembled code begin to differ, in words."""
+    pairs = zip(text_operations, code_operations, strict=False)
+    split = next(
+        (index for index, (in_text, in_code) in enumerate(pairs) if in_text != in_code),
+        min(len(text_operations), len(code_operations)),
     )
     counts = f"the assembly has {len(text)} instructions, the code object {len(code)}"
-    if at < len(text) and at < len(code):
-        place = code[at].address
-        where = f" at 0x{place:x}" if place is not None else ""
+    if split < len(text) and split < len(code):
+        address = code[split].address
+        where = f" at 0x{address:x}" if address is not None else ""
         counts += (
-            f"; they part at line {text[at].line} ({text[at].mnemonic}), where the code object "
-            f"has {code[at].mnemonic}{where}"
+            f"; they part at line {text[split].line} ({text[split].mnemonic}), where the code"
+            f" object has {code[split].mnemonic}{where}"
         )
     return counts
 
@@ -251,60 +259,74 @@ def _difference(
 def _common(
     text: Sequence[Instruction], code: Sequence[Instruction]
 ) -> list[tuple[Instruction, Instruction]]:
-    ours, theirs = [key_of(i) for i in text], [key_of(i) for i in code]
-    once = {k for k, n in Counter(ours).items() if n == 1}
-    once &= {k for k, n in Counter(theirs).items() if n == 1}
+    text_keys, code_keys = [key_of(i) for i in text], [key_of(i) for i in code]
+    unique_keys = {key for key, count in Counter(text_keys).items() if count == 1}
+    unique_keys &= {key for key, count in Counter(code_keys).items() if count == 1}
     pairs: list[tuple[Instruction, Instruction]] = []
-    for a, b, size in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
+    for text_start, code_start, size in SequenceMatcher(
+        None, text_keys, code_keys, autojunk=False
+    ).get_matching_blocks():
         # A lone `s_nop` between two differences could be any other one.
-        if size >= _SURE_RUN or not once.isdisjoint(ours[a : a + size]):
-            pairs.extend(zip(text[a : a + size], code[b : b + size], strict=True))
+        if size >= _SURE_RUN or not unique_keys.isdisjoint(
+            text_keys[text_start : text_start + size]
+        ):
+            pairs.extend(
+                zip(
+                    text[text_start : text_start + size],
+                    code[code_start : code_start + size],
+                    strict=True,
+                )
+            )
     return pairs
 
 
 def in_sequence(functions: Sequence[Function], rows: Mapping[int, str]) -> Sequenced:
-    """Finds recorded instructions in a text by their texts and order, without a disassembler.
+    """Locates recorded instructions in a text by their texts and order, without a disassembler.
 
-    The distance of two addresses bounds how many instructions lie between them. All ways to lay
-    the rows onto the text within those bounds are considered: an address that falls on the same
+    The distance of two addresses bounds how many instructions lie between them. All assignments of
+    the rows to instructions within those bounds are considered: an address that has the same
     instruction in each of them is placed, any other is left open.
 
     Args:
-        functions: all whose instructions may be among them.
+        functions: all functions whose instructions may be among the rows.
         rows: address -> the instruction as the profiler wrote it.
     """
-    ordered = sorted(functions, key=lambda f: f.line_first)
-    instructions = [i for f in ordered for i in f.instructions]
+    ordered = sorted(functions, key=lambda function: function.line_first)
+    instructions = [step for function in ordered for step in function.instructions]
     by_key: dict[str, list[int]] = {}
     by_operation: dict[str, list[int]] = {}
     for index, instruction in enumerate(instructions):
         by_key.setdefault(key_of(instruction), []).append(index)
         by_operation.setdefault(operation(instruction.mnemonic), []).append(index)
     doubtful: set[int] = set()
-    recognised, places, loose, unknown = _candidates(rows, doubtful, by_key, by_operation)
-    failed = _narrow(recognised, places)
-    if failed is not None and (doubtful := _behind_data(rows)):
-        recognised, places, loose, unknown = _candidates(rows, doubtful, by_key, by_operation)
-        failed = _narrow(recognised, places)
-    if failed is not None:
-        why = (
+    recognised, places, fillers, unknown = _candidates(rows, doubtful, by_key, by_operation)
+    failed_address = _narrow(recognised, places)
+    if failed_address is not None and (doubtful := _behind_data(rows)):
+        recognised, places, fillers, unknown = _candidates(rows, doubtful, by_key, by_operation)
+        failed_address = _narrow(recognised, places)
+    if failed_address is not None:
+        problem = (
             "the order of the recorded instructions is another: "
-            f"`{rows[failed]}` at 0x{failed:x} has no place in it"
+            f"`{rows[failed_address]}` at 0x{failed_address:x} has no place in it"
         )
-        return Sequenced({}, {}, tuple(sorted(rows)), why)
-    among = dict(zip(recognised, places, strict=True))
-    among.update({address: [] for address in loose})
-    sure = _filled(among, rows, unknown, instructions)
-    left = {a: p for a, p in among.items() if a not in sure}
+        return Sequenced({}, {}, tuple(sorted(rows)), problem)
+    candidates = dict(zip(recognised, places, strict=True))
+    candidates.update({address: [] for address in fillers})
+    sure = _filled(candidates, rows, unknown, instructions)
+    undecided = {a: indices for a, indices in candidates.items() if a not in sure}
     return Sequenced(
         {address: instructions[index] for address, index in sure.items()},
-        {a: tuple(instructions[index] for index in p) for a, p in left.items() if p},
-        (*unknown, *(a for a, p in left.items() if not p)),
+        {
+            a: tuple(instructions[index] for index in indices)
+            for a, indices in undecided.items()
+            if indices
+        },
+        (*unknown, *(a for a, indices in undecided.items() if not indices)),
     )
 
 
 def _behind_data(rows: Mapping[int, str]) -> set[int]:
-    """What follows a word that could not be decoded may be that instruction's other half."""
+    """Addresses right after a word that could not be decoded, which may be its second half."""
     ordered = sorted(rows)
     return {
         address
@@ -319,10 +341,16 @@ def _candidates(
     by_key: Mapping[str, list[int]],
     by_operation: Mapping[str, list[int]],
 ) -> tuple[list[int], list[list[int]], list[int], list[int]]:
-    """Addresses and where each can be; what may be anywhere; what is nowhere in the text."""
+    """Sorts the rows by what the text says of them.
+
+    Returns:
+        Addresses whose instruction the text has; for each of these, the indices of the instructions
+        that it can be; addresses of padding and data, which can be anywhere; addresses whose
+        instruction is not in the text.
+    """
     recognised: list[int] = []
     places: list[list[int]] = []
-    loose: list[int] = []
+    fillers: list[int] = []
     unknown: list[int] = []
     for address in sorted(rows):
         mnemonic, _ = split(rows[address])
@@ -330,43 +358,52 @@ def _candidates(
             unknown.append(address)
             continue
         if mnemonic in PADDING or is_data(rows[address]):
-            loose.append(address)
+            fillers.append(address)
             continue
-        # Operands that the linker filled in are spelt differently in the text.
+        # Operands that the linker filled in are spelled differently in the text.
         indices = by_key.get(text_key(rows[address])) or by_operation.get(operation(mnemonic))
         if indices is None:
             unknown.append(address)
         else:
             recognised.append(address)
             places.append(indices)
-    return recognised, places, loose, unknown
+    return recognised, places, fillers, unknown
 
 
 def _filled(
-    among: Mapping[int, Sequence[int]],
+    candidates: Mapping[int, Sequence[int]],
     rows: Mapping[int, str],
     unknown: Sequence[int],
     instructions: Sequence[Instruction],
 ) -> dict[int, int]:
-    """Places what has one place left, and runs between two such that fill the gap exactly.
+    """Places addresses with one candidate left, and runs that exactly fill the gap between two.
 
-    Padding is in the code and not in the text as a rule, so it must be that very instruction; what
-    the profiler could not decode may be any.
+    Padding is usually not in the text, so that in a gap it must be the same instruction there; what
+    the profiler could not decode may be any instruction.
+
+    Returns:
+        Address -> index of its instruction.
     """
-    sure = {address: places[0] for address, places in among.items() if len(places) == 1}
-    fixed = sorted({*sure, *unknown})
+    decided = {address: places[0] for address, places in candidates.items() if len(places) == 1}
+    fixed_addresses = sorted({*decided, *unknown})
     runs: dict[int, list[int]] = {}
-    for address in sorted(among.keys() - sure.keys()):
-        runs.setdefault(bisect_left(fixed, address), []).append(address)
-    placed = dict(sure)
+    for address in sorted(candidates.keys() - decided.keys()):
+        runs.setdefault(bisect_left(fixed_addresses, address), []).append(address)
+    placed = dict(decided)
     for position, run in runs.items():
-        if not 0 < position < len(fixed):
+        if not 0 < position < len(fixed_addresses):
             continue
-        first, last = sure.get(fixed[position - 1]), sure.get(fixed[position])
-        if first is None or last is None or last - first - 1 != len(run):
+        index_before = decided.get(fixed_addresses[position - 1])
+        index_behind = decided.get(fixed_addresses[position])
+        if index_before is None or index_behind is None:
             continue
-        pairs = list(zip(run, range(first + 1, last), strict=True))
-        if all(_may_be(a, i, among, rows, instructions) for a, i in pairs):
+        if index_behind - index_before - 1 != len(run):
+            continue
+        pairs = list(zip(run, range(index_before + 1, index_behind), strict=True))
+        if all(
+            _may_be(code_address, index, candidates, rows, instructions)
+            for code_address, index in pairs
+        ):
             placed.update(pairs)
     return placed
 
@@ -374,35 +411,43 @@ def _filled(
 def _may_be(
     address: int,
     index: int,
-    among: Mapping[int, Sequence[int]],
+    candidates: Mapping[int, Sequence[int]],
     rows: Mapping[int, str],
     instructions: Sequence[Instruction],
 ) -> bool:
-    if among[address]:
-        return index in among[address]
+    if candidates[address]:
+        return index in candidates[address]
     return is_data(rows[address]) or text_key(rows[address]) == key_of(instructions[index])
 
 
 def _narrow(addresses: Sequence[int], places: list[list[int]]) -> int | None:
-    """Leaves of each place only what fits its neighbours.
+    """Removes the candidates that do not fit those of the neighbouring addresses.
 
     Args:
         addresses: ascending.
-        places: of each, the indices of the instructions that it can be; they are cut down.
+        places: for each address, the indices of the instructions that it can be; changed in place.
 
     Returns:
-        The address for which nothing is left; None if there is none.
+        The first address without a candidate; None if each has one.
     """
-    for i in range(1, len(places)):
-        far = (addresses[i] - addresses[i - 1]) // _LEAST_BYTES
-        neighbours = places[i - 1]
-        places[i] = [p for p in places[i] if _any_between(neighbours, p - far, p - 1)]
-        if not places[i]:
-            return addresses[i]
-    for i in range(len(places) - 2, -1, -1):
-        far = (addresses[i + 1] - addresses[i]) // _LEAST_BYTES
-        neighbours = places[i + 1]
-        places[i] = [p for p in places[i] if _any_between(neighbours, p + 1, p + far)]
+    for index in range(1, len(places)):
+        most_between = (addresses[index] - addresses[index - 1]) // _LEAST_BYTES
+        neighbours = places[index - 1]
+        places[index] = [
+            place
+            for place in places[index]
+            if _any_between(neighbours, place - most_between, place - 1)
+        ]
+        if not places[index]:
+            return addresses[index]
+    for index in range(len(places) - 2, -1, -1):
+        most_between = (addresses[index + 1] - addresses[index]) // _LEAST_BYTES
+        neighbours = places[index + 1]
+        places[index] = [
+            place
+            for place in places[index]
+            if _any_between(neighbours, place + 1, place + most_between)
+        ]
     return None
 
 

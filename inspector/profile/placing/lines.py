@@ -1,7 +1,7 @@
-"""Lands what a profiler measured on the lines of a kernel's assembly.
+"""Attributes a profiler's measurements to the lines of a kernel's assembly.
 
-Totals are kept: what could not be placed is listed with its samples and cycles, never dropped and
-never spread over lines that it may belong to.
+Totals are kept: measurements without a line are listed with their samples and cycles. They are
+neither dropped nor spread over the lines that they may belong to.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .addresses import (
 from .sums import LineSum, Unplaced, missing, position
 
 _MOST_WRONG = 0.1
-"""A code object that contradicts more of the recorded instructions is another build's."""
+"""A code object that contradicts a larger share of the recorded instructions is another build's."""
 
 
 class Landing(Struct, frozen=True):
-    """Measured lines of one kernel, ascending, and what is missing in them."""
+    """Measured lines of one kernel, ascending, and the measurements that have no line."""
 
     lines: tuple[MeasuredLine, ...]
     unplaced: tuple[Unplaced, ...] = ()
@@ -48,15 +48,15 @@ def measured_lines(
     traced: Sequence[Traced] = (),
     saved: Sequence[Path] = (),
 ) -> Landing:
-    """Lands samples and traced cycles of one kernel on the lines of its assembly.
+    """Attributes samples and traced cycles of one kernel to the lines of its assembly.
 
     Args:
         report: the kernel. Its artifacts `amdgcn` and `hsaco` are read, or the file it was read
             from where it has none.
         samples: PC samples of this kernel and no other.
-        traced: what thread traces say of this kernel and no other.
-        saved: code objects that the profiler saved of this kernel; taken where the report has
-            none of its own.
+        traced: the lines in thread traces of this kernel.
+        saved: code objects that the profiler saved of this kernel; used where the report has none
+            of its own.
     """
     if not samples and not traced:
         return Landing(())
@@ -79,26 +79,31 @@ def land(
     samples: Iterable[Samples] = (),
     traced: Iterable[Traced] = (),
 ) -> Landing:
-    """The same from what was read: pure.
+    """Attributes measurements to lines, given the parsed code; reads no file.
 
     Args:
         functions: the kernel first, then the device functions that it calls.
-        addresses: of their instructions; None: places are found by order and text.
-        samples: of this kernel.
-        traced: of this kernel.
+        addresses: addresses of the instructions; None: places are located by order and text.
+        samples: the samples of this kernel.
+        traced: the traced lines of this kernel.
     """
     samples, traced = tuple(samples), tuple(traced)
-    places = dict.fromkeys([*(s.place for s in samples), *(t.place for t in traced)])
+    places = dict.fromkeys(
+        [
+            *(sample_group.place for sample_group in samples),
+            *(traced_line.place for traced_line in traced),
+        ]
+    )
     finder = _Finder(functions, addresses)
-    spots = finder.find(tuple(places))
-    sums: dict[int, LineSum] = {}
-    lost: dict[Place, LineSum] = {}
+    instruction_of = finder.find(tuple(places))
+    sums_of_lines: dict[int, LineSum] = {}
+    sums_without_line: dict[Place, LineSum] = {}
 
     def sum_of(place: Place) -> LineSum:
-        spot = spots[place]
+        spot = instruction_of[place]
         if isinstance(spot, _Lost):
-            return lost.setdefault(place, LineSum())
-        total = sums.setdefault(spot.line, LineSum(spot, place))
+            return sums_without_line.setdefault(place, LineSum())
+        total = sums_of_lines.setdefault(spot.line, LineSum(spot, place))
         if total.address is None:
             total.address = place.offset if place.offset is not None else spot.address
         return total
@@ -108,11 +113,13 @@ def land(
     for item in traced:
         sum_of(item.place).traced(item)
     loops = _innermost(functions[0]) if functions else {}
-    unplaced = tuple(_unplaced(place, spots[place], total) for place, total in lost.items())
+    unplaced = tuple(
+        _unplaced(place, instruction_of[place], total) for place, total in sums_without_line.items()
+    )
     if len({sample.method for sample in samples}) > 1:
         finder.notes.append("samples of two methods (host_trap and stochastic) are added up")
     return Landing(
-        tuple(sums[line].measured(loops.get(line)) for line in sorted(sums)),
+        tuple(sums_of_lines[line].measured(loops.get(line)) for line in sorted(sums_of_lines)),
         unplaced,
         (*finder.notes, *missing(unplaced)),
     )
@@ -123,26 +130,28 @@ def land(
 
 def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
     """The function that a report is about, and those that it calls, directly or not."""
-    kernels = [f for f in program.functions if f.is_kernel]
-    kernels = kernels or [f for f in program.functions if f.instructions]
+    kernels = [function for function in program.functions if function.is_kernel]
+    kernels = kernels or [function for function in program.functions if function.instructions]
     if len(kernels) > 1:
         names = {report.name, report.id.partition("::")[2].rpartition("@")[0]}
-        kernels = [f for f in kernels if f.name in names or f.symbol in names]
+        kernels = [
+            function for function in kernels if function.name in names or function.symbol in names
+        ]
     if len(kernels) != 1:
         return ()
-    by_symbol = {f.symbol or f.name: f for f in program.functions}
+    by_symbol = {function.symbol or function.name: function for function in program.functions}
     reached = {kernels[0].symbol or kernels[0].name: kernels[0]}
-    work = list(kernels[0].calls)
-    while work:
-        name = work.pop()
+    to_visit = list(kernels[0].calls)
+    while to_visit:
+        name = to_visit.pop()
         if name in by_symbol and name not in reached:
             reached[name] = by_symbol[name]
-            work.extend(by_symbol[name].calls)
+            to_visit.extend(by_symbol[name].calls)
     return tuple(reached.values())
 
 
 def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
-    """The program that the report's lines count in."""
+    """The program whose lines the report refers to; None with a note if it cannot be read."""
     path = Path(report.id.partition("::")[0])
     artifact = report.artifacts.get("amdgcn")
     if artifact is not None:
@@ -155,10 +164,10 @@ def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
             return disassembled(path, report.arch), []
         return parse_text(data.decode("utf-8", "replace"), str(path), includes_beside(path)), []
     except OSError as error:
-        why = f"{path}: {error.strerror or error}"
+        reason = f"{path}: {error.strerror or error}"
     except KinspectError as error:
-        why = error.message
-    return None, [f"the kernel's assembly cannot be read: {why}"]
+        reason = error.message
+    return None, [f"the kernel's assembly cannot be read: {reason}"]
 
 
 def _addresses(
@@ -168,10 +177,11 @@ def _addresses(
     saved: Sequence[Path],
     notes: list[str],
 ) -> AddressMap | None:
-    if all(i.address is not None for f in functions for i in f.instructions):
-        return addresses_of(functions, text)  # it is a disassembly
-    own = report.artifacts.get("hsaco")
-    for path in [own.path] if own is not None else saved:
+    """The addresses of the functions' instructions; None, with notes, where they are unknown."""
+    if all(step.address is not None for function in functions for step in function.instructions):
+        return addresses_of(functions, text)  # a disassembly has them already
+    hsaco = report.artifacts.get("hsaco")
+    for path in [hsaco.path] if hsaco is not None else saved:
         try:
             program = disassembled(path, report.arch)
         except KinspectError as error:
@@ -186,7 +196,7 @@ def _addresses(
 
 
 def _wants_addresses(samples: Sequence[Samples], traced: Sequence[Traced]) -> bool:
-    places = [*(s.place for s in samples), *(t.place for t in traced)]
+    places = [*(sample.place for sample in samples), *(line.place for line in traced)]
     return any(place.offset is not None for place in places)
 
 
@@ -199,6 +209,8 @@ def _nothing(samples: Sequence[Samples], traced: Sequence[Traced], notes: Sequen
 
 
 class _Lost(Struct, frozen=True):
+    """A place without a line: why, and the lines that it may be."""
+
     why: str
     lines: tuple[int, ...] = ()
 
@@ -207,7 +219,7 @@ _Spot = Instruction | _Lost
 
 
 class _Finder:
-    """Finds the instruction of each place: by address, by order, or by its text alone."""
+    """Locates the instruction of each place: by address, by order, or by its text alone."""
 
     def __init__(self, functions: Sequence[Function], addresses: AddressMap | None) -> None:
         self._code = [i for f in functions for i in f.instructions]
@@ -231,18 +243,22 @@ class _Finder:
         return spots
 
     def _by_address(self, places: Sequence[Place]) -> Mapping[Place, _Spot]:
-        """Places of one code object of one process."""
+        """Locates places of one code object of one process."""
         address_map = self._addresses
         if address_map is None or not address_map.at:
             return self._by_order(places, "no code object of this kernel could be laid beside it")
-        spelt = [p for p in places if p.text and split(p.text)[0] not in PADDING]
-        wrong = sum(_contradicts(p, address_map) for p in spelt)
-        absent = sum(p.offset not in address_map.code for p in spelt)
-        if wrong > _MOST_WRONG * len(spelt) or 2 * absent > len(spelt) > 0:
+        with_text = [
+            recorded
+            for recorded in places
+            if recorded.text and split(recorded.text)[0] not in PADDING
+        ]
+        contradicting = sum(_contradicts(recorded, address_map) for recorded in with_text)
+        absent = sum(recorded.offset not in address_map.code for recorded in with_text)
+        if contradicting > _MOST_WRONG * len(with_text) or 2 * absent > len(with_text) > 0:
             return self._by_order(
                 places,
-                f"the code object at hand is another build: {wrong + absent} of {len(spelt)} "
-                "recorded instructions are not at their addresses in it",
+                f"the code object at hand is another build: {contradicting + absent} of"
+                f" {len(with_text)} recorded instructions are not at their addresses in it",
             )
         return {place: self._at(place, address_map) for place in places}
 
@@ -258,6 +274,7 @@ class _Finder:
         return _Lost("no instruction of this kernel is at this address")
 
     def _by_order(self, places: Sequence[Place], why: str) -> Mapping[Place, _Spot]:
+        """Locates places by their texts and order; `why` says why not by address."""
         rows = {p.offset: p.text for p in places if p.offset is not None and p.text}
         note = f"{why}: recorded instructions were placed by their texts and order"
         if note not in self.notes:
@@ -266,15 +283,15 @@ class _Finder:
         if sequenced.problem is not None:
             self.notes.append(sequenced.problem)
         spots: dict[int, _Spot] = {
-            address: _Lost("nothing decides between lines", _lines(among))
-            for address, among in sequenced.open.items()
+            address: _Lost("nothing decides between lines", _lines(candidates))
+            for address, candidates in sequenced.open.items()
         }
         spots.update(sequenced.at)
-        none = _Lost(sequenced.problem or "its instruction is not in the assembly")
+        not_in_text = _Lost(sequenced.problem or "its instruction is not in the assembly")
         return {
             place: self._by_comment(
                 place,
-                spots.get(place.offset, none)
+                spots.get(place.offset, not_in_text)
                 if place.text
                 else _Lost("no instruction was recorded with the address"),
             )
@@ -295,20 +312,24 @@ class _Finder:
         )
 
     def _by_comment(self, place: Place, spot: _Spot) -> _Spot:
-        """Takes the one of several lines whose source position was recorded."""
-        at = position(place.comment)
-        if isinstance(spot, Instruction) or at is None or len(spot.lines) < 2:
+        """Chooses the one of several lines whose source position was recorded, if only one fits."""
+        recorded_position = position(place.comment)
+        if isinstance(spot, Instruction) or recorded_position is None or len(spot.lines) < 2:
             return spot
         lines = set(spot.lines)
-        candidates = [i for i in self._code if i.line in lines and _stands_at(i.loc, at)]
+        candidates = [i for i in self._code if i.line in lines and _is_at(i.loc, recorded_position)]
         if len(candidates) == 1:
             return candidates[0]
         return _Lost(spot.why, _lines(candidates)) if candidates else spot
 
 
-def _stands_at(loc: SourceLoc | None, at: SourceLoc) -> bool:
-    # Paths differ between machines; a file's name does not.
-    return loc is not None and loc.line == at.line and Path(loc.file).name == Path(at.file).name
+def _is_at(loc: SourceLoc | None, recorded_position: SourceLoc) -> bool:
+    # Paths differ between machines, file names do not.
+    return (
+        loc is not None
+        and loc.line == recorded_position.line
+        and Path(loc.file).name == Path(recorded_position.file).name
+    )
 
 
 def _contradicts(place: Place, address_map: AddressMap) -> bool:
@@ -321,11 +342,11 @@ def _same_operation(text: str, instruction: Instruction) -> bool:
 
 
 def _lines(instructions: Iterable[Instruction]) -> tuple[int, ...]:
-    return tuple(sorted(i.line for i in instructions))
+    return tuple(sorted(instruction.line for instruction in instructions))
 
 
 def _innermost(function: Function) -> dict[int, str]:
-    """Line -> id of the innermost loop it stands in."""
+    """Line -> id of the innermost loop that contains it."""
     loop_of_line: dict[int, str] = {}
     for loop in sorted(function.loops, key=lambda item: item.depth):
         for block in loop.blocks:
@@ -338,11 +359,11 @@ def _innermost(function: Function) -> dict[int, str]:
 def _unplaced(place: Place, spot: _Spot, total: LineSum) -> Unplaced:
     assert isinstance(spot, _Lost)
     return Unplaced(
-        place,
-        spot.why,
-        spot.lines,
-        total.samples or 0,
-        total.hits or 0,
-        total.latency or 0,
-        total.stall or 0,
+        place=place,
+        why=spot.why,
+        lines=spot.lines,
+        samples=total.samples or 0,
+        hits=total.hits or 0,
+        latency_cycles=total.latency or 0,
+        stall_cycles=total.stall or 0,
     )

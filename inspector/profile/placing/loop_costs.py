@@ -1,4 +1,4 @@
-"""What measured lines add up to: for the kernel, its loops, Python lines and static findings."""
+"""Sums up measured lines: for the kernel, its loops, Python lines and static findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ...model import Access, KernelReport, MeasuredLine, Metric, SourceLoc, WaitOp
 
 Measure = Literal["stall cycles", "samples not issued", "samples"]
-"""What a share is of: the best that was recorded."""
+"""What lines are compared by: the first of these that was recorded."""
 
 _ISA = "amdgcn"
 
@@ -25,25 +25,25 @@ class Awaited(Struct, frozen=True):
 
 
 class Beside(Struct, frozen=True):
-    """A line of the assembly of which static analysis has something to say, and what it cost.
+    """A line of the assembly that static analysis describes, and what it cost.
 
     Args:
-        line: of the assembly.
+        line: number of the line in the assembly.
         mnemonic: its instruction; None where neither measurement nor analysis names it.
         source: the Python line.
-        loop: id of the innermost loop it stands in.
+        loop: id of the innermost loop that contains it.
         hits: how often traced waves executed it.
         latency_cycles: shader clocks, summed over traced waves.
-        stall_cycles: of these, those in which the wave could not go on.
-        samples: PC samples that found a wave here.
+        stall_cycles: those of these clocks in which the wave could not continue.
+        samples: PC samples with a wave at this line.
         share: % of the kernel's `measure`; None where this line was not measured.
         measure: what the share is of; None where nothing was measured.
         rules: ids of the findings that point here.
-        waits: what the wait on this line waits for, counter by counter.
+        waits: the counters that the wait on this line waits for.
         waits_for: the operations that it waits for.
         waited_at: lines of the waits that wait for this operation.
-        waited_stall: stall cycles at those. They may wait for other operations as well: do not add
-            this up over lines.
+        waited_stall: stall cycles at those waits. They may wait for other operations as well, so
+            that sums over lines would count them several times.
         access: why this memory access is narrow.
         spill: whether it stores or reloads a spilled value.
     """
@@ -68,7 +68,7 @@ class Beside(Struct, frozen=True):
 
 
 class SourceCost(Struct, frozen=True):
-    """What the instructions of one line of the source cost together."""
+    """The cost of all instructions of one source line."""
 
     file: str
     line: int
@@ -82,7 +82,7 @@ class SourceCost(Struct, frozen=True):
 
 
 def with_lines(report: KernelReport, lines: Sequence[MeasuredLine]) -> KernelReport:
-    """The report with measured lines, and with what they add up to in kernel and loops."""
+    """The report with measured lines, and with their sums as metrics of kernel and loops."""
     if not lines:
         return report
     measure = measure_of(lines)
@@ -110,22 +110,22 @@ def with_lines(report: KernelReport, lines: Sequence[MeasuredLine]) -> KernelRep
 
 
 def measure_of(lines: Iterable[MeasuredLine]) -> Measure | None:
-    """What these lines are compared by.
+    """What these lines are compared by; None where nothing was measured.
 
-    Stall cycles of a thread trace before samples: a trace misses nothing on the CU it follows.
+    Stall cycles of a thread trace are preferred to samples: a trace misses nothing on its CU.
     """
     lines = tuple(lines)
     if any(line.stall_cycles for line in lines):
         return "stall cycles"
     sampled = [line for line in lines if line.samples]
-    # Where one method of sampling cannot tell, all of them count by samples alone.
+    # Without `issued` on some line, issued and other samples cannot be told apart: count all.
     if sampled and all(line.issued is not None for line in sampled):
         return "samples not issued"
     return "samples" if sampled else None
 
 
 def amount(line: MeasuredLine, measure: Measure | None) -> int | None:
-    """A line's part of the measure; None where it was not measured."""
+    """A line's amount of the measure; None where it was not measured."""
     if measure == "stall cycles":
         return line.stall_cycles
     if line.samples is None:
@@ -140,8 +140,8 @@ def _sum(values: Iterable[int | None]) -> int | None:
     return sum(numbers) if numbers else None
 
 
-def _share(part: int | None, total: int | None) -> float | None:
-    return 100.0 * part / total if part is not None and total else None
+def _share(amount: int | None, total: int | None) -> float | None:
+    return 100.0 * amount / total if amount is not None and total else None
 
 
 def _metrics(
@@ -150,7 +150,14 @@ def _metrics(
     measure: Measure | None,
     note: str,
 ) -> Iterable[Metric]:
-    """Figures of some lines; `kernel` are all lines, None where these are all."""
+    """Sums over some lines.
+
+    Args:
+        lines: the lines.
+        kernel: all lines of the kernel, to take a share of; None where `lines` are all.
+        measure: what the share is of.
+        note: a note for the metrics.
+    """
     figures = (
         ("measured.hits", "count", _sum(line.hits for line in lines)),
         ("measured.latency_cycles", "cycles", _sum(line.latency_cycles for line in lines)),
@@ -159,20 +166,20 @@ def _metrics(
     )
     for name, unit, value in figures:
         if value is not None:
-            yield Metric(name, value, unit, "measured", note)
+            yield Metric(name=name, value=value, unit=unit, origin="measured", note=note)
     if kernel is None or measure is None:
         return
-    part = _sum(amount(line, measure) for line in lines)
-    total = _sum(amount(line, measure) for line in kernel)
-    share = _share(part, total)
+    of_lines = _sum(amount(line, measure) for line in lines)
+    of_kernel = _sum(amount(line, measure) for line in kernel)
+    share = _share(of_lines, of_kernel)
     if share is not None:
-        formula = f"100 · {measure} {part} / {total}"
+        formula = f"100 · {measure} {of_lines} / {of_kernel}"
         yield Metric(
-            "measured.stall_share",
-            share,
-            "%",
-            "measured",
-            f"{formula}; {note}" if note else formula,
+            name="measured.stall_share",
+            value=share,
+            unit="%",
+            origin="measured",
+            note=f"{formula}; {note}" if note else formula,
         )
 
 
@@ -184,24 +191,27 @@ def _named(metrics: Iterable[Metric]) -> dict[str, Metric]:
 
 
 def beside(report: KernelReport) -> tuple[Beside, ...]:
-    """Every line that a finding, a wait, a narrow access or a spill is about, with what it cost.
+    """Every line with a finding, a wait, a narrow access or a spill, and what it cost.
 
-    Lines that were not measured are listed too, without figures: the trace may have missed them.
+    Lines that were not measured are included without figures: the trace may have missed them.
 
     Returns:
-        The most stalled first, then those that most samples fell on, then by line.
+        The lines ordered by stall cycles, then by samples (most first), then by number.
     """
     measured = {line.line: line for line in report.measured_lines}
     measure = measure_of(report.measured_lines)
     total = _sum(amount(line, measure) for line in report.measured_lines)
     static = _Static(report)
-    rows = [_beside(line, measured, measure, total, static) for line in sorted(static.lines)]
-    rows.sort(key=lambda b: (-(b.stall_cycles or 0), -(b.samples or 0), b.line))
+    rows = [
+        _beside(line, measured, static, measure=measure, total=total)
+        for line in sorted(static.lines)
+    ]
+    rows.sort(key=lambda row: (-(row.stall_cycles or 0), -(row.samples or 0), row.line))
     return tuple(rows)
 
 
 class _Static:
-    """What a report says of lines of its assembly."""
+    """The results of static analysis, by line of the assembly."""
 
     def __init__(self, report: KernelReport) -> None:
         self.rules: dict[int, dict[str, None]] = {}
@@ -232,23 +242,41 @@ class _Static:
 def _beside(
     line: int,
     measured: Mapping[int, MeasuredLine],
+    static: _Static,
+    *,
     measure: Measure | None,
     total: int | None,
-    static: _Static,
 ) -> Beside:
+    """A line of the assembly with its cost.
+
+    Args:
+        line: number of the line.
+        measured: the measured lines by number.
+        static: what static analysis says of lines.
+        measure: what the lines are compared by.
+        total: the kernel's amount of the measure.
+    """
     cost = measured.get(line)
     waits = tuple(static.waits.get(line, ()))
     operation = static.operations.get(line)
     access = static.accesses.get(line)
-    awaited = dict.fromkeys(at for wait in waits for at in wait.waits_for or ())
-    waited = tuple(static.waited.get(line, ()))
-    stalls = [m.stall_cycles for at in waited if (m := measured.get(at)) is not None]
+    awaited = dict.fromkeys(awaited_line for wait in waits for awaited_line in wait.waits_for or ())
+    waiting_lines = tuple(static.waited.get(line, ()))
+    stalls = [
+        waiting.stall_cycles
+        for awaited_line in waiting_lines
+        if (waiting := measured.get(awaited_line)) is not None
+    ]
     mnemonic = operation.mnemonic if operation is not None else None
-    sources = [w.source for w in waits] + [x.source for x in (operation, access) if x is not None]
+    sources = [row.source for row in waits] + [
+        static_row.source for static_row in (operation, access) if static_row is not None
+    ]
     return Beside(
         line=line,
         mnemonic=cost.mnemonic if cost is not None else mnemonic,
-        source=next((s for s in [cost.source if cost else None, *sources] if s), None),
+        source=next(
+            (source for source in [cost.source if cost else None, *sources] if source), None
+        ),
         loop=_loop(cost, waits, operation.loop if operation is not None else None),
         hits=cost.hits if cost is not None else None,
         latency_cycles=cost.latency_cycles if cost is not None else None,
@@ -258,8 +286,8 @@ def _beside(
         measure=measure,
         rules=tuple(static.rules.get(line, ())),
         waits=waits,
-        waits_for=tuple(_awaited(at, measured, static) for at in awaited),
-        waited_at=waited,
+        waits_for=tuple(_awaited(awaited_line, measured, static) for awaited_line in awaited),
+        waited_at=waiting_lines,
         waited_stall=_sum(stalls),
         access=access,
         spill=static.spills.get(line),
@@ -280,9 +308,9 @@ def _awaited(line: int, measured: Mapping[int, MeasuredLine], static: _Static) -
 
 
 def source_costs(report: KernelReport) -> tuple[SourceCost, ...]:
-    """What each line that the user wrote cost, the most stalled first.
+    """The cost of each line of the user's source, the most stalled first.
 
-    An instruction belongs to the innermost position outside of libraries.
+    An instruction belongs to its innermost position outside libraries.
     """
     measure = measure_of(report.measured_lines)
     total = _sum(amount(line, measure) for line in report.measured_lines)
@@ -290,11 +318,11 @@ def source_costs(report: KernelReport) -> tuple[SourceCost, ...]:
     by_place: dict[tuple[str, int], list[MeasuredLine]] = {}
     for line in report.measured_lines:
         if line.source is not None:
-            at = line.source.in_user_code
-            by_place.setdefault((at.file, at.line), []).append(line)
+            location = line.source.in_user_code
+            by_place.setdefault((location.file, location.line), []).append(line)
     costs = []
     for (file, number), lines in by_place.items():
-        pointed = dict.fromkeys(rule for line in lines for rule in rules.get(line.line, ()))
+        rules_of_line = dict.fromkeys(rule for line in lines for rule in rules.get(line.line, ()))
         costs.append(
             SourceCost(
                 file=file,
@@ -305,8 +333,10 @@ def source_costs(report: KernelReport) -> tuple[SourceCost, ...]:
                 stall_cycles=_sum(line.stall_cycles for line in lines),
                 samples=_sum(line.samples for line in lines),
                 share=_share(_sum(amount(line, measure) for line in lines), total),
-                rules=tuple(pointed),
+                rules=tuple(rules_of_line),
             )
         )
-    costs.sort(key=lambda c: (-(c.stall_cycles or 0), -(c.samples or 0), c.file, c.line))
+    costs.sort(
+        key=lambda cost: (-(cost.stall_cycles or 0), -(cost.samples or 0), cost.file, cost.line)
+    )
     return tuple(costs)

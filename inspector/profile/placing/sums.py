@@ -1,4 +1,4 @@
-"""What was measured at one place, summed: of a line, or of what is on no line."""
+"""Sums of measurements: of one line, or of everything that could not be placed on a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POSITION = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
 
 
 class Unplaced(Struct, frozen=True):
-    """What was measured somewhere, but not on a line that could be told.
+    """Sums of measurements whose line is unknown.
 
     `lines` are those it may belong to: several, or none that is known.
     """

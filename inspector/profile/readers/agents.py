@@ -62,18 +62,18 @@ def _arch(about: Mapping[str, Any]) -> str | None:
 
 
 def _number(about: Mapping[str, Any], key: str) -> int | None:
-    """A count; zero stands for "not known" there, as on a CPU's compute units."""
+    """A count; None for zero, which means "unknown" there, as for a CPU's compute units."""
     value = whole(about.get(key))
     return value if value is not None and value > 0 else None
 
 
 _NAMED = re.compile(r"(?P<kind>Agent|GPU|CPU)[ -]?(?P<index>\d{1,9})$", re.IGNORECASE)
 _LONGEST = 20
-"""A number of so many digits may not fit into 64 bits."""
+"""A number of this many digits may not fit into 64 bits."""
 
 
 class Agents(Struct):
-    """What an `Agent_Id` means: the node id, under which the recording keeps the device.
+    """The node id that an `Agent_Id` means; the recording names devices by node ids.
 
     rocprofv3 writes it in one of four ways: the bare node id (ROCm 6.2 to 6.4), and by its option
     `--agent-index` "Agent N" with N the logical node id (relative, the default: masked devices are

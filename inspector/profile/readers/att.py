@@ -1,4 +1,4 @@
-"""Thread traces (ATT) as rocprofv3's decoder leaves them.
+"""Reads thread traces (ATT) as rocprofv3's decoder writes them.
 
 A trace is a folder `ui_output_agent_<handle>_dispatch_<id>` with `code.json`, `filenames.json`,
 `occupancy.json`, `realtime.json`, `wstates<n>.json` and one `se*_sm*_sl*_wv*.json` per wave, and
@@ -31,13 +31,13 @@ _OBJECT = re.compile(
     r"(?:(?P<process>\d{1,9})_)?.*?(?:code_object_id|codeobj)_(?P<id>\d{1,9})(?:\.\w+)?$"
 )
 _OBJECT_SUFFIXES = frozenset({".out", ".co", ".hsaco", ".elf", ".o", ""})
-# Two of these in a folder, or code.json alone, make it a trace whatever its name.
+# A folder with two of these, or with code.json, is a trace whatever its name.
 _TELLING = frozenset({"code.json", "occupancy.json", "filenames.json"})
 _PART = re.compile(
     r"(?:code|filenames|occupancy|realtime|snapshots|wstates\d*|se\d+_sm\d+_sl\d+_wv\d+"
     r"|other_simd_\w+|shaderdata_\w+|se\d+_perfcounter|counters\w*)\.json$|source_\d+_"
 )
-"""Files of a trace, where its folder has another name and may hold more than the trace."""
+"""Names of a trace's files, needed where its folder has another name and may hold other files."""
 _WAVE = re.compile(r"se\d+_sm\d+_sl\d+_wv\d+\.json$")
 _RAW = ".att"
 _NO_WAVE = (
@@ -47,7 +47,7 @@ _NO_WAVE = (
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """The traces among the files; code objects go with the first one."""
+    """The traces among the files; code objects and raw traces are added to the first one."""
     trace_folders = _trace_folders(files)
     traces: dict[Path, list[Path]] = {}
     objects: list[Path] = []
@@ -74,66 +74,86 @@ def find(files: Sequence[Path]) -> list[Group]:
 
 
 def _trace_folders(files: Sequence[Path]) -> set[Path]:
-    """Folders that are traces by what lies in them."""
+    """Folders that are traces by the files in them."""
     names_in: dict[Path, set[str]] = {}
     for file in files:
         if file.name in _TELLING:
             names_in.setdefault(file.parent, set()).add(file.name)
-    alone = len(files) == 1  # the user named this file
-    return {p for p, names in names_in.items() if "code.json" in names or len(names) > 1 or alone}
+    is_only_file = len(files) == 1  # the user named this file
+    return {
+        folder
+        for folder, names in names_in.items()
+        if "code.json" in names or len(names) > 1 or is_only_file
+    }
 
 
 def _trace_of(file: Path, trace_folders: set[Path]) -> Path | None:
     """The folder of the trace that a file belongs to, if it belongs to one."""
-    folder = next((p for p in file.parents if _FOLDER.match(p.name)), None)
+    folder = next((parent for parent in file.parents if _FOLDER.match(parent.name)), None)
     if folder is None and file.parent in trace_folders and _PART.match(file.name):
         return file.parent
     return folder
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads one trace: what its waves did, instruction by instruction."""
-    objects = [f for f in group.files if _OBJECT.match(f.name) and f.suffix in _OBJECT_SUFFIXES]
-    raw = [f for f in group.files if f.suffix == _RAW]
-    traced_files = [f for f in group.files if f not in objects and f not in raw]
-    named = {f.name: f for f in traced_files}
-    where = next((f.parent for f in traced_files if not _STATS.match(f.name)), None)
-    path = where or (traced_files or raw or objects)[0]
+    """Reads one trace: the cost of each instruction, and when its waves ran."""
+    files = group.files
+    objects = [
+        file for file in files if _OBJECT.match(file.name) and file.suffix in _OBJECT_SUFFIXES
+    ]
+    raw = [file for file in files if file.suffix == _RAW]
+    traced_files = [file for file in files if file not in objects and file not in raw]
+    folder = next((file.parent for file in traced_files if not _STATS.match(file.name)), None)
+    path = folder or (traced_files or raw or objects)[0]
     builder.begin(Part(group.name, str(path), FORMAT))
     for file in objects:
         _add_code_object(file, builder)
-    if not traced_files:
-        if raw:
-            builder.fail(
-                raw[0],
-                f"{len(raw)} raw traces, not decoded",
-                "trace again with the decoder library at hand (rocprof-trace-decoder; "
-                "--att-library-path says where it is)",
-            )
-        return
-    stats = next((f for f in traced_files if _STATS.match(f.name)), None)
-    names, rows = _rows(named.get("code.json"), stats, builder)
-    waves = sorted(f for f in traced_files if _WAVE.match(f.name))
+    if traced_files:
+        _read_trace(group.name, path, traced_files, builder)
+    elif raw:
+        builder.fail(
+            raw[0],
+            f"{len(raw)} raw traces, not decoded",
+            "trace again with the decoder library at hand (rocprof-trace-decoder; "
+            "--att-library-path says where it is)",
+        )
+
+
+def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Builder) -> None:
+    """Reads the decoded files of a trace.
+
+    Args:
+        name: the trace's name, which usually holds agent and dispatch.
+        path: its folder, or its only file.
+        files: its files, without code objects and raw traces.
+        builder: receives samples or a thread trace.
+    """
+    by_name = {file.name: file for file in files}
+    stats = next((file for file in files if _STATS.match(file.name)), None)
+    names, rows = _rows(by_name.get("code.json"), stats, builder)
     if rows and not any(row.counted for row in rows):
+        waves = sorted(file for file in files if _WAVE.match(file.name))
         rows = _with_sums(rows, sum_waves(waves, builder), builder)
-    numbers = _NUMBERS.search(group.name)
-    spans, peak, ran = occupancy(named.get("occupancy.json"), named.get("filenames.json"), builder)
-    kernel = names.only or ran
+    numbers = _NUMBERS.search(name)
+    spans, peak, most_run = occupancy(
+        by_name.get("occupancy.json"), by_name.get("filenames.json"), builder
+    )
+    kernel = names.only or most_run
     shapes = _shapes(rows, kernel, builder)
     if rows and not any(row.counted for row in rows):
-        builder.note(f"{group.name}: {_NO_WAVE}")
+        builder.note(f"{name}: {_NO_WAVE}")
         rows = ()
     processes = _processes(builder)
     places = [_place(row, shapes, processes.get(row.code_object)) for row in rows]
     pairs = list(zip(rows, places, strict=True))
     builder.samples.extend(row.samples(place) for row, place in pairs if row.method)
     lines = tuple(
-        Traced(place, row.hits, row.latency, row.stall, row.idle)
+        Traced(place=place, hits=row.hits, latency=row.latency, stall=row.stall, idle=row.idle)
         for row, place in pairs
         if not row.method
     )
     if any(row.method for row in rows) and not spans:
-        # PC samples in a trace's form: nothing was traced.
+        # PC samples in the form of a trace, in which no wave was traced.
         builder.parts[-1] = replace(builder.parts[-1], format=_SAMPLES)
         return
     builder.traces.append(
@@ -144,7 +164,7 @@ def read(group: Group, builder: Builder) -> None:
             kernel=kernel,
             lines=lines,
             waves=spans,
-            clock_mhz=clock_mhz(named.get("realtime.json"), builder),
+            clock_mhz=clock_mhz(by_name.get("realtime.json"), builder),
             peak_waves_per_cu=peak,
         )
     )
@@ -153,12 +173,12 @@ def read(group: Group, builder: Builder) -> None:
 def _rows(
     code: Path | None, stats: Path | None, builder: Builder
 ) -> tuple[Names, Sequence[CodeRow]]:
-    """The instructions, of `code.json` if it is whole, else of the one that holds more."""
-    names, whole = Names(), False
+    """The instructions in `code.json`; if that is damaged, those of the file that has more."""
+    names, is_complete = Names(), False
     rows: list[CodeRow] = []
     if code is not None:
-        names, rows, whole = code_rows(code, builder)
-    if stats is not None and not (whole and rows):
+        names, rows, is_complete = code_rows(code, builder)
+    if stats is not None and not (is_complete and rows):
         stats_names, stats_lines = stats_rows(stats, builder)
         if len(stats_lines) > len(rows):
             return stats_names, stats_lines
@@ -168,11 +188,13 @@ def _rows(
 
 
 def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequence[CodeRow]:
-    """The rows with what the wave files say, where code.json itself counted nothing."""
-    lost = [sums[line] for line in sums.keys() - {row.line for row in rows}]
-    if lost:
+    """The rows with the sums over the wave files, for a code.json that counted nothing itself."""
+    unmatched = [sums[line] for line in sums.keys() - {row.line for row in rows}]
+    if unmatched:
+        executions = sum(hits for hits, _, _, _ in unmatched)
+        cycles = sum(latency for _, latency, _, _ in unmatched)
         builder.note(
-            f"{sum(s[0] for s in lost):,} executed instructions ({sum(s[1] for s in lost):,} "
+            f"{executions:,} executed instructions ({cycles:,} "
             "cycles) of the wave files are not among those of code.json: they are not counted"
         )
     return [row.summed(sums.get(row.line)) for row in rows]
@@ -181,6 +203,7 @@ def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequenc
 def _shapes(
     rows: Sequence[CodeRow], kernel: str | None, builder: Builder
 ) -> dict[tuple[str | None, int | None], int]:
+    """(kernel in a row, code object) -> number of its shape, for rows whose kernel is known."""
     shapes: dict[tuple[str | None, int | None], int] = {}
     for row in rows:
         name = row.kernel or kernel
@@ -191,7 +214,10 @@ def _shapes(
 
 
 def _processes(builder: Builder) -> dict[int | None, int | None]:
-    """Code object -> the process that saved it; None where several did. Traces name none."""
+    """Id of a code object -> the process that saved it; None where several did.
+
+    Traces themselves do not name the process.
+    """
     processes: dict[int | None, int | None] = {}
     for code_object in builder.code_objects:
         processes[code_object.id] = (
@@ -216,20 +242,20 @@ def _place(
 
 
 def _add_code_object(file: Path, builder: Builder) -> None:
-    named = _OBJECT.match(file.name)
+    name_match = _OBJECT.match(file.name)
     try:
         with file.open("rb") as stream:
-            whole = stream.read(4) == b"\x7fELF"
+            is_elf = stream.read(4) == b"\x7fELF"
     except OSError:
-        whole = False
-    if not whole:
+        is_elf = False
+    if not is_elf:
         builder.fail(file, "not a code object: it is no ELF file", "profile again")
         return
-    assert named is not None
+    assert name_match is not None
     builder.code_objects.append(
         CodeObject(
-            id=int(named["id"]),
-            process=int(named["process"]) if named["process"] else None,
+            id=int(name_match["id"]),
+            process=int(name_match["process"]) if name_match["process"] else None,
             uri=None,
             load_base=None,
             load_size=None,

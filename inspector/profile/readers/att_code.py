@@ -70,7 +70,13 @@ class CodeRow(Struct, frozen=True):
     def samples(self, place: Place) -> Samples:
         """The row of a folder of PC samples."""
         assert self.method is not None
-        return Samples(place, self.method, self.hits, self.issued, self.reasons)
+        return Samples(
+            place=place,
+            method=self.method,
+            count=self.hits,
+            issued=self.issued,
+            reasons=self.reasons,
+        )
 
 
 class Names(Struct):

@@ -1,4 +1,4 @@
-"""What a thread trace says of waves: when and where they ran, what each instruction cost them."""
+"""Reads the waves of a thread trace: when and where they ran, and the cost of each instruction."""
 
 from __future__ import annotations
 
@@ -14,30 +14,36 @@ from ..builder import LARGEST, Builder, is_whole
 from .streams import DamagedError, JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]
-"""Line of the trace -> hits, latency, stall, idle."""
+"""Line of the trace -> hits, latency, stall and idle cycles."""
 
 _ENGINE = re.compile(r"(?:SE)?(\d{1,9})$")
+"""The key of a shader engine."""
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
 _BEGIN = re.compile(rb'"begin"\s*:\s*(\d{1,18})(?!\d)')
 _HEAD = 1 << 12
+"""Bytes at the start of a wave's file in which its begin is searched."""
 _INTEGERS = frozenset({int})
 _FEW = 3
+"""Damaged files that an error names."""
 _LONGEST_KEY = 10
+"""Digits of a key that is read as a number, and one more."""
 _MOST_BYTES = 1 << 26
+"""Of a file that is parsed as a whole."""
 _FASTEST_MHZ = 1e5
+"""A faster shader clock is taken for damage."""
 
 
 def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
     """Adds up the instructions of wave files, as the decoder does for `code.json`.
 
-    Idle is the time from the end of a wave's instruction to the begin of its next one.
+    Idle time is that between the end of a wave's instruction and the begin of its next one.
     """
     totals: dict[int, list[int]] = {}
     damaged: list[Path] = []
     for file in files:
         try:
             with file.open("rb") as source:
-                ended = _begin(source.read(_HEAD))
+                end_of_last = _begin(source.read(_HEAD))
                 source.seek(0)
                 for record in _instructions(JsonStream(source)):
                     if not _is_instruction(record):
@@ -47,30 +53,30 @@ def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
                     total[0] += 1
                     total[1] += duration
                     total[2] += stall
-                    if ended is not None and time > ended:
-                        total[3] += time - ended
-                    ended = max(time + duration, ended or 0)
+                    if end_of_last is not None and time > end_of_last:
+                        total[3] += time - end_of_last
+                    end_of_last = max(time + duration, end_of_last or 0)
         except (DamagedError, OSError):
             damaged.append(file)
     if damaged:
-        names = ", ".join(f.name for f in damaged[:_FEW])
+        names = ", ".join(path_.name for path_ in damaged[:_FEW])
         builder.fail(
             damaged[0].parent,
             f"{len(damaged)} of {len(files)} wave files are damaged or cut off ({names}): their "
             "later instructions are missing in the sums",
             _AGAIN,
         )
-    return {line: (t[0], t[1], t[2], t[3]) for line, t in totals.items()}
+    return {line: (sums[0], sums[1], sums[2], sums[3]) for line, sums in totals.items()}
 
 
 def _begin(head: bytes) -> int | None:
-    """When a wave began, which stands before its instructions: keys are in alphabetical order."""
+    """When a wave began: that key precedes its instructions, since keys are sorted."""
     match = _BEGIN.search(head)
     return int(match[1]) if match else None
 
 
 def _instructions(stream: JsonStream) -> Iterator[Any]:
-    """The elements of `wave.instructions`; they come by the million."""
+    """The elements of `wave.instructions`, one by one: there may be millions."""
     for key in stream.fields():
         if key != "wave":
             stream.skip()
@@ -87,7 +93,7 @@ def _is_instruction(record: Any) -> bool:
 
 
 def _are_whole(numbers: Sequence[Any]) -> bool:
-    """Whether they are machine numbers, of which sums are still some that can be printed."""
+    """Whether all are integers that are small enough for their sums to be printed."""
     if set(map(type, numbers)) != _INTEGERS:
         return False
     return bool(min(numbers) >= -LARGEST and max(numbers) <= LARGEST)
@@ -99,12 +105,13 @@ def occupancy(
     """Reads when waves began and ended on each CU.
 
     Args:
-        path: `occupancy.json`: every wave of the traced shader engines.
-        filenames: `filenames.json`: those traced in detail, read where the former is missing.
-        builder: is told what is damaged.
+        path: `occupancy.json`, with every wave of the traced shader engines.
+        filenames: `filenames.json`, with the waves traced in detail; read where the first file is
+            missing.
+        builder: receives errors about damage.
 
     Returns:
-        The waves; the most that were on one CU at a time; the kernel that most of them ran.
+        The waves; the most waves on one CU at a time; the kernel that most of them ran.
     """
     if path is not None:
         spans, peak, kernel = _events(path, builder)
@@ -121,47 +128,54 @@ def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | N
     spans: list[WaveSpan] = []
     kernels: Counter[int] = Counter()
     names: Any = None
-    peak = strange = headless = 0
+    peak = invalid_count = begun_before = 0
     for key, events in _members(path, builder):
         engine = _ENGINE.match(key)
         if key == "dispatches":
             names = events
         if engine is None or not isinstance(events, list):
             continue
-        whole = [e for e in events if _is_event(e)]
-        strange += len(events) - len(whole)
+        valid_events = [event for event in events if _is_event(event)]
+        invalid_count += len(events) - len(valid_events)
         running: dict[tuple[int, int, int], int] = {}
-        on_cu: Counter[int] = Counter()
-        # At one time, ends come first: a slot is free before it is taken again.
-        for time, cu, simd, slot, start, kernel in sorted(whole, key=lambda e: (e[0], e[4])):
-            at = (cu, simd, slot)
-            begun = running.pop(at, None)
-            if begun is not None:
-                on_cu[cu] -= 1
+        waves_on_cu: Counter[int] = Counter()
+        # At equal times ends come first: a slot is freed before another wave takes it.
+        for time, cu, simd, slot, start, kernel in sorted(
+            valid_events, key=lambda event: (event[0], event[4])
+        ):
+            slot_key = (cu, simd, slot)
+            begin = running.pop(slot_key, None)
+            if begin is not None:
+                waves_on_cu[cu] -= 1
+                end = None if start else time  # unknown where another wave has the slot already
                 spans.append(
-                    WaveSpan(int(engine[1]), cu, simd, slot, begun, None if start else time)
+                    WaveSpan(
+                        engine=int(engine[1]), cu=cu, simd=simd, slot=slot, begin=begin, end=end
+                    )
                 )
             elif not start:
-                headless += 1
+                begun_before += 1
             if start:
-                running[at] = time
+                running[slot_key] = time
                 kernels[kernel] += 1
-                on_cu[cu] += 1
-                peak = max(peak, on_cu[cu])
+                waves_on_cu[cu] += 1
+                peak = max(peak, waves_on_cu[cu])
         spans += [
-            WaveSpan(int(engine[1]), cu, simd, slot, begun, None)
-            for (cu, simd, slot), begun in running.items()
+            WaveSpan(engine=int(engine[1]), cu=cu, simd=simd, slot=slot, begin=begin, end=None)
+            for (cu, simd, slot), begin in running.items()
         ]
-    if strange:
-        builder.fail(path, f"{strange} events are of an unknown form", "the others were read")
-    if headless:
-        builder.note(f"{path}: {headless} waves began before the trace did; they are not counted")
-    spans.sort(key=lambda s: (s.engine, s.begin, s.cu or 0, s.simd, s.slot))
+    if invalid_count:
+        builder.fail(path, f"{invalid_count} events are of an unknown form", "the others were read")
+    if begun_before:
+        builder.note(
+            f"{path}: {begun_before} waves began before the trace did; they are not counted"
+        )
+    spans.sort(key=lambda span: (span.engine, span.begin, span.cu or 0, span.simd, span.slot))
     return tuple(spans), peak or None, _most_run(names, kernels)
 
 
 def _members(path: Path, builder: Builder) -> Iterator[tuple[str, Any]]:
-    """The members of a file's object one by one: millions of events do not lie side by side."""
+    """The members of a file's object, one at a time: together they may not fit in memory."""
     try:
         with path.open("rb") as file:
             stream = JsonStream(file)
@@ -179,6 +193,12 @@ def _is_event(event: Any) -> bool:
 
 
 def _most_run(dispatches: Any, kernels: Counter[int]) -> str | None:
+    """The name of the kernel that most waves ran.
+
+    Args:
+        dispatches: number of a dispatch -> name of its kernel.
+        kernels: number of a dispatch -> how many waves ran it.
+    """
     if not isinstance(dispatches, dict):
         return None
     for number, _ in kernels.most_common():
@@ -190,6 +210,7 @@ def _most_run(dispatches: Any, kernels: Counter[int]) -> str | None:
 
 
 def _listed(data: Mapping[str, Any]) -> Iterable[WaveSpan]:
+    """The waves in `filenames.json`, which are those traced in detail."""
     engines = data.get("wave_filenames")
     for engine, simds in _items(engines):
         for simd, slots in _items(simds):
@@ -199,17 +220,23 @@ def _listed(data: Mapping[str, Any]) -> Iterable[WaveSpan]:
                         begin, end = wave[1:3]
                         if is_whole(begin):
                             stop = end if is_whole(end) else None
-                            yield WaveSpan(engine, None, simd, slot, begin, stop)
+                            yield WaveSpan(
+                                engine=engine, cu=None, simd=simd, slot=slot, begin=begin, end=stop
+                            )
 
 
 def _items(data: Any) -> list[tuple[int, Any]]:
     if not isinstance(data, dict):
         return []
-    return [(int(k), v) for k, v in data.items() if k.isdecimal() and len(k) < _LONGEST_KEY]
+    return [
+        (int(key), value)
+        for key, value in data.items()
+        if key.isdecimal() and len(key) < _LONGEST_KEY
+    ]
 
 
 def clock_mhz(path: Path | None, builder: Builder) -> float | None:
-    """The shader clock over the trace: clocks passed by real time passed, over all engines."""
+    """The mean shader clock during the trace in MHz, over all shader engines; None if unknown."""
     data = _load(path, builder) if path is not None else None
     if not isinstance(data, dict):
         return None
@@ -221,11 +248,12 @@ def clock_mhz(path: Path | None, builder: Builder) -> float | None:
     for key, pairs in data.items():
         if not _ENGINE.match(key) or not isinstance(pairs, list):
             continue
-        whole = [p for p in pairs if isinstance(p, list) and len(p) == 2]
-        whole = [p for p in whole if _are_whole(p)]
-        if len(whole) > 1:
-            clocks += whole[-1][0] - whole[0][0]
-            ticks += whole[-1][1] - whole[0][1]
+        valid = [
+            pair for pair in pairs if isinstance(pair, list) and len(pair) == 2 and _are_whole(pair)
+        ]
+        if len(valid) > 1:
+            clocks += valid[-1][0] - valid[0][0]
+            ticks += valid[-1][1] - valid[0][1]
     if clocks <= 0 or ticks <= 0:
         return None
     mhz = clocks / ticks * frequency / 1e6

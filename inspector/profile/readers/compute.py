@@ -88,7 +88,13 @@ def _read_table(table: Table, builder: Builder, part: Part) -> bool:
         return False
     if "counter" in table.columns and "value" in table.columns:
         builder.begin(part)
-        sink = Sink(builder, table, Agents().key, None, len(builder.parts) - 1)
+        sink = Sink(
+            builder=builder,
+            table=table,
+            agent_key=Agents().key,
+            process=None,
+            part=len(builder.parts) - 1,
+        )
         LongReader(sink, Counters(builder)).read()
         table.report(builder)
         return bool(sink.rounded)

@@ -1,4 +1,8 @@
-"""Counter values from CSV: a row per dispatch and counter (long), or a column each (wide)."""
+"""Reads counter values from CSV files.
+
+A long table has a row for each dispatch and counter, a wide one a row for each dispatch and a
+column for each counter.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,14 @@ from .csv_layout import FIELDS, SILENT, fold
 from .rows import Block, Table, integer
 
 _CHANNEL = re.compile(r"(\w+)\[\d+\]$")
+"""A counter of one instance of a hardware unit, such as `TCC_HIT[3]`."""
 
 
 def number_of(value: str) -> float:
     """A counter's value.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no number.
     """
     try:
         return float(value)
@@ -36,7 +41,7 @@ def number_of(value: str) -> float:
 
 
 def bare(name: str) -> str:
-    """A counter's name without the number of its instance: `TCC_HIT` of `TCC_HIT[3]`."""
+    """A counter's name without the number of its instance: `TCC_HIT` for `TCC_HIT[3]`."""
     match = _CHANNEL.match(name)
     return match[1] if match else name
 
@@ -56,9 +61,15 @@ class Counters(Struct):
         return number
 
     def extend(self, rows: Sequence[int], counters: Sequence[int], values: list[float]) -> None:
-        """Adds values of dispatches; those of damaged rows and undefined ones are left out."""
+        """Adds values of dispatches, without undefined ones and those of damaged rows.
+
+        Args:
+            rows: for each value, the row of its dispatch; `NONE` where that row is damaged.
+            counters: for each value, the number of its counter.
+            values: the values.
+        """
         if not (isinstance(rows, range) or NONE not in rows) or not all(map(isfinite, values)):
-            sound = [
+            valid = [
                 item
                 for item in zip(rows, counters, values, strict=True)
                 if item[0] != NONE and isfinite(item[2])
@@ -66,16 +77,16 @@ class Counters(Struct):
             self.undefined += sum(
                 row != NONE and not isfinite(value) for row, value in zip(rows, values, strict=True)
             )
-            rows = [item[0] for item in sound]
-            counters = [item[1] for item in sound]
-            values = [item[2] for item in sound]
+            rows = [item[0] for item in valid]
+            counters = [item[1] for item in valid]
+            values = [item[2] for item in valid]
         table = self.builder.values
         table.dispatch.extend(rows)
         table.counter.extend(counters)
         table.value.extend(values)
 
     def report(self, table: Table) -> None:
-        """Says what was left out of a table."""
+        """Adds a note on the values of a table that were left out."""
         if self.undefined:
             self.builder.note(
                 f"{table.path.name}: {self.undefined:,} values are undefined (nan, inf) and are "
@@ -87,16 +98,16 @@ class Counters(Struct):
 class LongReader(Struct):
     """Reads a table of one row per dispatch and counter.
 
-    `traced` holds dispatches that a kernel trace of the same process told of; a dispatch of the
-    counters' file is the same one if its id, kernel, size and times agree.
+    `traced` holds the dispatches in the kernel trace of the same process. A dispatch here is the
+    same as one there if id, kernel, size and times agree.
     """
 
     sink: Sink
     counters: Counters
     traced: RowIndex | None = None
-    apart: int = 0  # dispatches whose id the trace knows as another dispatch
-    _own: dict[str, RowIndex] = field(default_factory=dict)
-    _agree: dict[tuple[int, int], bool] = field(default_factory=dict)
+    apart: int = 0  # dispatches whose id belongs to another dispatch in the trace
+    _index_of_process: dict[str, RowIndex] = field(default_factory=dict)
+    _alike_by_shapes: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def read(self) -> None:
         """Reads the whole table."""
@@ -104,9 +115,9 @@ class LongReader(Struct):
         self.sink.want("process" if "process" in table.columns else "guid", "counter", "value")
         for block in table.blocks():
             try:
-                rows = self._together(block)
+                rows = self._rows_of_block(block)
             except (ValueError, OverflowError):
-                rows = self._one_by_one(block)
+                rows = self._rows_of_damaged_block(block)
             self._values(block, rows)
         self.counters.report(table)
 
@@ -119,17 +130,17 @@ class LongReader(Struct):
             values = list(map(float, texts))
         except ValueError:
             values = []
-            for at, text in enumerate(texts):
+            for position, text in enumerate(texts):
                 try:
                     values.append(number_of(text))
                 except ValueError:
                     values.append(0.0)
-                    if rows[at] != NONE:
-                        self.sink.table.damage(block.lines[at], "the value is not a number")
-                        rows[at] = NONE
+                    if rows[position] != NONE:
+                        self.sink.table.damage(block.lines[position], "the value is not a number")
+                        rows[position] = NONE
         self.counters.extend(rows, [numbers[name] for name in names], values)
 
-    def _together(self, block: Block) -> list[int]:
+    def _rows_of_block(self, block: Block) -> list[int]:
         """The dispatch of each row; those that are new are added.
 
         Raises:
@@ -137,47 +148,54 @@ class LongReader(Struct):
         """
         numbers = block.column("number") or ()
         processes = self._processes(block)
-        # A dispatch's counters follow each other: only the first row of each is looked at.
-        first = [True, *map(ne, numbers[1:], numbers)]
+        # The rows of one dispatch follow each other: only the first of them is parsed.
+        is_first = [True, *map(ne, numbers[1:], numbers)]
         if processes and len(set(processes)) > 1:
-            first = list(map(or_, first, [True, *map(ne, processes[1:], processes)]))
-        ends = [*compress(range(len(first)), first), len(first)][1:]
-        parsed = self.sink.parse(block if len(ends) == len(first) else block.only(first))
+            is_first = list(map(or_, is_first, [True, *map(ne, processes[1:], processes)]))
+        ends = [*compress(range(len(is_first)), is_first), len(is_first)][1:]
+        parsed = self.sink.parse(block if len(ends) == len(is_first) else block.only(is_first))
         next_row = len(self.sink.builder.dispatches)
         dispatch_rows: list[int] = []
-        fresh: list[int] = []
-        own_of = compress(processes, first) if processes else repeat("")
-        for at, (process, number) in enumerate(zip(own_of, parsed.number, strict=False)):
-            own = self._index(process)
-            row = own.get(number)
+        new_positions: list[int] = []
+        process_of_dispatch = compress(processes, is_first) if processes else repeat("")
+        for position, (process, number) in enumerate(
+            zip(process_of_dispatch, parsed.number, strict=False)
+        ):
+            index = self._index(process)
+            row = index.get(number)
             if row == NONE:
-                row = self._traced_row(number, parsed.shape[at], parsed.start[at], parsed.end[at])
+                row = self._traced_row(
+                    number, parsed.shape[position], parsed.start[position], parsed.end[position]
+                )
                 if row == NONE:
                     row = next_row
                     next_row += 1
-                    fresh.append(at)
-                own.put(number, row)
+                    new_positions.append(position)
+                index.put(number, row)
             dispatch_rows.append(row)
-        self.sink.append(parsed if len(fresh) == len(dispatch_rows) else parsed.some(fresh))
+        self.sink.append(
+            parsed if len(new_positions) == len(dispatch_rows) else parsed.some(new_positions)
+        )
         counts = map(sub, ends, [0, *ends])
         return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
 
-    def _one_by_one(self, block: Block) -> list[int]:
-        """The same for blocks with damaged rows, which get `NONE`."""
+    def _rows_of_damaged_block(self, block: Block) -> list[int]:
+        """The dispatch of each row of a block with damaged rows, for which it is `NONE`."""
         rows: list[int] = []
-        cells_of = self.sink.table.columns["number"]
-        row, last = NONE, None
+        number_column = self.sink.table.columns["number"]
+        row, previous_dispatch = NONE, None
         processes = self._processes(block) or [""] * len(block)
-        for at, process in enumerate(processes):
-            cells = block.row(at)
-            unit = (process, cells[cells_of])
-            if unit != last:
-                last = unit
-                row = self._row(process, cells, block.lines[at])
+        for position, process in enumerate(processes):
+            cells = block.row(position)
+            dispatch = (process, cells[number_column])
+            if dispatch != previous_dispatch:
+                previous_dispatch = dispatch
+                row = self._row(process, cells, block.lines[position])
             rows.append(row)
         return rows
 
     def _row(self, process: str, cells: list[str], line: int) -> int:
+        """The dispatch of one row, added if it is new; `NONE` if the row is damaged."""
         table = self.sink.table
         try:
             number = integer(cells[table.columns["number"]])
@@ -186,8 +204,8 @@ class LongReader(Struct):
         except (ValueError, OverflowError):
             table.damage(line, "the dispatch id is not a number")
             return NONE
-        own = self._index(process)
-        row = own.get(number)
+        index = self._index(process)
+        row = index.get(number)
         if row != NONE:
             return row
         try:
@@ -201,17 +219,17 @@ class LongReader(Struct):
         if row == NONE:
             row = self.sink.one(cells, line)
         if row != NONE:
-            own.put(number, row)
+            index.put(number, row)
         return row
 
     def _processes(self, block: Block) -> Sequence[str]:
-        """Each row's process, by id or Guid; empty where the file does not say."""
+        """The process id or Guid of each row; empty where the file has neither."""
         return block.column("process") or block.column("guid") or ()
 
     def _index(self, process: str) -> RowIndex:
-        index = self._own.get(process)
+        index = self._index_of_process.get(process)
         if index is None:
-            index = self._own[process] = RowIndex()
+            index = self._index_of_process[process] = RowIndex()
         return index
 
     def _traced_row(self, number: int, shape: int, start: int, end: int) -> int:
@@ -223,10 +241,10 @@ class LongReader(Struct):
             return NONE
         table = self.sink.builder.dispatches
         pair = (table.shape[row], shape)
-        agree = self._agree.get(pair)
+        agree = self._alike_by_shapes.get(pair)
         if agree is None:
             shapes = self.sink.shapes
-            agree = self._agree[pair] = _alike(shapes[pair[0]], shapes[pair[1]])
+            agree = self._alike_by_shapes[pair] = _is_same_shape(shapes[pair[0]], shapes[pair[1]])
         timed = start != NONE and table.start[row] != NONE
         if not agree or (timed and not (start <= table.end[row] and table.start[row] <= end)):
             self.apart += 1
@@ -234,7 +252,7 @@ class LongReader(Struct):
         return row
 
 
-def _alike(trace: KernelShape, counted: KernelShape) -> bool:
+def _is_same_shape(trace: KernelShape, counted: KernelShape) -> bool:
     return trace.name == counted.name and all(
         traced is None or recorded is None or traced == recorded
         for traced, recorded in (
@@ -247,18 +265,19 @@ def _alike(trace: KernelShape, counted: KernelShape) -> bool:
     )
 
 
-_AGAIN = re.compile(r"(\w+?)_\d+$")
+_DUPLICATE = re.compile(r"(\w+?)_\d+$")
+"""The name that pandas gives a second column of the same name when files are merged."""
 
 
 class WideReader(Struct):
     """Reads a table of one row per dispatch, with a column per counter.
 
-    A counter's instances (`TCC_HIT[0]` … `TCC_HIT[127]`, channels of all XCCs) are summed.
+    The instances of a counter (`TCC_HIT[0]` … `TCC_HIT[127]`, the channels of all XCCs) are summed.
     """
 
     sink: Sink
     counters: Counters
-    renamed: dict[str, str] = field(default_factory=dict)  # counters that go by another name here
+    renamed: dict[str, str] = field(default_factory=dict)  # name in the file -> counter's name
     foreign: list[str] = field(default_factory=list)  # columns that hold no numbers
     _indices: dict[str, list[int]] = field(default_factory=dict)  # by counter
     _rows: RowIndex | None = None
@@ -267,28 +286,31 @@ class WideReader(Struct):
         """Reads the whole table."""
         table = self.sink.table
         unknown = table.others()
-        where = {name: at for at, name in reversed(list(enumerate(table.names)))}
+        first_columns = {name: column for column, name in reversed(list(enumerate(table.names)))}
         for name in unknown:
-            again = _AGAIN.match(name)
-            if again is not None and (again[1] in where or fold(again[1]) in _KNOWN_COLUMNS):
-                continue  # pandas' mark for a column that several merged files have
-            self._indices.setdefault(bare(name), []).append(where[name])
+            duplicate = _DUPLICATE.match(name)
+            if duplicate is not None and (
+                duplicate[1] in first_columns or fold(duplicate[1]) in _KNOWN_COLUMNS
+            ):
+                continue
+            self._indices.setdefault(bare(name), []).append(first_columns[name])
         if "xcc" in table.columns and "number" in table.columns:
             self._rows = RowIndex()
         first = True
         for block in table.blocks():
             if first:
-                self._leave_foreign(block.row(0))
+                self._drop_foreign(block.row(0))
                 first = False
             self._block(block)
         self.counters.report(table)
 
-    def _leave_foreign(self, cells: list[str]) -> None:
+    def _drop_foreign(self, cells: list[str]) -> None:
+        """Moves columns whose cell in the first row is no number from counters to `foreign`."""
         for name, columns in list(self._indices.items()):
             try:
-                for at in columns:
-                    if cells[at].strip():
-                        number_of(cells[at])
+                for column in columns:
+                    if cells[column].strip():
+                        number_of(cells[column])
             except ValueError:
                 self.foreign.append(name)
                 del self._indices[name]
@@ -298,18 +320,18 @@ class WideReader(Struct):
         columns = list(zip(*block.all_rows(), strict=True))
         for name, indices in self._indices.items():
             number = self.counters.number(self.renamed.get(name, name))
-            values, held = self._sums(block, rows, [columns[at] for at in indices])
-            self.counters.extend(held, array("h", [number]) * len(values), values)
+            values, rows_with_value = self._sums(block, rows, [columns[index] for index in indices])
+            self.counters.extend(rows_with_value, array("h", [number]) * len(values), values)
 
     def _dispatches(self, block: Block) -> Sequence[int]:
-        """The row of each; those of one dispatch on several XCCs are one."""
+        """The dispatch of each row; rows of one dispatch on several XCCs have the same."""
         if self._rows is None:
             return self.sink.add(block)
         dispatch_rows = []
-        at = self.sink.table.columns["number"]
+        number_column = self.sink.table.columns["number"]
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
             try:
-                number = whole(integer(cells[at]))
+                number = whole(integer(cells[number_column]))
             except (ValueError, OverflowError):
                 number = None
             if number is None or number < 0:
@@ -325,28 +347,35 @@ class WideReader(Struct):
     def _sums(
         self, block: Block, rows: Sequence[int], columns: list[tuple[str, ...]]
     ) -> tuple[list[float], Sequence[int]]:
-        """A counter's values, and the rows that have one (an empty cell is none)."""
+        """A counter's values, summed over `columns`, and the rows that have one.
+
+        A row whose cells are all empty has none.
+        """
         try:
-            parts = [list(map(float, column)) for column in columns]
+            values_of_columns = [list(map(float, column)) for column in columns]
         except ValueError:
             return self._sums_one_by_one(block, rows, columns)
-        return (parts[0] if len(parts) == 1 else list(map(sum, zip(*parts, strict=True)))), rows
+        return (
+            values_of_columns[0]
+            if len(values_of_columns) == 1
+            else list(map(sum, zip(*values_of_columns, strict=True)))
+        ), rows
 
     def _sums_one_by_one(
         self, block: Block, rows: Sequence[int], columns: list[tuple[str, ...]]
     ) -> tuple[list[float], list[int]]:
         values: list[float] = []
-        held: list[int] = []
-        for at, cells in enumerate(zip(*columns, strict=True)):
+        rows_with_value: list[int] = []
+        for position, cells in enumerate(zip(*columns, strict=True)):
             filled = [cell for cell in cells if cell.strip()]
-            if not filled or rows[at] == NONE:
+            if not filled or rows[position] == NONE:
                 continue
             try:
                 values.append(sum(map(number_of, filled)))
-                held.append(rows[at])
+                rows_with_value.append(rows[position])
             except ValueError:
-                self.sink.table.damage(block.lines[at], "a counter's value is not a number")
-        return values, held
+                self.sink.table.damage(block.lines[position], "a counter's value is not a number")
+        return values, rows_with_value
 
 
 _KNOWN_COLUMNS = SILENT.union(*FIELDS.values()) - {""}

@@ -1,7 +1,7 @@
-"""Dispatches from CSV rows, whatever tool wrote them, many rows at a time.
+"""Reads dispatches from CSV rows of any profiler, a block of rows at a time.
 
-A recording of ten million dispatches has a few hundred shapes: a row's cells that make up its shape
-are looked up together as they are written, and the other cells of a block are converted by column.
+A recording of ten million dispatches has a few hundred shapes. The cells of a row that make up its
+shape are therefore looked up as one key of texts; only the other cells are converted, by column.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ...recording import NONE, KernelShape
 from ..builder import Builder
 from .rows import Block, Table, instant, integer
 
+# The columns that make up a shape.
 _SHAPE = (
     "name", "agent", "process", "kernel_id", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr",
     "wave_size", "workgroup_x", "workgroup_y", "workgroup_z", "workgroup_size", "grid_x", "grid_y",
@@ -24,17 +25,18 @@ _SHAPE = (
 
 _NEAR = 1 << 16
 _THIN = 16
-"""Dispatch ids up to that many times their number are kept in an array, others in a dictionary."""
+"""Ids below `_NEAR + _THIN · number of ids` are kept in an array, larger ones in a dictionary: the
+array stays at most that thinly filled."""
 
 AgentKey = Callable[[str], str | None]
 
 
 class DamagedError(ValueError):
-    """A row that is whole but whose cells make no sense; its text says why."""
+    """A complete row with impossible cells; its text says what is wrong."""
 
 
 class RowIndex(Struct):
-    """Rows of the recording by dispatch id: four bytes each, as ids are nearly consecutive."""
+    """Dispatch id -> row of the recording, in four bytes each: ids are nearly consecutive."""
 
     _near: array[int] = field(default_factory=lambda: array("i"))
     _far: dict[int, int] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class RowIndex(Struct):
 
 
 class Parsed(Struct, frozen=True):
-    """Dispatches by column, as `Dispatches` keeps them."""
+    """Columns of dispatches, with the types of those in `Dispatches`."""
 
     shape: array[int]
     number: array[int]
@@ -71,13 +73,13 @@ class Parsed(Struct, frozen=True):
     end: array[int]
 
     def some(self, rows: Sequence[int]) -> Parsed:
-        """Some of them."""
+        """The dispatches of the given rows."""
         return Parsed(
-            array("i", [self.shape[row] for row in rows]),
-            array("q", [self.number[row] for row in rows]),
-            array("q", [self.queue[row] for row in rows]),
-            array("q", [self.start[row] for row in rows]),
-            array("q", [self.end[row] for row in rows]),
+            shape=array("i", [self.shape[row] for row in rows]),
+            number=array("q", [self.number[row] for row in rows]),
+            queue=array("q", [self.queue[row] for row in rows]),
+            start=array("q", [self.start[row] for row in rows]),
+            end=array("q", [self.end[row] for row in rows]),
         )
 
 
@@ -87,7 +89,7 @@ class Sink(Struct):
     builder: Builder
     table: Table
     agent_key: AgentKey
-    process: int | None  # of rows that do not say
+    process: int | None  # of rows without a process id
     part: int
     rounded: int = 0  # dispatches whose timestamps lost digits
     shapes: dict[int, KernelShape] = field(default_factory=dict)  # made so far, by number
@@ -100,21 +102,22 @@ class Sink(Struct):
         self._cells = tuple(self.table.columns[name] for name in self._fields)
 
     def want(self, *columns: str) -> None:
-        """Prepares the table to be read by `parse`, and these columns by themselves."""
+        """Tells the table which columns `parse` needs; `columns` are read besides those."""
         self.table.want(("number", "queue", "start", "end", *columns), self._fields)
 
     def parse(self, block: Block) -> Parsed:
         """A block's dispatches by column.
 
         Raises:
-            ValueError, OverflowError: a row is damaged, or without times: read them one by one.
+            ValueError, OverflowError: a row is damaged or has no times: its rows must be read one
+                by one.
         """
         shape_of_key = self._shape_of_key
         numbers = list(map(shape_of_key.get, block.key_texts()))
         if None in numbers:
-            for at, key in enumerate(block.key_texts()):
+            for index, key in enumerate(block.key_texts()):
                 if key not in shape_of_key:
-                    shape_of_key[key] = self.shape(block.row(at))
+                    shape_of_key[key] = self.shape(block.row(index))
             numbers = [shape_of_key[key] for key in block.key_texts()]
         shape = array("i", [shape_number for shape_number in numbers if shape_number is not None])
         if NONE in shape:
@@ -130,10 +133,10 @@ class Sink(Struct):
                 raise DamagedError
         elif "start" in columns or "end" in columns:
             raise DamagedError
-        return Parsed(shape, number, queue, start, end)
+        return Parsed(shape=shape, number=number, queue=queue, start=start, end=end)
 
     def append(self, parsed: Parsed) -> range:
-        """Adds dispatches; their rows."""
+        """Adds dispatches to the recording and returns their rows."""
         table = self.builder.dispatches
         first = len(table)
         table.shape.extend(parsed.shape)
@@ -145,10 +148,10 @@ class Sink(Struct):
         return range(first, len(table))
 
     def add(self, block: Block) -> Sequence[int]:
-        """Adds a block's rows as a dispatch each.
+        """Adds a dispatch for each row of a block.
 
         Returns:
-            The row in the recording of each; `NONE` for damaged ones.
+            For each, its row in the recording; `NONE` for damaged ones.
         """
         try:
             parsed = self.parse(block)
@@ -158,7 +161,10 @@ class Sink(Struct):
         return self.append(parsed)
 
     def one(self, row: list[str], line: int) -> int:
-        """Adds one row; `NONE` if it is damaged, which the table counts."""
+        """Adds one row and returns its row in the recording; `NONE` if it is damaged.
+
+        The table counts damaged rows.
+        """
         try:
             shape = self.shape(row)
             if shape == NONE:
@@ -188,7 +194,8 @@ class Sink(Struct):
         end = self._cell(row, "end", instant)
         if start is None or end is None:
             columns = self.table.columns
-            if any("e" in row[columns[n]].lower() for n in ("start", "end") if n in columns):
+            times = [row[columns[name]] for name in ("start", "end") if name in columns]
+            if any("e" in time.lower() for time in times):  # such as 8.1097E+14
                 self.rounded += 1
             return None, None
         if end < start:
@@ -196,12 +203,12 @@ class Sink(Struct):
         return start, end
 
     def shape(self, row: list[str]) -> int:
-        """The number of a row's shape; `NONE` if it makes no sense."""
+        """The number of a row's shape; `NONE` if a cell of it is damaged."""
         key = tuple([row[cell] for cell in self._cells])
         number = self._shape_of_key.get(key)
         if number is None:
             try:
-                shape = self._make(dict(zip(self._fields, key, strict=True)))
+                shape = self._shape_of(dict(zip(self._fields, key, strict=True)))
                 number = self.builder.shape(shape)
                 self.shapes[number] = shape
             except (ValueError, OverflowError):
@@ -209,7 +216,7 @@ class Sink(Struct):
             self._shape_of_key[key] = number
         return number
 
-    def _make(self, cells: dict[str, str]) -> KernelShape:
+    def _shape_of(self, cells: dict[str, str]) -> KernelShape:
         name = cells["name"].strip()
         if not name:
             raise DamagedError
@@ -240,15 +247,15 @@ class Sink(Struct):
         )
 
     def _cell(self, row: list[str], name: str, read: Callable[[str], int | None]) -> int | None:
-        at = self.table.columns.get(name)
-        if at is None:
+        index = self.table.columns.get(name)
+        if index is None:
             return None
         try:
-            value = read(row[at])
+            value = read(row[index])
         except (ValueError, OverflowError):
-            raise DamagedError(f"{self.table.names[at]} is not a number") from None
+            raise DamagedError(f"{self.table.names[index]} is not a number") from None
         if value is not None and not 0 <= value < 1 << 63:
-            raise DamagedError(f"{self.table.names[at]} is no number of 63 bits")
+            raise DamagedError(f"{self.table.names[index]} is no number of 63 bits")
         return value
 
 
@@ -257,7 +264,7 @@ def _numbers(column: Sequence[str] | None, count: int) -> array[int]:
     if column is None:
         return array("q", [NONE]) * count
     different = set(column)
-    if len(different) < 8:  # such as queues: converting a text costs most
+    if len(different) < 8:  # queues, say: each text is converted once, which takes most of the time
         value = {text: int(text) for text in different}
         return array("q", [value[text] for text in column])
     return array("q", list(map(int, column)))
@@ -273,7 +280,7 @@ def _product(sizes: tuple[int, int, int] | None) -> int | None:
 
 
 def _bare(name: str) -> str:
-    """Without the mark that some versions put behind a kernel's name."""
+    """A kernel's name without the mark of its descriptor that some versions append."""
     for mark in (" [clone .kd]", " (.kd)", ".kd"):
         if name.endswith(mark):
             return name[: -len(mark)]

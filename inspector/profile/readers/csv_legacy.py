@@ -85,7 +85,13 @@ def read_wide(
         Whether its timestamps have lost digits.
     """
     builder.begin(part)
-    sink = Sink(builder, table, Agents().key, None, len(builder.parts) - 1)
+    sink = Sink(
+        builder=builder,
+        table=table,
+        agent_key=Agents().key,
+        process=None,
+        part=len(builder.parts) - 1,
+    )
     reader = WideReader(sink, Counters(builder), renamed or {})
     reader.read()
     table.report(builder)
@@ -154,7 +160,7 @@ def _are_times(cells: Sequence[str]) -> bool:
 
 
 def _kind(file: Path) -> Kind | None:
-    """What a file holds by its first line; None where it is no file of these profilers."""
+    """The kind of a file by its first line; None if it is not of these profilers."""
     names = folded(file)
     if _headless(header(file)):
         return "headless"

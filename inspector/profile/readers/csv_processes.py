@@ -31,7 +31,7 @@ def kind_named(path: Path) -> str | None:
 
 
 def prefix_of(path: Path) -> str:
-    """What stands before the kind in a CSV file's name: the process id, or the user's name."""
+    """The prefix of a CSV file's name before its kind: the process id, or the user's name."""
     match = _KIND_SUFFIX.search(path.name)
     return path.name[: match.start()] if match else path.stem
 

@@ -43,7 +43,7 @@ class Base:
 
         Args:
             connection: to the file.
-            name: of the file, for messages.
+            name: the file's name, for messages.
             size: bytes of the file.
 
         Raises:
@@ -182,7 +182,7 @@ def _restrict(connection: sqlite3.Connection) -> None:
 def _is_allowed(
     action: int, first: str | None, second: str | None, base: str | None, view: str | None
 ) -> int:
-    """What a statement may do: select, and read columns of tables, not by way of a view."""
+    """Allows a statement only to select and to read columns of tables, but not through views."""
     if action == sqlite3.SQLITE_SELECT or (action == sqlite3.SQLITE_READ and view is None):
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS:

@@ -18,10 +18,10 @@ from ..builder import Builder
 
 
 class Source(Protocol):
-    """What is read from: `read1` gives what there is before it complains about what is not."""
+    """A binary source: `read1` returns the bytes before a damaged place before it raises."""
 
     def read1(self, size: int, /) -> bytes:
-        """Some bytes, at most so many; none at the end."""
+        """Some bytes, at most `size`; none at the end."""
         ...
 
     def seek(self, offset: int, /) -> int:

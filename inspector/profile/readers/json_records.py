@@ -96,7 +96,7 @@ class Pc(msgspec.Struct, gc=False):
 
 
 class Snapshot(msgspec.Struct, gc=False):
-    """What the sampling hardware adds: why nothing was issued."""
+    """What hardware sampling adds to a sample: why nothing was issued."""
 
     stall_reason: str | Whole | None = None
 
@@ -214,7 +214,14 @@ def top_kernels(summary: list[Domain]) -> list[TopKernel]:
                 least = None if top.min is None else round(top.min)
                 most = None if top.max is None else round(top.max)
                 kernels_of_summary.append(
-                    TopKernel(name, top.count, round(top.sum), top.mean, least, most)
+                    TopKernel(
+                        name=name,
+                        calls=top.count,
+                        total_ns=round(top.sum),
+                        mean_ns=top.mean,
+                        min_ns=least,
+                        max_ns=most,
+                    )
                 )
     return kernels_of_summary
 

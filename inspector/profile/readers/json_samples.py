@@ -70,7 +70,7 @@ class Places(Struct):
 
         Args:
             method: how it was taken.
-            shape: of its dispatch, where that is known.
+            shape: number of its dispatch's shape, where that is known.
             code_object: its id; 0 where the profiler knew none.
             offset: from the code object's load base; an address without a code object.
             mask: which lanes were active.
@@ -98,7 +98,7 @@ class Places(Struct):
                 total.reasons[word] = total.reasons.get(word, 0) + 1
 
     def samples(self) -> Sequence[Samples]:
-        """What was added up, most first."""
+        """The sums, the largest first."""
         return [
             Samples(
                 place=item.place,

@@ -65,7 +65,14 @@ def read(group: Group, builder: Builder) -> None:
         for (shape, text, comment), total in sums.items():
             builder.samples.append(
                 Samples(
-                    place=Place(shape, process, None, None, text or None, comment or None),
+                    place=Place(
+                        shape=shape,
+                        process=process,
+                        code_object=None,
+                        offset=None,
+                        text=text or None,
+                        comment=comment or None,
+                    ),
                     method=method,
                     count=total.count,
                     issued=total.issued if method == "stochastic" else None,
@@ -110,7 +117,7 @@ def _add(table: Table, block: Block, shapes: dict[int, int], sums: dict[_Key, _S
 
 
 def _shapes(file: Path, builder: Builder) -> dict[int, int]:
-    """Shapes by dispatch id, of the process whose other files stand beside this one."""
+    """Shapes by dispatch id, of the process whose other files are in the same folder."""
     parts = set(parts_of(file.parent, prefix_of(file), builder))
     table = builder.dispatches
     return {

@@ -1,9 +1,8 @@
-"""rocprofv3's database (rocpd, the default since ROCm 7.0), and rocprof v1's `results.db`.
+"""Reads rocprofv3's database (rocpd, the default since ROCm 7.0) and rocprof v1's `results.db`.
 
-rocpd keeps one set of tables per process, `rocpd_<what><uuid>`, and views over all of them. Read
-here are the tables: views differ between versions (in some one lacks what the other has) and may be
-missing. Columns are taken where they are: schema 3 (SDK 1.0) states the place of a dispatch in its
-own row, schema 4 in that of its track.
+rocpd keeps one set of tables per process, `rocpd_<what><uuid>`, and views over all of them. The
+tables are read, because the views differ between versions and may be missing. Schema 3 (SDK 1.0)
+has process, agent and queue of a dispatch in its own row, schema 4 in the row of its track.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ _AGAIN = "profile again, and let the program end by itself so that the database 
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """Databases that have rocpd's or rocprof v1's tables; and those that should, and are broken."""
+    """Databases with rocpd's or rocprof v1's tables, and files by their names that are broken."""
     return [Group(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)]
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads them; what is damaged is missing, and said to be."""
+    """Reads the databases of a group; damaged tables are left out, with an error in the builder."""
     for path in group.files:
         try:
             if not path.stat().st_size:
@@ -81,7 +80,7 @@ def _is_ours(path: Path) -> bool:
                 name.startswith((_DISPATCH, _SYMBOL)) for name in base.tables
             )
     except (sqlite3.Error, OSError):
-        return path.suffix == ".db"  # broken or locked: better said than passed over
+        return path.suffix == ".db"  # broken or locked: reading it will report that
 
 
 def _is_v1(base: Base) -> bool:
@@ -111,9 +110,9 @@ def _read_v1(path: Path, base: Base, builder: Builder) -> None:
         )
 
     for begin, end, name in base.rows("COPY", ("BeginNs", "EndNs", "Name")):
-        first, last = whole(begin), whole(end)
-        if first is not None and last is not None:
-            builder.transfer(str(name), last - first)
+        begin_ns, end_ns = whole(begin), whole(end)
+        if begin_ns is not None and end_ns is not None:
+            builder.transfer(str(name), end_ns - begin_ns)
 
 
 # --------------------------------------------------------------------------- rocpd
@@ -127,28 +126,29 @@ def _read_rocpd(path: Path, base: Base, builder: Builder) -> None:
     for suffix in suffixes:
         guids = {guid for (guid,) in base.rows(f"rocpd_info_process{suffix}", ("guid",))}
         for guid in sorted(guids, key=str) or [None]:
-            _Process(path, base, builder, suffix, guid).read()
+            _Process(path=path, base=base, builder=builder, suffix=suffix, guid=guid).read()
 
 
 class _Process(Struct):
-    """What one process wrote, while it is read. Ids are keys within its own tables."""
+    """Reads the tables of one process. Ids are unique only within these tables."""
 
     path: Path
     base: Base
     builder: Builder
-    suffix: str
-    guid: str | None
-    pids: dict[int, int] = field(default_factory=dict)
-    agents: dict[int, str] = field(default_factory=dict)
-    objects: dict[int, tuple[CodeObject, int]] = field(default_factory=dict)
-    symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    events: Rows = field(default_factory=Rows)
-    numbers: Rows = field(default_factory=Rows)  # dispatch ids
-    odd: int = 0
-    unreadable: int = 0  # descriptions of devices
+    suffix: str  # of the names of the tables
+    guid: str | None  # of the process's rows; None: all rows of the tables
+    pids: dict[int, int] = field(default_factory=dict)  # id of a process -> system's process id
+    agents: dict[int, str] = field(default_factory=dict)  # id of an agent -> its key
+    objects: dict[int, tuple[CodeObject, int]] = field(default_factory=dict)  # and address shift
+    symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id of a kernel -> its row
+    tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id -> pid, agent, queue
+    events: Rows = field(default_factory=Rows)  # event id -> row of its dispatch
+    numbers: Rows = field(default_factory=Rows)  # dispatch id -> row of the dispatch
+    rows_without_owner: int = 0  # rows whose kernel or counter is unknown
+    unreadable: int = 0  # devices whose description could not be parsed
 
     def read(self) -> None:
+        """Reads table by table; what follows a damaged place in a table is left out."""
         steps: tuple[Callable[[], None], ...] = (
             self._about,
             self._agents,
@@ -170,10 +170,11 @@ class _Process(Struct):
                     f"read to the end: {error}",
                     _hint(error),
                 )
-        if self.odd:
+        if self.rows_without_owner:
             self.builder.fail(
                 self.path,
-                f"{self.path.name}: {self.odd:,} rows without a kernel or counter, left out",
+                f"{self.path.name}: {self.rows_without_owner:,} rows without a kernel or counter,"
+                " left out",
                 "if the file is as the profiler wrote it, report its version",
             )
         if self.unreadable:
@@ -212,21 +213,29 @@ class _Process(Struct):
         ):
             key = str(number if index is None else index)
             self.agents[number] = key
-            about = {"type": kind, "name": generic or name, "product_name": product}
-            described = _object(extdata)
-            if described is None:
+            properties = {"type": kind, "name": generic or name, "product_name": product}
+            extra_properties = _object(extdata)
+            if extra_properties is None:
                 self.unreadable += 1
-            about |= described or {}
-            if agents.is_processor(about):
-                self.builder.agents.setdefault(key, agents.agent(key, about))
+            properties |= extra_properties or {}
+            if agents.is_processor(properties):
+                self.builder.agents.setdefault(key, agents.agent(key, properties))
 
     def _code_objects(self) -> None:
         columns = ("id", "pid", "uri", "load_base", "load_size", "load_delta")
         for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
             low, size = whole(low), whole(size)
-            moved = 0 if low is None or size is None else shift(low, size, whole(delta) or 0)
-            code_object = CodeObject(number, self._pid(pid), _text(uri) or None, low, size)
-            self.objects[number] = (code_object, moved)
+            address_shift = (
+                0 if low is None or size is None else shift(low, size, whole(delta) or 0)
+            )
+            code_object = CodeObject(
+                id=number,
+                process=self._pid(pid),
+                uri=_text(uri) or None,
+                load_base=low,
+                load_size=size,
+            )
+            self.objects[number] = (code_object, address_shift)
             self.builder.code_objects.append(code_object)
 
     def _symbols(self) -> None:
@@ -234,12 +243,12 @@ class _Process(Struct):
             "id", "display_name", "kernel_name", "code_object_id",
             "arch_vgpr_count", "accum_vgpr_count", "sgpr_count",
         )  # fmt: skip
-        for number, *about in self._rows("info_kernel_symbol", *columns):
-            self.symbols[number] = tuple(about)
+        for number, *columns_of_symbol in self._rows("info_kernel_symbol", *columns):
+            self.symbols[number] = tuple(columns_of_symbol)
 
     def _tracks(self) -> None:
-        for number, *where in self._rows("track", "id", "pid", "agent_id", "queue_id"):
-            self.tracks[number] = tuple(where)
+        for number, *location in self._rows("track", "id", "pid", "agent_id", "queue_id"):
+            self.tracks[number] = tuple(location)
 
     def _dispatches(self) -> None:
         columns = (
@@ -294,21 +303,21 @@ class _Process(Struct):
         sums: dict[str, float] = {}
         columns = ("event_id", "pmc_id", "value", "sample_id")
         for event, counter, value, sample in self._rows("pmc_event", *columns):
-            if sample is not None or value is None:  # a value at a time, not of a dispatch
+            if sample is not None or value is None:  # sampled over time, not for a dispatch
                 continue
             row = self.events.get(event) if isinstance(event, int) else None
             name = names.get(counter)
             if row is None or name is None or not isinstance(value, (int, float)):
-                self.odd += 1
+                self.rows_without_owner += 1
                 continue
             if row != current:
-                self._count(current, sums)
+                self._add_counters(current, sums)
                 current, sums = row, {}
             # One value for every instance of the block: shader engines, XCCs, channels.
             sums[name] = sums.get(name, 0.0) + value
-        self._count(current, sums)
+        self._add_counters(current, sums)
 
-    def _count(self, row: int | None, sums: dict[str, float]) -> None:
+    def _add_counters(self, row: int | None, sums: dict[str, float]) -> None:
         if row is not None:
             for name, value in sums.items():
                 self.builder.add_counter_value(row, name, value)
@@ -339,12 +348,12 @@ class _Process(Struct):
     def _copies(self) -> None:
         names: dict[object, str] = {}
         for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
-            first, last = whole(start), whole(end)
-            if first is None or last is None:
+            start_ns, end_ns = whole(start), whole(end)
+            if start_ns is None or end_ns is None:
                 continue
             if not names:
                 names = {key: str(text) for key, text in self._rows("string", "id", "string")}
-            self.builder.transfer(names.get(number, "copy"), last - first)
+            self.builder.transfer(names.get(number, "copy"), end_ns - start_ns)
 
     def _pid(self, number: object) -> int | None:
         pid = whole(number)
@@ -352,7 +361,7 @@ class _Process(Struct):
 
 
 def _object(text: object) -> dict[str, Any] | None:
-    """A JSON object in a column, empty where nothing stands; None where it is none."""
+    """The JSON object in a cell: empty for an empty cell, None if it is not an object."""
     if text is None or text == "":
         return {}
     if not isinstance(text, (str, bytes)):
@@ -380,5 +389,5 @@ def _mask(value: object) -> int | None:
 
 
 def _text(value: object) -> str | None:
-    """A cell that is to hold text; SQLite keeps any type in any column."""
+    """A cell's text, None if it holds something else: SQLite allows any type in any column."""
     return value if isinstance(value, str) else None

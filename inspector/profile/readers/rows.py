@@ -1,7 +1,8 @@
-"""CSV files of profilers, a block of rows at a time: cells as text, columns by our own names.
+"""Reads CSV files of profilers in blocks of rows: cells as text, columns by our own names.
 
-Profilers are killed while they write, files are copied, cut, edited and concatenated. A row that is
-whole is read whatever stands around it; the others are counted, and the first one's line is kept.
+Profilers are killed while they write, and files are copied, cut, edited and concatenated. Every
+undamaged row is read, whatever surrounds it; damaged ones are counted, and the line of the first is
+kept.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from .csv_layout import FIELDS, SILENT, Layout, fold
 
 _BLOCK = 1 << 16
 """Bytes read at once: some hundred rows, whose columns are converted together. Larger blocks are
-slower: they leave the processor's cache, and the garbage collector has more to look through."""
+slower, because they do not fit the processor's cache and give the garbage collector more work."""
 
-_LONGEST = 1 << 24
-"""No line of a profiler's CSV is longer; what is, is not text and is left out."""
+_LONGEST_LINE = 1 << 24
+"""Bytes of the longest line that is read; a longer one is not a profiler's text and is left out."""
 
 _TOO_LARGE = 2**64
-"""An execution mask has 64 bits; nothing else in these files has more than 63."""
+"""Integers from here on are refused: an execution mask has 64 bits, all others have at most 63."""
 _LONGEST_NUMBER = 64
-"""Characters: hexadecimal numbers of any length are read, which takes memory."""
+"""Characters of a hexadecimal number that are read, so that a damaged cell cannot fill memory."""
 
-_JOINED = 4
-"""A quoted field may hold line breaks: so many further lines are tried before it is given up."""
+_MOST_CONTINUATION_LINES = 4
+"""How many further lines a quoted field with line breaks may take before its row is given up."""
 
 
 def nothing_in(path: Path) -> str:
-    """Why a file without a header tells nothing."""
+    """Why nothing was read from a file without a header."""
     return "no header of a known form in it" if path.stat().st_size else "empty file"
 
 
@@ -43,8 +44,8 @@ def header(path: Path) -> list[str]:
     text = ""
     try:
         with path.open("rb") as file:
-            for _ in range(_JOINED):  # blank lines before it
-                text = file.readline(_LONGEST).decode("utf-8-sig", "replace").strip("\r\n\0 ")
+            for _ in range(_MOST_CONTINUATION_LINES):  # blank lines before it
+                text = file.readline(_LONGEST_LINE).decode("utf-8-sig", "replace").strip("\r\n\0 ")
                 if text:
                     break
     except OSError:
@@ -65,7 +66,7 @@ def integer(text: str) -> int | None:
         None for an empty cell.
 
     Raises:
-        ValueError: it is none, or none of 64 bits.
+        ValueError: it is no integer, or does not fit 64 bits.
     """
     try:
         number = int(text)
@@ -86,9 +87,9 @@ def integer(text: str) -> int | None:
 
 
 def instant(text: str) -> int | None:
-    """A timestamp in ns; None where it is empty, 0 (never taken) or rounded by who wrote it.
+    """A timestamp in ns; None where it is empty, 0 (never taken) or was rounded by its writer.
 
-    `8.1097E+14` has lost its last ten digits: a difference of two such is no duration.
+    `8.1097E+14` has lost its last ten digits: the difference of two such times is no duration.
 
     Raises:
         ValueError: it is no number.
@@ -103,138 +104,139 @@ def instant(text: str) -> int | None:
 
 
 class Block(Struct):
-    """Whole rows that follow each other, and the number of each one's line.
+    """Undamaged rows that follow each other, with the line number of each.
 
-    Cut into cells, or, where all rows are of the table's layout, into what was asked for alone.
+    Either `rows` holds all cells, or `groups` only the columns named to `Table.want`, which is
+    faster and possible where every row has the table's layout.
     """
 
     table: Table
     lines: Sequence[int]
     texts: Sequence[str] = ()
     rows: Sequence[list[str]] = ()
-    groups: Sequence[tuple[str, ...]] = ()  # as the table's layout has them
+    groups: Sequence[tuple[str, ...]] = ()  # columns, in the order of the table's layout
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def column(self, name: str) -> Sequence[str] | None:
-        """The cells of one of our columns; None if the table has none such."""
-        at = self.table.columns.get(name)
-        if at is None:
+        """The cells of the column that we call `name`; None if the table does not have it."""
+        index = self.table.columns.get(name)
+        if index is None:
             return None
         if self.groups and self.table.layout is not None:
             return self.groups[self.table.layout.singles[name]]
-        return [row[at] for row in self.rows]
+        return [row[index] for row in self.rows]
 
     def key_texts(self) -> Iterator[tuple[str, ...]]:
-        """For each row, the text of the columns that were asked for as a key."""
+        """For each row, the cells of the columns that `Table.want` named as the key."""
         if self.groups and self.table.layout is not None:
             return zip(*(self.groups[group] for group in self.table.layout.key), strict=True)
         cells = [self.table.columns[name] for name in self.table.key_names]
         return (tuple([row[cell] for cell in cells]) for row in self.rows)
 
     def only(self, chosen: Sequence[bool]) -> Block:
-        """Some of its rows."""
+        """The rows for which `chosen` is true."""
         return Block(
-            self.table,
-            list(compress(self.lines, chosen)),
-            list(compress(self.texts, chosen)),
-            list(compress(self.rows, chosen)),
-            [tuple(compress(group, chosen)) for group in self.groups],
+            table=self.table,
+            lines=list(compress(self.lines, chosen)),
+            texts=list(compress(self.texts, chosen)),
+            rows=list(compress(self.rows, chosen)),
+            groups=[tuple(compress(group, chosen)) for group in self.groups],
         )
 
-    def row(self, at: int) -> list[str]:
+    def row(self, index: int) -> list[str]:
         """All cells of a row."""
-        return self.rows[at] if self.rows else next(csv.reader([self.texts[at]]))
+        return self.rows[index] if self.rows else next(csv.reader([self.texts[index]]))
 
     def all_rows(self) -> Sequence[list[str]]:
         """All cells of all rows."""
-        return [self.row(at) for at in range(len(self))]
+        return [self.row(index) for index in range(len(self))]
 
 
 class Table(Struct):
-    """A CSV file of a profiler. `columns` says where ours are, `others` which were not expected."""
+    """A CSV file of a profiler."""
 
     path: Path
-    names: list[str]  # as written
-    columns: dict[str, int]
-    good: int = 0
-    bad: int = 0
-    first_bad: int = 0  # line
-    reason: str = ""
-    unfinished: bool = False  # its last line has no end
-    key_names: tuple[str, ...] = ()
-    layout: Layout | None = None
-    _singles: tuple[str, ...] = ()
+    names: list[str]  # of its columns, as written
+    columns: dict[str, int]  # our name of a column -> its index
+    good: int = 0  # rows that were read
+    bad: int = 0  # rows that were damaged
+    first_bad: int = 0  # line of the first damaged row
+    reason: str = ""  # what is wrong with that row
+    unfinished: bool = False  # whether its last line has no end
+    key_names: tuple[str, ...] = ()  # columns that are read together as a key
+    layout: Layout | None = None  # how its rows are quoted; None where that varies
+    _singles: tuple[str, ...] = ()  # columns that are read one by one
 
-    headless: bool = False  # its first line is a row already
+    headless: bool = False  # whether its first line is a row, no header
 
     @classmethod
     def open(cls, path: Path, names: Sequence[str] = ()) -> Table:
         """Reads a file's header.
 
         Args:
-            path: of the file.
-            names: what its columns are called, where it has no header.
+            path: the file.
+            names: the names of its columns, where it has no header.
         """
         headless = bool(names)
         names = list(names) or header(path)
-        where: dict[str, int] = {}
+        index_of_name: dict[str, int] = {}
         for index, name in enumerate(names):
-            where.setdefault(fold(name), index)
+            index_of_name.setdefault(fold(name), index)
         columns = {}
-        for ours, theirs in FIELDS.items():
-            index = next((where[name] for name in theirs if name in where), -1)
+        for our_name, spellings in FIELDS.items():
+            index = next((index_of_name[name] for name in spellings if name in index_of_name), -1)
             if index >= 0:
-                columns[ours] = index
+                columns[our_name] = index
         return cls(path, names, columns, headless=headless)
 
     def others(self) -> list[str]:
-        """Columns that are neither ours nor known."""
-        ours = set(self.columns.values())
+        """The columns that no reader knows."""
+        known_indices = set(self.columns.values())
         return [
             name
             for index, name in enumerate(self.names)
-            if index not in ours and fold(name) not in SILENT
+            if index not in known_indices and fold(name) not in SILENT
         ]
 
     def want(self, singles: Sequence[str], key: Sequence[str]) -> None:
-        """Says which columns will be asked for: one by one, and together as a key.
+        """Names the columns that will be read: one by one, and together as a key.
 
-        `blocks` then takes these out of the rows without making the other cells.
+        `blocks` then extracts only these from the rows.
         """
         self._singles = tuple(name for name in singles if name in self.columns)
         self.key_names = tuple(name for name in key if name in self.columns)
 
     def blocks(self) -> Iterator[Block]:
-        """The file's rows, damaged ones left out and counted.
+        """The file's undamaged rows; damaged ones are counted.
 
-        Every row has as many cells as the header. Memory stays at some megabytes.
+        Every row has as many cells as the header. Only some megabytes are in memory at a time.
         """
         width = len(self.names)
-        number = 0
-        waiting = not self.headless  # for the header
+        last_line = 0
+        before_header = not self.headless  # for the header
         first_text = self.headless
         for text in self._texts():
-            first = number + 1
-            number += text.count("\n") + 1
+            first_line = last_line + 1
+            last_line += text.count("\n") + 1
             if "\r" in text:
                 text = text.replace("\r\n", "\n").removesuffix("\r")
-            if waiting:
-                head, behind = _behind_header(text)
-                waiting = head == 0
-                if behind is None:
+            if before_header:
+                header_lines, text_behind = _behind_header(text)
+                before_header = header_lines == 0
+                if text_behind is None:
                     continue
-                text = behind
-                first += head
+                text = text_behind
+                first_line += header_lines
                 self._lay_out(text)
             if first_text:
                 self._lay_out(text)
                 first_text = False
-            numbers: Sequence[int] = range(first, number + 1)
+            numbers: Sequence[int] = range(first_line, last_line + 1)
             lines = text.split("\n")
-            as_usual = "\r" not in text and max(map(len, lines)) <= csv.field_size_limit()
-            groups = self.layout.groups(lines) if self.layout is not None and as_usual else None
+            is_regular = "\r" not in text and max(map(len, lines)) <= csv.field_size_limit()
+            groups = self.layout.groups(lines) if self.layout is not None and is_regular else None
             if groups is not None:
                 self.good += len(lines)
                 yield Block(self, numbers, lines, groups=groups)
@@ -244,20 +246,26 @@ class Table(Struct):
             except csv.Error:
                 rows = []
             if len(rows) != len(lines) or set(map(len, rows)) != {width}:
-                rows, numbers = self._salvage(lines, first)
+                rows, numbers = self._salvage(lines, first_line)
             if rows:
                 self.good += len(rows)
                 yield Block(self, numbers, rows=rows)
 
-    def damage(self, line: int, reason: str, taken: bool = True) -> None:
-        """Counts a row that could not be read (`taken`: it was handed out as whole)."""
+    def damage(self, line: int, reason: str, yielded: bool = True) -> None:
+        """Counts a damaged row.
+
+        Args:
+            line: its line number.
+            reason: what is wrong with it.
+            yielded: whether `blocks` yielded it, and counted it as good.
+        """
         if not self.bad:
             self.first_bad, self.reason = line, reason
         self.bad += 1
-        self.good -= taken
+        self.good -= yielded
 
     def report(self, builder: Builder) -> None:
-        """Says, once it is read, what the file lacked."""
+        """Adds an error or a note on what was damaged or missing; called once all rows are read."""
         name = self.path.name
         if self.bad:
             rows = self.good + self.bad
@@ -278,7 +286,7 @@ class Table(Struct):
     # ----------------------------------------------------------------------------- parts
 
     def _texts(self) -> Iterator[str]:
-        """The file by whole lines, some thousand at once; without the last line's end."""
+        """The file in texts of whole lines, some hundred each, without the last line's newline."""
         unfinished = b""
         lost = False
         with self.path.open("rb") as file:
@@ -288,7 +296,7 @@ class Table(Struct):
                 cut = data.rfind(b"\n")
                 if cut < 0:
                     unfinished += data
-                    if len(unfinished) > _LONGEST:
+                    if len(unfinished) > _LONGEST_LINE:
                         unfinished, lost = b"", True
                     continue
                 text = (unfinished + data[:cut]).decode("utf-8", "replace")
@@ -302,7 +310,7 @@ class Table(Struct):
             yield '"' if lost else unfinished.decode("utf-8", "replace")
 
     def _lay_out(self, text: str) -> None:
-        """Finds how rows are quoted, by the first one."""
+        """Sets the layout from the way in which the first row of a text is quoted."""
         columns = self.columns
         self.layout = Layout.of(
             text.partition("\n")[0],
@@ -312,34 +320,37 @@ class Table(Struct):
         )
 
     def _salvage(self, lines: list[str], first: int) -> tuple[list[list[str]], list[int]]:
-        """The whole rows among lines of which some are not."""
+        """The undamaged rows among lines of which some are damaged, and their line numbers."""
         rows: list[list[str]] = []
         numbers: list[int] = []
-        at = 0
-        while at < len(lines):
-            start = at
-            at += 1
+        next_index = 0
+        while next_index < len(lines):
+            start = next_index
+            next_index += 1
             if not lines[start].strip("\r \t"):
                 continue
             row = _parse(lines[start])
             if row is None:
                 row, used = self._joined(lines, start)
-                at += used
+                next_index += used
             if row is not None and len(row) > len(self.names):
                 row = self._narrow(row)
             if row is not None and len(row) == len(self.names):
                 rows.append(row)
                 numbers.append(first + start)
             elif row is None:
-                self.damage(first + start, "a quoted field is not closed", taken=False)
+                self.damage(first + start, "a quoted field is not closed", yielded=False)
             else:
                 reason = f"{len(row):,} columns instead of {len(self.names):,}"
-                self.damage(first + start, reason, taken=False)
+                self.damage(first + start, reason, yielded=False)
         return rows, numbers
 
     def _joined(self, lines: list[str], start: int) -> tuple[list[str] | None, int]:
+        """A row whose quoted fields hold line breaks, and how many further lines it takes."""
         text = lines[start]
-        for used, line in enumerate(lines[start + 1 : start + 1 + _JOINED], start=1):
+        for used, line in enumerate(
+            lines[start + 1 : start + 1 + _MOST_CONTINUATION_LINES], start=1
+        ):
             text += "\n" + line
             row = _parse(text)
             if row is not None:
@@ -347,23 +358,28 @@ class Table(Struct):
         return None, 0
 
     def _narrow(self, row: list[str]) -> list[str]:
-        """A row with too many cells: an unquoted name has commas (`f<int, 2>`), or empty ends."""
+        """Mends a row with too many cells: it ends in empty ones, or its unquoted name has commas.
+
+        Such a name is `f<int, 2>`. A row that is neither is returned as it is.
+        """
         surplus = len(row) - len(self.names)
         if not any(row[-surplus:]):
             return row[:-surplus]
-        name = self.columns.get("name")
-        if name is None or not set(row[name]) & {"(", "<"}:
+        name_index = self.columns.get("name")
+        if name_index is None or not set(row[name_index]) & {"(", "<"}:
             return row
-        whole = ",".join(row[name : name + surplus + 1])
-        if whole.count("(") != whole.count(")") or whole.count("<") != whole.count(">"):
+        joined_name = ",".join(row[name_index : name_index + surplus + 1])
+        if joined_name.count("(") != joined_name.count(")") or joined_name.count(
+            "<"
+        ) != joined_name.count(">"):
             return row
-        return [*row[:name], whole, *row[name + surplus + 1 :]]
+        return [*row[:name_index], joined_name, *row[name_index + surplus + 1 :]]
 
 
 def _behind_header(text: str) -> tuple[int, str | None]:
-    """How many lines the header takes, blank ones before it too, and the text behind it.
+    """The number of lines up to the end of the header, blank ones included, and the text behind it.
 
-    0 lines if it is not in this text.
+    The number is 0 if the header is not in this text.
     """
     lines = 0
     remaining = text

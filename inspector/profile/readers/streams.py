@@ -1,11 +1,10 @@
-"""JSON files larger than memory, read record by record, and what remains of damaged ones.
+"""Reads JSON files that are larger than memory record by record, and damaged ones up to the damage.
 
-Profilers write a few small tables and some arrays of millions of like records. The structure is
-walked key by key; arrays are decoded in batches of about a megabyte. A batch is cut where one
-record ends and the next begins, as the text suggests; whether that guess was right is known from
-the batch itself: text cut anywhere else has unbalanced brackets or quotes and does not decode, and
-is then halved, down to records one by one. So nothing depends on how the file is laid out, and
-where it is damaged is known to the byte.
+Profilers write a few small tables and arrays of millions of similar records. The structure is
+walked key by key, and arrays are decoded in batches of about a megabyte. A batch is cut where the
+text looks as if one record ended and the next began. A wrong guess leaves unbalanced brackets or
+quotes, so that the batch does not decode; it is then halved, down to single records. The result
+thus does not depend on the layout of the file, and the place of a damage is known to the byte.
 """
 
 from __future__ import annotations
@@ -23,16 +22,17 @@ from ...limits import LimitError
 from .json_files import Source
 
 _BATCH = 1 << 20
-"""Bytes decoded at a time: larger costs memory and gains nothing."""
+"""Bytes decoded at a time: a larger batch takes memory and is not faster."""
 
 _SINGLE = 1 << 14
-"""Where batches of this size do not decode, records are taken one by one."""
+"""Where a batch of this size does not decode, records are decoded one by one."""
 
 _LONGEST = 4 << 20
-"""A fault this far before the end of what was read is no value that merely goes on."""
+"""Bytes. A syntax error this far before the end of the buffer is damage; one nearer to the end may
+be a value that is not complete in the buffer yet."""
 
 _DEEPEST = 32
-"""Objects are walked down to here when they are passed over; below, they are decoded whole."""
+"""Skipped objects are walked key by key down to this depth; deeper ones are decoded as a whole."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -43,12 +43,12 @@ _NEAR_END = 1 << 12
 """Bytes before the end of what was read in which rows are looked for."""
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]+")
 _CUT = re.compile(rb"[-+.0-9A-Za-z]{0,40}\s*")
-"""What a decoder stumbles over at the end of a file that was cut off: a word or number, or none."""
+"""The incomplete word or number, if any, at the end of a file that was cut off."""
 
 _MOST_DIGITS = 400
-"""Of an integer; what has more is no number that anything measured, but it is JSON."""
+"""Longer integers are valid JSON but cannot be measurements: they become NaN."""
 
-_ODD: Final = object()  # a value that is JSON, but not of the form asked for
+_ODD: Final = object()  # stands for a value that is JSON, but not of the expected type
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def _integer(text: str) -> int | float:
 
 
 _LENIENT = json.JSONDecoder(strict=False, parse_int=_integer)
-"""Slower, for text that has a number of thousands of digits, which Python does not convert."""
+"""A slower decoder that also accepts numbers of thousands of digits and control characters."""
 
 
 class DamagedError(Exception):
@@ -89,11 +89,11 @@ class JsonStream:
         self._batch = batch
         self._buffer = b""
         self._base = 0  # offset in the file of the buffer's first byte
-        self._pos = 0  # in the buffer
-        self._end = False
-        self._trouble: str | None = None
+        self._pos = 0  # position of the walk in the buffer
+        self._end = False  # whether the buffer reaches to the end of the file
+        self._trouble: str | None = None  # why the file could not be read to its end
         self.skipped = 0
-        """Records that are JSON, but not of the form asked for."""
+        """How many records are JSON, but not of the expected type."""
         self._fill(3)
         if self._buffer.startswith(b"\xef\xbb\xbf"):
             self._pos = 3
@@ -102,7 +102,7 @@ class JsonStream:
 
     @property
     def offset(self) -> int:
-        """Where the walk is, in bytes from the beginning."""
+        """The position of the walk, in bytes from the beginning of the file."""
         return self._base + self._pos
 
     def peek(self) -> bytes:
@@ -131,7 +131,7 @@ class JsonStream:
                 return
 
     def fields(self) -> Iterator[str]:
-        """`members` of an object; a value of another form is passed over and has none.
+        """Like `members`, but a value that is no object is skipped and has no keys.
 
         Raises:
             DamagedError: it stops being JSON.
@@ -160,7 +160,7 @@ class JsonStream:
         """Decodes the value that comes next; all of it is in memory at once.
 
         Args:
-            form: what it must be, as msgspec understands types.
+            form: the type that it must have, for msgspec.
 
         Returns:
             The value; None where it is JSON, but not of that form.
@@ -189,7 +189,7 @@ class JsonStream:
 
     @contextmanager
     def at(self, offset: int) -> Iterator[None]:
-        """Goes back (or forth) to a value for a while."""
+        """Moves to another offset, and back at the end of the `with` block."""
         origin = self.offset
         self._move(offset)
         try:
@@ -203,7 +203,7 @@ class JsonStream:
         """The elements of the array that comes next, decoded.
 
         Args:
-            form: what an element must be; others are counted in `skipped`.
+            form: the type that an element must have; others are counted in `skipped`.
 
         Raises:
             DamagedError: where it stops being an array of JSON values; all before was yielded.
@@ -228,7 +228,7 @@ class JsonStream:
                 return
 
     def _decode_batch(self, several: msgspec.json.Decoder[list[T]]) -> list[T] | None:
-        """Several records at once; None where the next one must be taken alone."""
+        """Decodes several records at once; None where the next one must be decoded alone."""
         if self.peek() not in (b"{", b"["):
             return None
         if len(self._buffer) - self._pos < self._batch // 2:
@@ -256,7 +256,7 @@ class JsonStream:
         return None
 
     def _boundary(self, key: bytes, end: int) -> int | None:
-        """Where the last record before `end` seems to be complete: behind its brace."""
+        """The position behind what looks like the end of the last complete record before `end`."""
         start = self._pos + 1
         while (end := self._buffer.rfind(key, start, end)) > start:
             between = _BETWEEN.search(self._buffer, max(start, end - 64), end)
@@ -265,7 +265,7 @@ class JsonStream:
         return None
 
     def _row_boundary(self, end: int) -> int | None:
-        """The same where records are arrays."""
+        """Like `_boundary`, for records that are arrays."""
         cut = None
         for match in _BETWEEN_ROWS.finditer(self._buffer, max(self._pos + 1, end - _NEAR_END), end):
             cut = match.start() + 1
@@ -274,7 +274,7 @@ class JsonStream:
     # ------------------------------------------------------------------ text
 
     def _take(self) -> bytes:
-        """The text of the value that comes next; it is JSON, or nearly (NaN, raw line breaks)."""
+        """The text of the next value, which is JSON apart from NaN and raw line breaks."""
         first = self.peek()
         if not first:
             raise self._damaged(self.offset, None)
@@ -318,7 +318,7 @@ class JsonStream:
         return text
 
     def _match(self, pattern: re.Pattern[bytes]) -> bytes:
-        """The text that matches here, known to be complete."""
+        """The text that matches here, read on until the match is complete."""
         while True:
             match = pattern.match(self._buffer, self._pos)
             complete = match and (match.end() < len(self._buffer) or pattern is _KEY or self._end)
@@ -335,7 +335,7 @@ class JsonStream:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
-        # What the fast decoder is strict about: NaN, control characters, text that is not UTF-8.
+        # The fast decoder refuses NaN, control characters and text that is not UTF-8.
         try:
             value = _LENIENT.decode(text.decode("utf-8", "replace"))
             return text if form is msgspec.Raw else msgspec.convert(value, form, strict=False)
@@ -388,24 +388,23 @@ class JsonStream:
         self._end, self._trouble = False, None
 
     def _fill(self, size: int) -> bool:
-        """Reads on until `size` bytes lie ahead; whether any were added."""
-        parts = [self._buffer[self._pos :]]
-        have = len(parts[0])
-        former = have
-        while have < size and not self._end:
+        """Reads on until `size` bytes lie ahead; returns whether any bytes were added."""
+        chunks = [self._buffer[self._pos :]]
+        bytes_before = bytes_ahead = len(chunks[0])
+        while bytes_ahead < size and not self._end:
             try:
-                part = self._file.read1(max(size - have, 1 << 16))
+                chunk = self._file.read1(max(size - bytes_ahead, 1 << 16))
             except LimitError as error:
                 self._trouble = f"{error.message},"
-                part = b""
+                chunk = b""
             except (EOFError, zlib.error, OSError) as error:
                 self._trouble = f"the file cannot be unpacked further ({error})"
-                part = b""
-            if not part:
+                chunk = b""
+            if not chunk:
                 self._end = True
-            parts.append(part)
-            have += len(part)
+            chunks.append(chunk)
+            bytes_ahead += len(chunk)
         self._base += self._pos
         self._pos = 0
-        self._buffer = b"".join(parts)
-        return have > former
+        self._buffer = b"".join(chunks)
+        return bytes_ahead > bytes_before

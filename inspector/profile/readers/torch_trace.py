@@ -25,7 +25,7 @@ from .streams import DamagedError, JsonStream
 FORMAT = "Chrome trace"
 
 _FIRST = 64
-_AHEAD = 1 << 18  # device properties of many GPUs stand before the events
+_AHEAD = 1 << 18  # bytes: properties of many devices may precede the events
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _OBJECT = re.compile(rb"\A\s*\{")
 _LANE = re.compile(r"GPU\d+")

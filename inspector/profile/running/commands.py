@@ -1,10 +1,10 @@
-"""The command lines of profilers for what was asked, valid for the version that was found.
+"""Builds the command lines of profilers for a measurement, valid for the installed version.
 
-Formats are always named: rocprofv3's default changed to a database in SDK 1.0. Kernel traces and
-counters are asked for as CSV, PC samples as JSON: their CSV has no addresses. Output goes to the
-pass's own folder with the process id in each name, so that child processes do not overwrite one
-another. Each pass of counters is a run of its own: before SDK 1.3 a second `--pmc` silently wins
-over the first, and a run of several passes turns every exit code into 1.
+The output format is always named, because rocprofv3's default changed to a database in SDK 1.0.
+Kernel traces and counters are written as CSV, PC samples as JSON: their CSV has no addresses. Each
+pass writes to its own folder with the process id in each file name, so that child processes do not
+overwrite one another. Each pass of counters is a run of its own: before SDK 1.3 a second `--pmc`
+silently replaces the first, and a run of several passes turns every exit code into 1.
 
 Beside rocprofv3 there are rocprofv2, rocprof v1 and rocprof-compute.
 """
@@ -26,7 +26,7 @@ PASSES = "passes"
 
 
 class Att(Struct, frozen=True):
-    """What a thread trace is asked for with; None leaves it to the profiler."""
+    """Options of a thread trace; None leaves one to the profiler's default."""
 
     library: Path | None = None  # the decoder's folder
     target_cu: int | None = None
@@ -38,7 +38,7 @@ class Att(Struct, frozen=True):
 class Wanted(Struct, frozen=True):
     """What is to be measured."""
 
-    counters: tuple[tuple[str, ...], ...] = ()  # of each pass
+    counters: tuple[tuple[str, ...], ...] = ()  # the names in each pass
     att: Att | None = None
     sampling: versions.Sampling | None = None
     kernel: str | None = None  # a regular expression, searched in demangled names
@@ -49,15 +49,15 @@ class Pass(Struct, frozen=True):
     """One run of the program under the profiler.
 
     Attributes:
-        name: in the manifest and the reports, such as "counters-1".
-        title: what progress shows.
-        folder: where its files go.
+        name: its name in the manifest and in reports, such as "counters-1".
+        title: its name in progress messages.
+        folder: the folder that its files go to.
         argv: the whole command line.
-        counters: what was asked for.
-        environment: additions to it.
-        files: by path, what has to be written before.
-        notes: what of the wish the profiler cannot do.
-        expects: the ends of names of the files that it must leave; any of them will do.
+        counters: the counters that it is to return.
+        environment: variables that are added to the environment.
+        files: path -> text of the files to be written before it starts.
+        notes: which parts of the request the profiler cannot do.
+        expects: endings of file names; it must leave a file with one of them.
     """
 
     name: str
@@ -79,12 +79,14 @@ class Pass(Struct, frozen=True):
 Planner = Callable[[Profiler, Wanted, Sequence[str], Path], tuple[Pass, ...]]
 
 
-def plan(profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path) -> tuple[Pass, ...]:
+def plan(
+    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
+) -> tuple[Pass, ...]:
     """The passes of a run under rocprofv3, in the order in which they run.
 
     Args:
         profiler: the rocprofv3 that was found.
-        wanted: what is to be measured.
+        measurements: what is to be measured.
         command: the program and its arguments.
         run: the run's folder.
 
@@ -95,18 +97,25 @@ def plan(profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path) 
         KinspectError: this version cannot do what was asked.
     """
     passes: list[Pass] = []
-    for name, title, counters in _kinds(profiler, wanted):
+    for name, title, counters in _rocprofv3_passes(profiler, measurements):
         folder = run / PASSES / f"{len(passes):02d}-{name}"
         notes: list[str] = []
-        words, environment, files = _words(profiler, wanted, name, counters, folder, notes)
-        form = "json" if name == "pc-sampling" else "csv"
+        arguments, environment, files = _options_of_pass(
+            profiler=profiler,
+            measurements=measurements,
+            name=name,
+            counters=counters,
+            folder=folder,
+            notes=notes,
+        )
+        output_format = "json" if name == "pc-sampling" else "csv"
         # Thread traces have no process in their names, so that each process gets a folder.
         output = folder / "%pid%" if name == "att" else folder
         argv = (
             str(profiler.path),
-            *words,
+            *arguments,
             "--output-format",
-            form,
+            output_format,
             "-d",
             str(output),
             "-o",
@@ -116,7 +125,17 @@ def plan(profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path) 
         )
         expects = _EXPECTS[name.rstrip("0123456789-")]
         passes.append(
-            Pass(name, title, folder, argv, counters, environment, files, tuple(notes), expects)
+            Pass(
+                name=name,
+                title=title,
+                folder=folder,
+                argv=argv,
+                counters=counters,
+                environment=environment,
+                files=files,
+                notes=tuple(notes),
+                expects=expects,
+            )
         )
     return tuple(passes)
 
@@ -129,19 +148,21 @@ _EXPECTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _kinds(profiler: Profiler, wanted: Wanted) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _rocprofv3_passes(
+    profiler: Profiler, measurements: Wanted
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield "trace", "kernel trace", ()
-    for number, names in enumerate(wanted.counters, 1):
+    for number, names in enumerate(measurements.counters, 1):
         yield f"counters-{number}", ", ".join(names), names
-    if wanted.att is not None:
-        _demand(profiler, "--att", "thread traces", "ROCm 7.0")
+    if measurements.att is not None:
+        _require(profiler, "--att", "thread traces", "ROCm 7.0")
         yield "att", "thread trace", ()
-    if wanted.sampling is not None:
-        _demand(profiler, "--pc-sampling-method", "PC sampling", "ROCm 6.4")
-        yield "pc-sampling", f"PC sampling ({wanted.sampling.method})", ()
+    if measurements.sampling is not None:
+        _require(profiler, "--pc-sampling-method", "PC sampling", "ROCm 6.4")
+        yield "pc-sampling", f"PC sampling ({measurements.sampling.method})", ()
 
 
-def _demand(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
+def _require(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
     if not profiler.has(option):
         raise KinspectError(
             f"{profiler.describe()} has no {feature}",
@@ -150,43 +171,48 @@ def _demand(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
         )
 
 
-_Words = tuple[list[str], dict[str, str], dict[Path, str]]
+_Options = tuple[list[str], dict[str, str], dict[Path, str]]
+"""Arguments, environment variables, and files to write before the pass."""
 
 
-def _words(
+def _options_of_pass(
     profiler: Profiler,
-    wanted: Wanted,
+    measurements: Wanted,
     name: str,
     counters: tuple[str, ...],
     folder: Path,
     notes: list[str],
-) -> _Words:
-    """What a pass says beside its output; options that may take a value stand before others."""
+) -> _Options:
+    """The options of a pass besides those of its output; `notes` gains what cannot be done.
+
+    Options that may take a value stand before others, lest they take the next word for theirs.
+    """
     if name == "trace":
         return ["--kernel-trace"], {}, {}
     if name == "att":
-        assert wanted.att is not None
-        first = 1 if wanted.skip_warmup is None else wanted.skip_warmup
-        chosen = _filters(profiler, wanted, f"[{first + 1}]", notes)
-        return ["--kernel-trace", "--att", *_att(wanted.att), *chosen], {}, {}
+        assert measurements.att is not None
+        skipped_launches = 1 if measurements.skip_warmup is None else measurements.skip_warmup
+        filters = _filters(profiler, measurements, f"[{skipped_launches + 1}]", notes)
+        return ["--kernel-trace", "--att", *_att_options(measurements.att), *filters], {}, {}
     if name == "pc-sampling":
-        assert wanted.sampling is not None
-        return _sampling(profiler, wanted.sampling)
-    # Warm-ups are counted too, and left out by the report: it has all launches to choose from.
-    chosen = _filters(profiler, wanted, None, notes)
+        assert measurements.sampling is not None
+        return _sampling_options(profiler, measurements.sampling)
+    # Counters are read of all launches: the report leaves out the warm-ups.
+    filters = _filters(profiler, measurements, None, notes)
     if profiler.has("--pmc"):
-        return ["--pmc", *counters, *chosen], {}, {}
-    # SDK 0.4 (ROCm 6.2) takes counters from a file alone, whose text form no version refuses.
+        return ["--pmc", *counters, *filters], {}, {}
+    # SDK 0.4 (ROCm 6.2) reads counters only from a file; every version accepts its text form.
     listing = folder / "counters.txt"
-    return ["-i", str(listing), *chosen], {}, {listing: f"pmc: {' '.join(counters)}\n"}
+    return ["-i", str(listing), *filters], {}, {listing: f"pmc: {' '.join(counters)}\n"}
 
 
 def _filters(
-    profiler: Profiler, wanted: Wanted, span: str | None, notes: list[str]
+    profiler: Profiler, measurements: Wanted, span: str | None, notes: list[str]
 ) -> Iterator[str]:
-    if wanted.kernel is not None:
+    if measurements.kernel is not None:
         if profiler.has("--kernel-include-regex"):
-            yield f"--kernel-include-regex={wanted.kernel}"  # one word: it may begin with a dash
+            # One word with the option: the expression may begin with a dash.
+            yield f"--kernel-include-regex={measurements.kernel}"
         else:
             notes.append(f"{profiler.describe()} cannot choose kernels: all are measured")
     if span is not None:
@@ -196,7 +222,7 @@ def _filters(
             notes.append(f"{profiler.describe()} cannot skip warm-ups: the first launch is traced")
 
 
-def _att(att: Att) -> Iterator[str]:
+def _att_options(att: Att) -> Iterator[str]:
     for option, value in (
         ("--att-library-path", att.library),
         ("--att-target-cu", att.target_cu),
@@ -208,24 +234,24 @@ def _att(att: Att) -> Iterator[str]:
             yield from (option, str(value))
 
 
-def _sampling(profiler: Profiler, sampling: versions.Sampling) -> _Words:
+def _sampling_options(profiler: Profiler, sampling: versions.Sampling) -> _Options:
     # With the kernel trace, a sample's dispatch id leads to the kernel's name.
-    words = ["--kernel-trace"]
+    arguments = ["--kernel-trace"]
     environment = {}
     if profiler.has("--pc-sampling-beta-enabled"):
-        words.append("--pc-sampling-beta-enabled")
+        arguments.append("--pc-sampling-beta-enabled")
     else:
         environment["ROCPROFILER_PC_SAMPLING_BETA_ENABLED"] = "1"
-    words += ["--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit]
-    words += ["--pc-sampling-interval", str(sampling.interval)]
-    return words, environment, {}
+    arguments += ["--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit]
+    arguments += ["--pc-sampling-interval", str(sampling.interval)]
+    return arguments, environment, {}
 
 
 # --------------------------------------------------------------------------- other profilers
 
 
-def _legacy(
-    profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
+def _rocprof_v1(
+    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """Passes of rocprof (v1): times, then one per pass of counters."""
 
@@ -233,86 +259,100 @@ def _legacy(
         results = str(folder / "results.csv")
         return (str(profiler.path), *arguments, "--timestamp", "on", "-o", results, *command)
 
-    return _each(profiler, wanted, run, argv, (), "results.csv")
+    return _trace_and_counters(
+        profiler=profiler,
+        measurements=measurements,
+        run=run,
+        argv=argv,
+        trace=(),
+        expects="results.csv",
+    )
 
 
-def _second(
-    profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
+def _rocprofv2(
+    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
 
     def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
         return (str(profiler.path), *arguments, "-d", str(folder), "-o", "results", *command)
 
-    return _each(profiler, wanted, run, argv, ("--kernel-trace",), ".csv")
+    return _trace_and_counters(
+        profiler=profiler,
+        measurements=measurements,
+        run=run,
+        argv=argv,
+        trace=("--kernel-trace",),
+        expects=".csv",
+    )
 
 
-def _each(
+def _trace_and_counters(
     profiler: Profiler,
-    wanted: Wanted,
+    measurements: Wanted,
     run: Path,
     argv: Callable[[Path, tuple[str, ...]], tuple[str, ...]],
     trace: tuple[str, ...],
     expects: str,
 ) -> tuple[Pass, ...]:
-    """A trace and the passes of counters, each with its listing of what to count.
+    """A trace and the passes of counters, each with a file that names its counters.
 
     Args:
-        profiler: which.
-        wanted: what was asked for.
+        profiler: the profiler that was found.
+        measurements: what is to be measured.
         run: the run's folder.
-        argv: the command line, from the pass's folder and what is asked of it.
-        trace: what asks for a trace.
-        expects: how the names of its files end.
+        argv: makes the command line from a pass's folder and its arguments.
+        trace: the arguments that request a trace.
+        expects: how the names of the output files end.
     """
-    _refuse_lines(profiler, wanted)
+    _refuse_lines(profiler, measurements)
     passes = []
-    for number, names in enumerate(((), *wanted.counters)):
+    for number, names in enumerate(((), *measurements.counters)):
         name = f"counters-{number}" if names else "trace"
         folder = run / PASSES / f"{number:02d}-{name}"
         listing = folder / "counters.txt"
         passes.append(
             Pass(
-                name,
-                ", ".join(names) or "kernel trace",
-                folder,
-                argv(folder, ("-i", str(listing)) if names else trace),
-                tuple(names),
+                name=name,
+                title=", ".join(names) or "kernel trace",
+                folder=folder,
+                argv=argv(folder, ("-i", str(listing)) if names else trace),
+                counters=tuple(names),
                 files={listing: f"pmc: {' '.join(names)}\n"} if names else {},
-                notes=_unfiltered(profiler, wanted),
+                notes=_unfiltered(profiler, measurements),
                 expects=(expects,),
             )
         )
     return tuple(passes)
 
 
-def _compute(
-    profiler: Profiler, wanted: Wanted, command: Sequence[str], run: Path
+def _rocprof_compute(
+    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """The one pass of rocprof-compute, which runs the program as often as it needs."""
-    _refuse_lines(profiler, wanted)
-    if wanted.counters:
+    _refuse_lines(profiler, measurements)
+    if measurements.counters:
         raise KinspectError(
             "rocprof-compute chooses its counters itself", "leave out --counters, or --tool"
         )
     folder = run / PASSES / "00-compute"
-    chosen = ("-k", wanted.kernel) if wanted.kernel is not None else ()
-    where = "--output-directory"
-    if not versions.compute_has(where, profiler.version):
-        where = "--path"
-    form = "--format-rocprof-output"
-    tables = (form, "csv") if versions.compute_has(form, profiler.version) else ()
+    filters = ("-k", measurements.kernel) if measurements.kernel is not None else ()
+    output_option = "--output-directory"
+    if not versions.compute_has(output_option, profiler.version):
+        output_option = "--path"
+    format_option = "--format-rocprof-output"
+    tables = (format_option, "csv") if versions.compute_has(format_option, profiler.version) else ()
     # Its rooflines are benchmarks of the GPU; kinspect takes the peaks from its machine tables.
     argv = (
         str(profiler.path),
         "profile",
         "-n",
         "kinspect",
-        where,
+        output_option,
         str(folder),
         *tables,
         "--no-roof",
-        *chosen,
+        *filters,
         "--",
         *command,
     )
@@ -322,15 +362,15 @@ def _compute(
 
 PLANNERS: Mapping[str, Planner] = {
     "rocprofv3": plan,
-    "rocprofv2": _second,
-    "rocprof": _legacy,
-    "rocprof-compute": _compute,
+    "rocprofv2": _rocprofv2,
+    "rocprof": _rocprof_v1,
+    "rocprof-compute": _rocprof_compute,
 }
-"""By tool, what makes its passes."""
+"""Name of a profiler -> the function that makes its passes."""
 
 
-def _refuse_lines(profiler: Profiler, wanted: Wanted) -> None:
-    if wanted.att is not None or wanted.sampling is not None:
+def _refuse_lines(profiler: Profiler, measurements: Wanted) -> None:
+    if measurements.att is not None or measurements.sampling is not None:
         raise KinspectError(
             f"{profiler.describe()} has neither --att nor --pc-sampling as kinspect reads them",
             "use rocprofv3 of ROCm 7.0 or newer",
@@ -338,7 +378,7 @@ def _refuse_lines(profiler: Profiler, wanted: Wanted) -> None:
         )
 
 
-def _unfiltered(profiler: Profiler, wanted: Wanted) -> tuple[str, ...]:
-    if wanted.kernel is None:
+def _unfiltered(profiler: Profiler, measurements: Wanted) -> tuple[str, ...]:
+    if measurements.kernel is None:
         return ()
     return (f"{profiler.tool} measures all kernels; the report shows those asked for",)

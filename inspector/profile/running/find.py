@@ -64,7 +64,7 @@ def find(
     """The profiler to run a command under.
 
     Args:
-        command: what is to be profiled; its interpreter's environment is looked in first.
+        command: the program to be profiled; its interpreter's environment is searched first.
         tool: one of TOOLS; None for rocprofv3, or what came before it where only that exists.
         named: the profiler's own path, as the user gave it.
         environment: environment variables; this process's if None.
@@ -92,7 +92,7 @@ def find(
 
 
 def describe(path: Path, tool: str, environment: Mapping[str, str] | None = None) -> Profiler:
-    """What is known of the profiler at a path: version, and options where its text is readable."""
+    """The profiler at a path, with its version, and its options where its text is readable."""
     text = _text(path)
     version = _own_version(text)
     if version is None and tool == "rocprofv3":
@@ -154,7 +154,7 @@ def _own_version(text: str) -> versions.Version | None:
 
 
 def _info_version(path: Path) -> versions.Version | None:
-    """Of the SDK, by the `.info/version` of the ROCm folder it stands in."""
+    """The SDK's version, from `.info/version` in the ROCm folder that contains the profiler."""
     try:
         text = (path.resolve().parent.parent / ".info" / "version").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -215,7 +215,7 @@ def arch_here(
     """The arch of this machine's GPUs, by the driver's topology, else by ROCm's own tools.
 
     Args:
-        profiler: its ROCm folder's tools are asked where the driver tells nothing.
+        profiler: the tools in its ROCm folder are run where the driver names no target.
         topology: the driver's folder of nodes.
 
     Returns:

@@ -61,7 +61,7 @@ class Ending(Struct, frozen=True):
         exit_code: the program's; 128 + the signal that ended it; None where it never started.
         status: complete (exit code 0), failed, killed (by a signal, or we were told to end),
             timeout.
-        seconds: that it took.
+        seconds: how long it took.
         interrupted: we were told to end while it ran.
         log: head and tail of its error output.
     """
@@ -85,7 +85,7 @@ def run(
     Args:
         argv: the command line.
         environment: all of it.
-        input_at: where its input begins, as `input_position` gave it: each pass reads all of it.
+        input_at: where its input begins, from `input_position`: each pass reads all of it.
         timeout: seconds after which everything below it is ended; what it wrote stays.
         grace: seconds between asking and killing.
 
@@ -130,7 +130,13 @@ def run(
     elif late:
         status = "timeout"
     exit_code = 128 - code if code < 0 else code
-    return Ending(exit_code, status, time.monotonic() - began, interrupted, log)
+    return Ending(
+        exit_code=exit_code,
+        status=status,
+        seconds=time.monotonic() - began,
+        interrupted=interrupted,
+        log=log,
+    )
 
 
 def marked(mark: str) -> Iterator[int]:
@@ -251,7 +257,7 @@ class _Pump:
             os.close(descriptor)
 
     def finish(self) -> str:
-        """What was kept, once the program has ended; does not wait for what it left running."""
+        """The text that was kept; does not wait for processes that the program left running."""
         os.write(self._stopper, b"x")
         self._thread.join()
         for descriptor in (self._outlet, self._stop, self._stopper):

@@ -1,8 +1,8 @@
-"""From what the user asked for (sets and names of counters) to passes that each fit the hardware.
+"""Distributes the requested counters (sets and names) over passes that each fit the hardware.
 
-A pass runs the whole program once, so that few are wanted. What one block of the hardware can
-count at a time is its limit; a derived counter takes what its operands take, and counters of one
-pass share operands. No ratio is torn apart: groups of counters stay together.
+Each pass runs the whole program once, so that there should be few. A block of the hardware counts
+a limited number of counters at a time; a derived counter needs its operands, which the counters of
+a pass share. The counters of a group stay together, so that ratios are of one pass.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def clock(arch: str) -> str | None:
 
 
 def parse(text: str) -> tuple[str, ...]:
-    """`occupancy,SQ_WAVES SQ_INSTS_VALU` as words; commas or spaces stand between them."""
+    """The words in `occupancy,SQ_WAVES SQ_INSTS_VALU`, separated by commas or spaces."""
     return tuple(dict.fromkeys(word for word in re.split(r"[,\s]+", text) if word))
 
 
 def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
-    """The groups that sets and counters make on a target; none is there twice.
+    """The groups of counters for some sets and counters on a target, without duplicates.
 
     Args:
         words: names of sets and of counters, as `parse` gives them.
@@ -68,7 +68,7 @@ def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
         row = _tables()["sets"].get(word)
         for group in _of_set(word, row, arch) if row else (_of_name(word, arch),):
             by_counters.setdefault(frozenset(group.counters), group)
-    # A group whose counters all stand in another one asks for nothing new.
+    # A group whose counters are all in another group adds nothing.
     return tuple(
         group
         for key, group in by_counters.items()
@@ -108,10 +108,10 @@ def _of_name(name: str, arch: str) -> Group:
         return Group(name, (name,))
     import difflib  # only on the way to an error
 
-    near = difflib.get_close_matches(bare.lower(), list(_tables()["sets"]), n=1)
-    near += counters.nearest(bare, arch)
+    suggestions = difflib.get_close_matches(bare.lower(), list(_tables()["sets"]), n=1)
+    suggestions += counters.nearest(bare, arch)
     sets = ", ".join(_tables()["sets"])
-    hint = f"did you mean {', '.join(near)}? " if near else ""
+    hint = f"did you mean {', '.join(suggestions)}? " if suggestions else ""
     raise KinspectError(
         f"--counters {name}: no counter of that name on {arch}, and no set",
         f"{hint}sets are {sets}",
@@ -122,12 +122,12 @@ def _of_name(name: str, arch: str) -> Group:
 
 
 class Hardware(Struct, frozen=True):
-    """What counts counters.
+    """The counting capacity of a target.
 
     Attributes:
-        operands: the hardware's counters that one counter takes.
-        block: the block of a hardware counter; None where it is unknown, and then without limit.
-        limit: how many counters a block counts at a time; None where it is unknown.
+        operands: returns the hardware counters that a counter needs.
+        block: returns the block of a hardware counter; None if unknown, which means no limit.
+        limit: returns how many counters a block counts at a time; None if unknown.
     """
 
     operands: Callable[[str], Iterable[str]]
@@ -135,19 +135,19 @@ class Hardware(Struct, frozen=True):
     limit: Callable[[str], int | None]
 
     def excess(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Blocks that are asked for too much at once: how much, and their limit."""
+        """Block -> number of needed counters and limit, for blocks whose limit is exceeded."""
         operands_of: dict[str, set[str]] = {}
         for name in names:
             for operand in self.operands(name):
                 block = self.block(operand)
                 if block is not None:
                     operands_of.setdefault(block, set()).add(operand)
-        over = {}
+        exceeded = {}
         for block, operands in operands_of.items():
-            most = self.limit(block)
-            if most is not None and len(operands) > most:
-                over[block] = (len(operands), most)
-        return over
+            capacity = self.limit(block)
+            if capacity is not None and len(operands) > capacity:
+                exceeded[block] = (len(operands), capacity)
+        return exceeded
 
 
 def of_arch(arch: str) -> Hardware:
@@ -169,14 +169,20 @@ def split(
 
     Args:
         groups: whose counters must stay together.
-        hardware: what it must fit.
+        hardware: the target's counters; each pass must fit its registers.
         clock: a counter to add to each pass that has room for it.
 
     Raises:
         KinspectError: a group fits no pass by itself.
     """
     passes: list[dict[str, None]] = []
-    for group in sorted(groups, key=lambda g: (-len(g.counters), sorted(g.counters))):
+    for group in sorted(
+        groups,
+        key=lambda candidate_group: (
+            -len(candidate_group.counters),
+            sorted(candidate_group.counters),
+        ),
+    ):
         _refuse(group, hardware)
         best: dict[str, None] | None = None
         shared = -1
@@ -196,15 +202,15 @@ def split(
 
 
 def _refuse(group: Group, hardware: Hardware) -> None:
-    over = hardware.excess(group.counters)
-    if not over:
+    exceeded = hardware.excess(group.counters)
+    if not exceeded:
         return
-    block, (count, most) = min(over.items())
+    block, (count, capacity) = min(exceeded.items())
     if len(group.counters) == 1:
         demand = f"{group.counters[0]} takes {count} counters of {block}"
     else:
         demand = f"{', '.join(group.counters)} ({group.name}) take {count} counters of {block}"
     raise KinspectError(
-        f"{demand} in one pass, and the hardware has {most}",
+        f"{demand} in one pass, and the hardware has {capacity}",
         "ask for its operands one by one, by --counters",
     )

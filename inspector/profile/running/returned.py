@@ -1,4 +1,4 @@
-"""What a pass left, at a glance, and what its profiler's error text means.
+"""Checks quickly which files a pass left, and explains the profiler's error messages.
 
 Files of millions of rows are not read for that.
 """
@@ -24,7 +24,7 @@ def returned(folder: Path, asked: Sequence[str]) -> tuple[str, ...]:
     """The counters that were asked for and are in none of a pass's files.
 
     Args:
-        folder: of the pass.
+        folder: the pass's folder.
         asked: names, with `[instance]` or `:device=N` if they were asked for so.
 
     Returns:
@@ -45,7 +45,7 @@ def returned(folder: Path, asked: Sequence[str]) -> tuple[str, ...]:
 
 
 def dispatched(folder: Path) -> bool:
-    """Whether a kernel trace, or what stands for one, has at least one row below its header."""
+    """Whether a kernel trace, or a file that replaces it, has a row below its header."""
     for path in folder.rglob("*.csv"):
         if path.name.endswith(("agent_info.csv", "_stats.csv")):
             continue
@@ -79,7 +79,7 @@ _NO_FAILURE = re.compile(r"^.*Opened result file:.*$", re.MULTILINE)
 
 
 class Complaint(Struct, frozen=True):
-    """What a profiler complained of.
+    """A problem that a profiler reported.
 
     `fatal`: ends the pass. `profilers`: the failure is the profiler's, not the program's.
     """
@@ -115,7 +115,7 @@ def _rules() -> tuple[_Rule, ...]:
 
 
 def complaints(text: str) -> tuple[Complaint, ...]:
-    """What is complained of in a program's or profiler's error output; of the fatal, the first."""
+    """The problems in the error output of a program or profiler; only the first fatal one."""
     text = _NO_FAILURE.sub("", text)
     complained: list[Complaint] = []
     for rule in _rules():

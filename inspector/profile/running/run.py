@@ -1,4 +1,4 @@
-"""Runs a program under a profiler, pass by pass, and reads what that left."""
+"""Runs a program under a profiler, pass by pass, and reads the files that the passes leave."""
 
 from __future__ import annotations
 
@@ -33,7 +33,24 @@ Say = Callable[[str], None]
 
 
 class Request(Struct, frozen=True):
-    """What the user asked for."""
+    """The options of `kinspect profile`.
+
+    Args:
+        command: the program and its arguments.
+        counters: names of counters or of groups of them, as typed; None for no counters.
+        att: whether thread traces are recorded.
+        att_options: options of the thread trace.
+        sampling: whether the program counter is sampled.
+        sampling_method: how it is sampled; None for the best that the GPU has.
+        sampling_interval: interval of the samples in the method's unit; None for its default.
+        kernel: a regular expression: only kernels whose names it matches are measured.
+        skip_warmup: how many first launches of each kernel are left out.
+        tool: the profiler's name; None for the best that is installed.
+        rocprof: path of the profiler; None to search for it.
+        arch: the target; None to ask the GPU.
+        timeout: seconds that a pass may take; None for no limit.
+        keep_cache: whether Triton uses its usual cache, not a folder of the run.
+    """
 
     command: tuple[str, ...]
     counters: str | None = None
@@ -52,7 +69,7 @@ class Request(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """What was asked for, and what can be asked of the profiler that was found."""
+    """A request with the profiler that was found and what it can measure."""
 
     request: Request
     profiler: find.Profiler
@@ -62,7 +79,7 @@ class Prepared(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What will be run."""
+    """The passes that will be run, and the folder `run` that they write to."""
 
     request: Request
     profiler: find.Profiler
@@ -88,11 +105,11 @@ def check_command(command: Sequence[str], environment: Mapping[str, str] | None 
 
 
 def prepare(request: Request, *, dry: bool = False) -> Prepared:
-    """Finds the profiler and what it will count; runs nothing of the user's, and writes nothing.
+    """Finds the profiler and what it will count; neither runs the user's program nor writes files.
 
     Args:
-        request: what is asked for.
-        dry: only to be shown: a missing decoder of thread traces is a note then.
+        request: the user's options.
+        dry: the plan is only shown: a missing decoder of thread traces is a note, not an error.
 
     Raises:
         KinspectError: no profiler, no such counter, or it cannot do what was asked.
@@ -120,20 +137,35 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
         sampling = versions.sampling(arch, request.sampling_method, request.sampling_interval)
     if profiler.tool != "rocprofv3" and request.tool is None and request.rocprof is None:
         notes.append(f"no rocprofv3 found; using {profiler.describe()}")
-    wanted = Wanted(counters_of_passes, att, sampling, request.kernel, request.skip_warmup)
-    prepared = Prepared(request, profiler, arch, wanted, tuple(notes))
+    measurements = Wanted(
+        counters=counters_of_passes,
+        att=att,
+        sampling=sampling,
+        kernel=request.kernel,
+        skip_warmup=request.skip_warmup,
+    )
+    prepared = Prepared(
+        request=request, profiler=profiler, arch=arch, wanted=measurements, notes=tuple(notes)
+    )
     lay_out(prepared, Path())  # refuses what this profiler cannot do
     return prepared
 
 
 def lay_out(prepared: Prepared, run: Path) -> Plan:
-    """The passes of a run in a folder, which need not exist."""
+    """The plan of a run in the folder `run`, which need not exist yet."""
     request, profiler = prepared.request, prepared.profiler
     laid_out = PLANNERS[profiler.tool](profiler, prepared.wanted, request.command, run)
     notes = (*prepared.notes, *dict.fromkeys(note for item in laid_out for note in item.notes))
     added = _environment(request, run)
     laid_out = tuple(replace(item, environment={**added, **item.environment}) for item in laid_out)
-    return Plan(request, profiler, prepared.arch, run, laid_out, notes)
+    return Plan(
+        request=request,
+        profiler=profiler,
+        arch=prepared.arch,
+        run=run,
+        passes=laid_out,
+        notes=notes,
+    )
 
 
 def _arch(request: Request, profiler: find.Profiler) -> str | None:
@@ -157,7 +189,7 @@ def _arch(request: Request, profiler: find.Profiler) -> str | None:
 
 
 def _environment(request: Request, run: Path) -> dict[str, str]:
-    """Lets Triton compile into the run's folder: exactly what was launched is kept with it."""
+    """Variables that make Triton compile into the run's folder, so that the code is kept there."""
     if request.keep_cache or os.environ.get("TRITON_CACHE_DIR"):
         return {}
     return {"TRITON_CACHE_DIR": str(run.absolute() / TRITON)}
@@ -167,9 +199,9 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
     """Runs the passes, and writes the manifest at the start and after each.
 
     Args:
-        plan: as `plan` made it; its folder exists.
-        say: is told of progress and failures.
-        options: for the manifest.
+        plan: as `lay_out` made it; its folder exists.
+        say: called with messages about progress and failures.
+        options: the options of the command line, for the manifest.
 
     Returns:
         The manifest; its exit code is that of the whole run.
@@ -186,11 +218,11 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
         started=manifest.now(),
         passes=tuple(
             PassRecord(
-                item.name,
-                str(item.folder.relative_to(plan.run)),
-                item.argv,
-                dict(item.environment),
-                item.counters,
+                name=item.name,
+                folder=str(item.folder.relative_to(plan.run)),
+                argv=item.argv,
+                environment=dict(item.environment),
+                counters=item.counters,
                 notes=item.notes,
             )
             for item in plan.passes
@@ -222,22 +254,25 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
 
 
 def exit_code(records: Iterable[PassRecord]) -> int:
-    """That of a run: the program's, where it failed; 125 where only something else did; or 0."""
-    own = 0
+    """The exit code of a run.
+
+    That of the program where it failed, 125 where only kinspect or the profiler failed, else 0.
+    """
+    own_code = 0
     for record in records:
         if record.status in ("waiting", "skipped", "complete") and not record.errors:
             continue
         if record.exit_code and record.status in ("failed", "killed"):
             return record.exit_code
         if record.errors or record.status != "complete":
-            own = find.OURS
-    return own
+            own_code = find.OURS
+    return own_code
 
 
 def _run_pass(
     plan: Plan, item: Pass, former: PassRecord, *, first: bool, input_at: int | None
 ) -> tuple[PassRecord, str | None]:
-    """Runs one pass; and why the following ones must not run, if so."""
+    """Runs one pass. Also returns why the later passes must not run, None if they may."""
     item.folder.mkdir(parents=True, exist_ok=True)
     for path, text in item.files.items():
         path.write_text(text, encoding="utf-8")
@@ -247,9 +282,11 @@ def _run_pass(
         ending = launch.run(item.argv, environment, timeout, input_at=input_at)
     except OSError as error:
         reason = error.strerror or str(error)
-        trouble = (f"{item.argv[0]} cannot be run ({reason})", "name another by --rocprof")
-        return replace(former, status="failed", errors=(trouble,)), "the profiler cannot be run"
-    complained = complaints(ending.log)
+        error_and_hint = (f"{item.argv[0]} cannot be run ({reason})", "name another by --rocprof")
+        return replace(
+            former, status="failed", errors=(error_and_hint,)
+        ), "the profiler cannot be run"
+    messages = complaints(ending.log)
     files = tuple(
         str(path.relative_to(plan.run)) for path in sorted(item.folder.rglob("*")) if path.is_file()
     )
@@ -260,23 +297,35 @@ def _run_pass(
         seconds=round(ending.seconds, 3),
         files=files,
     )
-    outcome, stop = _judged(outcome, item, ending, complained, first)
+    outcome, stop = _with_problems(outcome, item, ending, messages, first=first)
     if ending.status == "timeout":
         text = f"took longer than {timeout:g} s and was ended"
         outcome = _with_error(outcome, text, "what it had written is kept; raise --timeout for all")
     return outcome, stop
 
 
-def _judged(
+def _with_problems(
     outcome: PassRecord,
     item: Pass,
     ending: launch.Ending,
-    complained: Sequence[Complaint],
+    messages: Sequence[Complaint],
+    *,
     first: bool,
 ) -> tuple[PassRecord, str | None]:
-    """What is to be said of a pass that has ended."""
-    fatal = next((complaint for complaint in complained if complaint.fatal), None)
-    for complaint in complained:
+    """The record of a pass that has ended, with its errors and notes.
+
+    Args:
+        outcome: its record so far.
+        item: the pass.
+        ending: how its process ended.
+        messages: the problems that the profiler reported.
+        first: whether it is the first pass; where that fails, the others would too.
+
+    Returns:
+        The record, and why the later passes must not run; None if they may.
+    """
+    fatal = next((complaint for complaint in messages if complaint.fatal), None)
+    for complaint in messages:
         if not complaint.fatal:
             outcome = replace(
                 outcome, notes=(*outcome.notes, f"{complaint.message}; {complaint.hint}")
@@ -290,8 +339,8 @@ def _judged(
                 # Not the program's failure: its exit code says nothing of the program.
                 outcome = replace(outcome, status="failed", exit_code=None)
         else:
-            how = f"ended with status {ending.exit_code}"
-            outcome = _with_error(outcome, how, "its own output says why")
+            description = f"ended with status {ending.exit_code}"
+            outcome = _with_error(outcome, description, "its own output says why")
         return outcome, "the first pass failed" if first else None
     if ending.status == "timeout":
         return outcome, None
@@ -305,16 +354,16 @@ def _judged(
         )
     rows = item.name in ("att", "pc-sampling", "compute") or dispatched(item.folder)
     if not rows or not any(name.endswith(item.expects) for name in outcome.files):
-        why = fatal.message if fatal is not None else _LIKELY[item.name.partition("-")[0]]
+        reason = fatal.message if fatal is not None else _LIKELY[item.name.partition("-")[0]]
         hint = fatal.hint if fatal is not None else _HINT
-        return _with_error(outcome, f"0 dispatches recorded: {why}", hint), (
+        return _with_error(outcome, f"0 dispatches recorded: {reason}", hint), (
             "nothing to measure" if first else None
         )
     return outcome, None
 
 
 _HINT = "check with `AMD_LOG_LEVEL=3` that it launches kernels on an AMD GPU"
-_LIKELY: Mapping[str, str] = {
+_LIKELY: Mapping[str, str] = {  # kind of a pass -> the likely reason that it recorded nothing
     "trace": "the program launched no GPU kernel, or ran it in a process that does not inherit its"
     " environment or ends by os._exit or a kill, or HIP_VISIBLE_DEVICES hides the GPU",
     "counters": "no kernel matches --kernel",
@@ -333,7 +382,7 @@ def _with_error(record: PassRecord, message: str, hint: str) -> PassRecord:
 
 
 def run_recording(run: Path, progress: reading.Progress | None = None) -> Recording:
-    """Reads a run's passes; parts stand in the order of the passes, with their names and ends.
+    """Reads a run's passes; the parts are in the order of the passes, with names and ends.
 
     Args:
         run: a folder with a manifest.
@@ -347,7 +396,7 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
     try:
         recording = reading.read(folder, progress)
     except KinspectError as error:
-        # Nothing was recorded at all: what the passes complained of is what there is to say.
+        # Nothing was recorded: the errors of the passes say why, if they have any.
         empty = Builder(folder)
         if not any(item.errors for item in record.passes):
             empty.fail(folder, error.message, error.hint)
@@ -358,7 +407,13 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
         **({"version": record.tool_version} if record.tool_version else {}),
     }
     errors = tuple(
-        ErrorRecord(str(run / item.folder), None, "profile", f"{item.name}: {message}", hint)
+        ErrorRecord(
+            file=str(run / item.folder),
+            kernel=None,
+            stage="profile",
+            message=f"{item.name}: {message}",
+            hint=hint,
+        )
         for item in record.passes
         for message, hint in item.errors
     )

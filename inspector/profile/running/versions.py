@@ -109,4 +109,6 @@ def sampling(arch: str, method: str | None = None, interval: int | None = None) 
             f"{chosen} PC sampling takes no interval of {rate} {unit}",
             f"give {kind}at least {row['least']}, to --pc-interval",
         )
-    return Sampling(chosen, row["unit"], rate, row["least"], power)
+    return Sampling(
+        method=chosen, unit=row["unit"], interval=rate, least=row["least"], power_of_two=power
+    )
