@@ -1,4 +1,4 @@
-"""What the panes of the kernel page show: the text, its colours and the gutter beside it."""
+"""Prepares texts for the panes of the kernel page: their lines, colours and gutters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .measured import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
-"""How a finding's severity looks in the gutter; it can be told without colours."""
+"""Severity -> a finding's sign in the gutter, which can be told apart without colours."""
 COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "vmcnt": ("vm", "memory"),
@@ -34,27 +34,27 @@ COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "xcnt": ("x ", "other"),
     }
 )
-"""Wait counters with the two letters over their column, and its style."""
-_MOST_COUNTERS = 3
-_MOST_BARS = 3
+"""Wait counter -> the two letters above its column, and the column's style."""
+_MOST_COUNTERS = 3  # wait counters that get a column
+_MOST_BARS = 3  # nested loops that are drawn as bars
 WIDTH = 7
-"""Columns of the gutter for what was measured or emulated."""
-_LITTLE = 0.05  # share of what was measured of the kernel, %
-_INDENT = 8  # of instructions in assembly: LLVM writes a tab
-_SHOWN_INDENT = 2
+"""Cells of the gutter's column for measured or emulated figures."""
+_LITTLE = 0.05  # share (%) of the kernel's samples below which a line shows only a dot
+_INDENT = 8  # of instructions in assembly, where LLVM writes a tab
+_SHOWN_INDENT = 2  # what the pane shows instead
 
 
 def displayed(kind: str, lines: Sequence[str]) -> Sequence[str]:
-    """The lines as a pane shows them: assembly is not indented by eight columns."""
+    """The lines as a pane shows them: assembly is indented by two columns in place of eight."""
     if kind != "amdgcn":
         return lines
     wide, narrow = "\n" + " " * _INDENT, "\n" + " " * _SHOWN_INDENT
-    # As one text: five times as fast as line by line.
+    # Replacing in one joined text is five times as fast as line by line.
     return "\n".join(("", *lines)).replace(wide, narrow)[1:].split("\n") if lines else lines
 
 
 def plain(kind: str, lines: Sequence[str], folds: Mapping[int, int] | None) -> Text:
-    """A text of which nothing is known but its lines."""
+    """A text of which only the lines are known yet."""
     gutter = Gutter(len(lines))
     return Text(lines, _spans(kind, lines, None), gutter, gutter.width, folds)
 
@@ -92,7 +92,7 @@ def _spans(kind: str, lines: Sequence[str], marks: Marks | None) -> Callable[[in
 
 
 def worst(findings: Sequence[Finding]) -> str | None:
-    """The severity of the gravest of these; None where there are none."""
+    """The highest severity among findings; None if there are none."""
     for severity in SIGNS:
         if any(finding.severity == severity for finding in findings):
             return severity
@@ -100,39 +100,39 @@ def worst(findings: Sequence[Finding]) -> str | None:
 
 
 class Gutter:
-    """Line numbers, and signs of findings.
+    """Draws line numbers and signs of findings; called with a line, it returns its cells.
 
     Args:
         lines: how many lines the text has.
-        kind: of text.
-        marks: what is known of its lines.
+        kind: of text, the key of `marks`.
+        marks: what the analysis knows of its lines; None while it is not finished.
     """
 
     def __init__(self, lines: int, kind: str = "", marks: Marks | None = None) -> None:
         self._digits = max(3, len(str(lines)))
         self._kind = kind
         self._marks = marks
-        self._over = ""  # what stands over the measured column; empty: there is none
+        self._cost_heading = ""  # over the column of costs; "" if there is no such column
         self._costs: Mapping[int, float] = {}
         self._cells: Mapping[int, Cell] = {}
 
-    def measure(self, over: str, costs: Costs | None) -> None:
-        """Adds a column of what was measured or emulated; its figures may come later."""
-        self._over = over
+    def measure(self, heading: str, costs: Costs | None) -> None:
+        """Adds a column of measured or emulated costs; `costs` is None until they are known."""
+        self._cost_heading = heading
         self._cells = costs.cells.get(self._kind, {}) if costs is not None else {}
         self._costs = costs.shares.get(self._kind, {}) if costs is not None else {}
 
     @property
     def width(self) -> int:
         """Columns that it takes."""
-        return self._digits + 3 + (WIDTH if self._over else 0)
+        return self._digits + 3 + (WIDTH if self._cost_heading else 0)
 
     @property
     def heading(self) -> str:
         """What stands over its columns."""
         line = "line".rjust(self._digits)
-        if self._over:
-            line = line.ljust(self._digits + 2) + self._over
+        if self._cost_heading:
+            line = line.ljust(self._digits + 2) + self._cost_heading
         return line.ljust(self.width)
 
     def __call__(self, line: int) -> list[Cell]:
@@ -145,7 +145,7 @@ class Gutter:
         ]
 
     def _cost(self, line: int) -> list[Cell]:
-        if not self._over:
+        if not self._cost_heading:
             return []
         return [self._cells.get(line) or cell(self._costs.get(line))]
 
@@ -156,12 +156,12 @@ class Gutter:
 
 
 class CodeGutter(Gutter):
-    """Assembly: also loops, operations outstanding by counter, and each instruction's class.
+    """Adds bars of loops, outstanding operations by wait counter and instruction classes.
 
     Args:
-        lines: how many lines the text has.
+        lines: how many lines the assembly has.
         report: the kernel.
-        marks: what is known of its lines; None: not yet, but the columns are there already.
+        marks: what the analysis knows of its lines; with None the columns stay blank.
     """
 
     def __init__(self, lines: int, report: KernelReport, marks: Marks | None) -> None:
@@ -183,7 +183,13 @@ class CodeGutter(Gutter):
         """What stands over its columns."""
         names = "".join(f" {COUNTERS[name][0]}" for name in self._counters)
         line = "line".rjust(self._digits)
-        return line + " " * (self._digits + 2 + self._bars - len(line)) + names + self._over + "  "
+        return (
+            line
+            + " " * (self._digits + 2 + self._bars - len(line))
+            + names
+            + self._cost_heading
+            + "  "
+        )
 
     def __call__(self, line: int) -> list[Cell]:
         """What stands left of a line."""
@@ -219,7 +225,7 @@ class CodeGutter(Gutter):
 
 
 def cell(share: float | None) -> Cell:
-    """A line's share in the gutter; its colour is its heat."""
+    """A line's share (%) of the kernel's cost, coloured by how hot it is."""
     if share is None:
         return " " * WIDTH, "number"
     if share < _LITTLE:
@@ -233,7 +239,7 @@ def _placed(report: KernelReport) -> list[LoopReport]:
 
 
 def _chains(report: KernelReport) -> dict[str, tuple[bool, ...]]:
-    """Loop -> whether each of the loops around it, the outermost first, and it itself, is hot."""
+    """Loop -> whether it and each loop around it is hot, the outermost first."""
     by_id = {loop.id: loop for loop in report.loops}
     chains = {}
     for loop in report.loops:
