@@ -1,11 +1,12 @@
 """Pictures of layouts as data: which lane of which wave holds an element, which bank it lies in.
 
-A layout repeats itself, so that a picture has two levels. Registers: a *cell* is a block of
-elements that one lane holds, a *tile* the smallest block that all lanes have a part in, and the
-tensor is tiles with the same lanes in the same places, in other waves or registers. Both follow
-from the coordinate bits: those below a lane's first bit make the cell, those above the last one
-choose the tile, and by linearity nothing else depends on them. LDS: rows of the fastest dimension
-in cells of up to 16 bytes, of which only those rows are drawn that differ in their banks.
+A layout repeats itself, so a picture has two levels. In registers, a *cell* is a block of elements
+that one lane holds, and a *tile* the smallest block in which every lane has a cell. All tiles of a
+tensor have the same lanes in the same places, but lie in different waves or registers. Both sizes
+follow from the bits of a coordinate: those below the first one that changes lane, wave or block
+span the cell, and those above the last one that changes the lane select the tile. Layouts are
+linear, so these groups of bits act independently. In LDS, a picture has the rows of the fastest
+dimension in cells of up to 16 bytes; of rows that lie in the same banks only the first is drawn.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ CELL_BYTES = 16
 """The widest access of LDS."""
 BANK_BYTES = 4
 MOST_ELEMENTS = 1 << 20
-"""Of what is drawn; Triton's tensors have no more."""
+"""Elements up to which a tensor is drawn: the limit that Triton sets for its tensors."""
 
 
 class Cell(Struct, frozen=True):
-    """Elements of one lane side by side.
+    """A block of neighbouring elements that one lane holds.
 
     Args:
         first: coordinates of its first element.
-        holder: of that.
+        holder: the block, wave, lane and register that hold the first element.
     """
 
     first: tuple[int, ...]
@@ -43,12 +44,12 @@ class Cell(Struct, frozen=True):
 
 
 class TileGrid(Struct, frozen=True):
-    """Tiles, or blocks of them that lie in one wave.
+    """A tensor's tiles, or blocks of tiles that lie in one wave.
 
     Args:
-        cells: the first cell of each block, by rows.
-        tiles: of a block, along rows and columns.
-        registers: numbers that one lane's elements of the first block have.
+        cells: the first cell of each block, row by row.
+        tiles: how many tiles a block has along rows and columns.
+        registers: a lane's register numbers, which count its elements, in the first block.
     """
 
     cells: tuple[tuple[Cell, ...], ...]
@@ -92,12 +93,17 @@ class RegisterPicture(Struct, frozen=True):
         return 1 << len(self.copies)
 
     def grouped(self, most_rows: int, most_columns: int) -> TileGrid:
-        """The tiles, neighbours in one wave put together where there are more than may be drawn."""
+        """The tiles, joined to blocks within a wave where there are too many to draw.
+
+        Args:
+            most_rows: rows of blocks that may be drawn.
+            most_columns: columns of blocks that may be drawn.
+        """
         sizes, registers = [], list(self.tile_registers)
-        most = most_rows, most_columns
+        limits = most_rows, most_columns
         counts = len(self.tiles), len(self.tiles[0])
         for steps, extent, count, room in zip(
-            self.holders.steps[-2:], self.tile, counts, most, strict=True
+            self.holders.steps[-2:], self.tile, counts, limits, strict=True
         ):
             size = 1
             for step in steps[log2(extent) :]:
@@ -120,7 +126,7 @@ class RegisterPicture(Struct, frozen=True):
 
 
 def register_picture(layout: Layout, shape: Sequence[int]) -> RegisterPicture | None:
-    """The picture of a tensor; None for layouts that are not known."""
+    """The picture of a tensor; None where the layout is unknown or the tensor too large."""
     linear = to_linear(layout, shape) if prod(shape) <= MOST_ELEMENTS else None
     holders = holders_of(linear) if linear is not None else None
     if linear is None or holders is None:
@@ -144,30 +150,29 @@ def register_picture(layout: Layout, shape: Sequence[int]) -> RegisterPicture | 
             for row in range(0, extent[0], step[0])
         )
 
-    inner = [row[: log2(size)] for row, size in zip((rows, columns), tile, strict=True)]
+    in_tile = [row[: log2(size)] for row, size in zip((rows, columns), tile, strict=True)]
+    in_cell = [row[: log2(size)] for row, size in zip((rows, columns), cell, strict=True)]
     return RegisterPicture(
-        tuple(shape),
-        1 << len(linear.lane),
-        1 << len(linear.warp),
-        linear.elements_per_thread,
-        cell,
-        tile,
-        cells(tile, cell),
-        cells((1 << len(rows), 1 << len(columns)), tile),
-        tuple(_planes(leading)),
-        _span(
-            step
-            for dim, size in zip((rows, columns), cell, strict=True)
-            for step in dim[: log2(size)]
+        shape=tuple(shape),
+        lanes=1 << len(linear.lane),
+        waves=1 << len(linear.warp),
+        registers=linear.elements_per_thread,
+        cell=cell,
+        tile=tile,
+        cells=cells(tile, cell),
+        tiles=cells((1 << len(rows), 1 << len(columns)), tile),
+        planes=tuple(_planes(leading)),
+        cell_registers=_span(step for steps_of_dim in in_cell for step in steps_of_dim),
+        tile_registers=tuple(
+            sorted(set(_span(step for steps_of_dim in in_tile for step in steps_of_dim)))
         ),
-        tuple(sorted(set(_span(step for dim in inner for step in dim)))),
-        holders.copies,
-        plane,
+        copies=holders.copies,
+        holders=plane,
     )
 
 
 def _low_bits(steps: Sequence[Holder]) -> int:
-    """Elements along a dimension that lie in one lane: up to its first bit that changes it."""
+    """Extent of a cell along a dimension: up to its first bit that changes lane, wave or block."""
     for bit, step in enumerate(steps):
         if (step.block, step.warp, step.lane) != (0, 0, 0):
             return 1 << bit
@@ -175,7 +180,7 @@ def _low_bits(steps: Sequence[Holder]) -> int:
 
 
 def _lane_bits(steps: Sequence[Holder]) -> int:
-    """Elements along a dimension up to its last bit that changes the lane."""
+    """Extent of a tile along a dimension: up to its last bit that changes the lane."""
     return max((2 << bit for bit, step in enumerate(steps) if step.lane), default=1)
 
 
@@ -190,7 +195,7 @@ def _planes(leading: Sequence[Sequence[Holder]]) -> Iterable[tuple[tuple[int, ..
 
 
 def _span(steps: Iterable[Holder]) -> tuple[int, ...]:
-    """Register numbers that sums of steps reach."""
+    """The register numbers that combinations (XOR) of the steps reach from 0, ascending."""
     numbers = [0]
     for step in steps:
         numbers += [number ^ step.register for number in numbers]
@@ -283,8 +288,8 @@ def lds_picture(
         where[fast] = column
         if slow is not None:
             where[slow] = row
-        for dim, at in zip(order[2:], leading, strict=False):
-            where[dim] = at
+        for dim, coordinate in zip(order[2:], leading, strict=False):
+            where[dim] = coordinate
         return offsets[tuple(where)]
 
     count = 1 if slow is None else inner[slow]
@@ -302,27 +307,28 @@ def lds_picture(
         for row in range(count)
     )
     planes = tuple(
-        (at, byte(0, 0, at)) for at in product(*(range(inner[dim]) for dim in order[2:]))
+        (leading, byte(0, 0, leading))
+        for leading in product(*(range(inner[dim]) for dim in order[2:]))
     )
     return LdsPicture(
-        inner,
-        prod(shape[: len(shape) - dims]),
-        bits,
-        fast,
-        slow,
-        cell,
-        rows,
-        _patterns(rows, banks),
-        banks,
-        planes,
-        max(offsets.values()) + size,
+        shape=inner,
+        copies=prod(shape[: len(shape) - dims]),
+        bits=bits,
+        fast=fast,
+        slow=slow,
+        cell=cell,
+        rows=rows,
+        patterns=_patterns(rows, banks),
+        banks=banks,
+        planes=planes,
+        span=max(offsets.values()) + size,
     )
 
 
 def _order(
     layout: Layout, offsets: dict[tuple[int, ...], int], shape: Sequence[int]
 ) -> tuple[int, ...]:
-    """Dimensions, fastest first: as the layout says, or by how far a step goes."""
+    """Dimensions, fastest first: in the layout's order or, if it has none, by their strides."""
     dims = len(shape)
     if "order" in layout.params:
         return order_of(layout, dims)
@@ -337,8 +343,12 @@ def _order(
 def _patterns(
     rows: Sequence[LdsRow], banks: int | None
 ) -> tuple[tuple[LdsRow, tuple[int, ...]], ...]:
-    alike: dict[tuple[int, ...], list[LdsRow]] = {}
+    """Groups of rows that lie in the same banks: the first row, and the numbers of all.
+
+    Where the number of banks is unknown, only rows at the same addresses make a group.
+    """
+    groups: dict[tuple[int, ...], list[LdsRow]] = {}
+    period = banks * BANK_BYTES if banks is not None else 1 << 62  # bytes across all banks
     for row in rows:
-        around = banks * BANK_BYTES if banks is not None else 1 << 62
-        alike.setdefault(tuple(start % around for start in row.starts), []).append(row)
-    return tuple((group[0], tuple(row.index for row in group)) for group in alike.values())
+        groups.setdefault(tuple(start % period for start in row.starts), []).append(row)
+    return tuple((group[0], tuple(row.index for row in group)) for group in groups.values())

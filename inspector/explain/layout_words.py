@@ -23,7 +23,7 @@ def alias_of(layout: Layout) -> str:
 
 
 def described(layout: Layout) -> list[str]:
-    """A layout's kind and parameters, one after the other: `blocked`, `order [1,0]`."""
+    """A layout's kind, then each of its parameters: `blocked`, `order [1,0]`."""
     words = [layout.kind]
     for name, value in layout.params.items():
         words.append(f"{name} {_parameter(value)}")
@@ -44,14 +44,14 @@ def _parameter(value: Any) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """`0–7`, `0–3,8–11`; of more than two runs the first: `0,4,…`."""
+    """Ascending numbers as ranges: `0–7`, `0–3,8–11`; only the first two of more: `0,4,…`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    texts = [str(a) if a == b else f"{a}–{b}" for a, b in runs]
+    texts = [str(first) if first == last else f"{first}–{last}" for first, last in runs]
     return ",".join(texts) if len(texts) < 3 else f"{texts[0]},{texts[1]},…"
 
 
@@ -71,12 +71,12 @@ def holding(picture: RegisterPicture) -> str:
     )
     if picture.registers == 1:
         text = f"{plural(picture.waves, 'wave')} × {picture.lanes} lanes × 1 element (r0)"
-    held = f"each element is held {times(picture.times)}"
-    return f"{text}; {held}{_copies(picture.copies)}"
+    replication = f"each element is held {times(picture.times)}"
+    return f"{text}; {replication}{_copies(picture.copies)}"
 
 
 def _copies(copies: Sequence[Holder]) -> str:
-    """Who holds an element beside the one that a picture names."""
+    """Which other lanes, waves or registers hold each element; "" where there are none."""
     if not copies:
         return ""
     lanes = [copy for copy in copies if (copy.block, copy.warp, copy.register) == (0, 0, 0)]
@@ -89,8 +89,8 @@ def _copies(copies: Sequence[Holder]) -> str:
         (registers, "elements of a lane", [copy.register for copy in registers]),
     ):
         if group:
-            apart = ", ".join(f"+{number}" for number in numbers)
-            parts.append(f"by {1 << len(group)} {word} ({apart})")
+            distances = ", ".join(f"+{number}" for number in numbers)
+            parts.append(f"by {1 << len(group)} {word} ({distances})")
     other = len(copies) - len(lanes) - len(waves) - len(registers)
     if other:
         parts.append(f"and {1 << other} times across lanes, waves and workgroups")
@@ -98,11 +98,11 @@ def _copies(copies: Sequence[Holder]) -> str:
 
 
 class CellLabels(Struct, frozen=True):
-    """What stands in the cells of a tile.
+    """How the cells of a tile are labelled: always by lane, and by what else differs.
 
     Args:
         waves: whether cells of one tile lie in several waves.
-        registers: whether they begin at several elements of a lane.
+        registers: whether they begin at different registers of their lanes.
         blocks: whether they lie in several workgroups.
     """
 
@@ -111,7 +111,7 @@ class CellLabels(Struct, frozen=True):
     blocks: bool
 
     def of(self, holder: Holder) -> str:
-        """`12`, `12r4`, `w1:12`."""
+        """A cell's label: `12`, `12r4`, `w1:12`."""
         text = f"{holder.lane}"
         if self.waves:
             text = f"w{holder.warp}:{text}"
@@ -121,7 +121,7 @@ class CellLabels(Struct, frozen=True):
 
     @property
     def legend(self) -> str:
-        """What a label means."""
+        """What a label means, in words."""
         names = "lane"
         if self.waves:
             names = "wave (w) and lane"
@@ -133,7 +133,7 @@ class CellLabels(Struct, frozen=True):
 
 
 def cell_labels(cells: Iterable[Cell]) -> CellLabels:
-    """What tells the cells of a tile apart beside their lane."""
+    """The labels that tell the cells of a tile apart."""
     holders = [cell.holder for cell in cells]
     return CellLabels(
         len({holder.warp for holder in holders}) > 1,
@@ -187,7 +187,7 @@ def tile_label(picture: RegisterPicture, grid: TileGrid, first: Holder) -> str:
 
 
 def plane_label(where: Sequence[int], holder: Holder) -> str:
-    """What changes from the first plane to another."""
+    """What another plane's holders add to those of the first plane, which is drawn."""
     parts = [
         f"{name}{number}"
         for name, number in (
@@ -239,7 +239,7 @@ def row_numbers(rows: Sequence[int]) -> str:
 
 
 def planes_of_buffer(picture: LdsPicture) -> str:
-    """Where the planes of leading dimensions begin; empty where there is one."""
+    """The bytes at which the planes of leading dimensions begin; "" where there is only one."""
     if len(picture.planes) < 2:
         return ""
     places = ", ".join(
@@ -258,14 +258,14 @@ _MOST_PLANES = 8
 def _coordinates(first: Sequence[int], sizes: Sequence[int]) -> str:
     """Rows and columns of a block, `rows 4–7, column 3`; of a vector `elements 4–7`."""
     parts = []
-    for name, at, size in zip(("row", "column"), first, sizes, strict=True):
-        many = "s" if size > 1 else ""
-        parts.append(f"{name}{many} {ranges(range(at, at + size))}")
+    for name, start, size in zip(("row", "column"), first, sizes, strict=True):
+        plural_s = "s" if size > 1 else ""
+        parts.append(f"{name}{plural_s} {ranges(range(start, start + size))}")
     return ", ".join(parts)
 
 
 def cell_tip(picture: RegisterPicture, cell: Cell) -> str:
-    """Who holds each element of a cell of the first tile."""
+    """The wave, lane and registers that hold a cell of the first tile."""
     registers = sorted(number ^ cell.holder.register for number in picture.cell_registers)
     return (
         f"{_coordinates(cell.first[-2:], picture.cell)}: wave {cell.holder.warp}, "
@@ -274,18 +274,18 @@ def cell_tip(picture: RegisterPicture, cell: Cell) -> str:
 
 
 def tile_tip(picture: RegisterPicture, grid: TileGrid, cell: Cell) -> str:
-    """Who holds a tile, or several."""
+    """The wave and registers that hold a tile, or a block of tiles."""
     sizes = [size * count for size, count in zip(picture.tile, grid.tiles, strict=True)]
     registers = sorted(number ^ cell.holder.register for number in grid.registers)
     where = _coordinates(cell.first[-2:], sizes)
     return f"{where}: wave {cell.holder.warp}, r{ranges(registers)}"
 
 
-def byte_tip(picture: LdsPicture, row: LdsRow, at: int) -> str:
-    """The elements, bytes and banks of a cell."""
-    start = row.starts[at]
+def byte_tip(picture: LdsPicture, row: LdsRow, cell_index: int) -> str:
+    """The elements, bytes and banks of a row's cell."""
+    start = row.starts[cell_index]
     end = start + picture.cell_bytes - 1
-    columns = ranges(range(at * picture.cell, (at + 1) * picture.cell))
+    columns = ranges(range(cell_index * picture.cell, (cell_index + 1) * picture.cell))
     text = f"dim {picture.fast} {columns}: bytes {start:,}–{end:,}"
     if picture.slow is not None:
         text = f"dim {picture.slow} {row.index}, {text}"

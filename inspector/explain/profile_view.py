@@ -1,4 +1,4 @@
-"""What a profile says in words and rows, shared by its text, Markdown, HTML and terminal views."""
+"""Puts a profile into words and rows, for its text, Markdown, HTML and terminal views."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from . import view
 
 UNKNOWN = "-"
 _COUNTER = "measured.counter."
-_ELSEWHERE = ("measured.dispatches", "measured.share_of_time", "measured.duration.")
-"""What stands in the table and above the rows already."""
+_SHOWN_ELSEWHERE = ("measured.dispatches", "measured.share_of_time", "measured.duration.")
+"""Prefixes of metrics that the views show in the kernels' table or above the rows."""
 _UNITS = {"bytes": "B", "bytes/s": "B/s"}
 MOST_NOTE = 150
+"""Characters of a metric's note that are shown."""
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _SCALES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _BESIDE: Sequence[tuple[str, str]] = (
@@ -24,7 +25,7 @@ _BESIDE: Sequence[tuple[str, str]] = (
     ("measured.mfma_busy", "cycles.mfma"),
     ("measured.lds.conflict_percent", "cycles.lds"),
 )
-"""A measured metric and the static one that it stands beside."""
+"""(measured metric, the static metric that is shown beside it)."""
 
 
 class Row(Struct, frozen=True):
@@ -38,7 +39,16 @@ class Row(Struct, frozen=True):
 
 
 class Sampled(Struct, frozen=True):
-    """Samples at one instruction of no analysed kernel. `share` is of all such samples, %."""
+    """Samples at one instruction that belongs to no analysed kernel.
+
+    Args:
+        kernel: its recorded name.
+        instruction: its text or, where that is not recorded, its address.
+        comment: what the profiler notes beside it, mostly the source line.
+        count: samples.
+        share: of all such samples, %.
+        reasons: the two most frequent stall reasons, with samples.
+    """
 
     kernel: str
     instruction: str
@@ -75,14 +85,14 @@ def scaled(number: MetricValue) -> str:
 
 
 def _digits(number: float) -> str:
-    """Three digits that say something, none after a hundred."""
+    """Three significant digits; whole numbers from 100 on."""
     if abs(number) >= 100:
         return f"{number:,.0f}"
     return f"{number:.3g}"
 
 
 def spread(times: Spread | None) -> str:
-    """Least to most of a time."""
+    """The range of a kernel's times."""
     if times is None:
         return UNKNOWN
     if times.count == 1:
@@ -93,7 +103,7 @@ def spread(times: Spread | None) -> str:
 
 
 def share(kernel: KernelProfile, profile: Profile) -> float | None:
-    """The kernel's part of the time of all dispatches, %."""
+    """The kernel's share of the time of all dispatches, %."""
     metric = kernel.metrics.get("measured.share_of_time")
     value = metric.value if metric is not None else None
     return float(value) if isinstance(value, int | float) else None
@@ -107,27 +117,30 @@ def launches(kernel: KernelProfile) -> int:
 
 
 def total(kernel: KernelProfile) -> float | None:
-    """The time of all its dispatches in one run of the program, ns, warm-up included.
+    """The time of all its dispatches in one run of the program, ns, warm-ups included.
 
-    Every view and file has its totals from here.
+    Every view takes its totals from here, so that they agree.
     """
     return kernel.total_ns
 
 
 def timed(kernel: KernelProfile, name: str) -> float | None:
-    """Its `median`, `mean`, `min` or `max` time, ns; from a profiler's summary as well."""
+    """The kernel's `median`, `mean`, `min` or `max` time, ns.
+
+    From its dispatches or, where only the profiler's summary was recorded, from that.
+    """
     if kernel.duration is not None:
-        label = {"min": "least", "max": "most"}.get(name, name)
-        return float(getattr(kernel.duration, label))
+        field = {"min": "least", "max": "most"}.get(name, name)
+        return float(getattr(kernel.duration, field))
     metric = kernel.metrics.get(f"measured.duration.{name}")
     value = metric.value if metric is not None else None
     return float(value) if isinstance(value, int | float) else None
 
 
 def short_name(name: str, most: int | None) -> str:
-    """A kernel's name in so many characters, cut in its middle; None: whole.
+    """A kernel's name cut to `most` characters (None: not cut).
 
-    Names of one library begin alike, and end in the arguments that tell them apart.
+    The middle is cut: a library's kernels share a prefix, and the arguments at the end differ.
     """
     if most is None or len(name) <= most:
         return name
@@ -153,7 +166,7 @@ def agent(device: Agent) -> str:
 
 
 def devices(profile: Profile) -> dict[str, str]:
-    """What to call each device that ran kernels, by its key, where they were several."""
+    """Key -> name of each device that ran kernels; empty where there was only one."""
     used = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
     if len(used) < 2:
         return {}
@@ -168,7 +181,7 @@ def devices(profile: Profile) -> dict[str, str]:
 
 
 def agents(profile: Profile) -> list[str]:
-    """The devices that ran something; all GPUs where that is not known. Equal ones once."""
+    """The GPUs that ran kernels, equal ones in one line; all GPUs if none of them is recorded."""
     used = {k.shape.agent for k in profile.kernels}
     gpus = [a for a in profile.recording.agents if a.kind == "gpu"]
     named = [a for a in gpus if a.key in used] or gpus
@@ -179,7 +192,7 @@ def agents(profile: Profile) -> list[str]:
 
 
 def part(recorded: Part) -> str:
-    """A pass, trace or file of the recording, with what became of it."""
+    """A pass, trace or file of the recording, with its status unless it is complete."""
     words = [recorded.name or recorded.format]
     if recorded.name and recorded.format:
         words.append(f"({recorded.format})")
@@ -191,10 +204,15 @@ def part(recorded: Part) -> str:
     return " ".join(words)
 
 
-def triple(size: tuple[int, int, int] | None, whole: int | None) -> str:
-    """A grid or workgroup without trailing ones: `1024×1024`."""
+def triple(size: tuple[int, int, int] | None, product: int | None) -> str:
+    """A grid or workgroup size without trailing ones: `1024×1024`.
+
+    Args:
+        size: along x, y and z; None if unknown.
+        product: the number of work-items, shown where `size` is unknown.
+    """
     if size is None:
-        return f"{whole:,}" if whole is not None else UNKNOWN
+        return f"{product:,}" if product is not None else UNKNOWN
     sizes = list(size)
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes.pop()
@@ -220,7 +238,8 @@ def launch(kernel: KernelProfile) -> str:
     shape = kernel.shape
     grid = triple(shape.grid, shape.grid_size)
     groups = workgroups(shape)
-    doubted = any("SGPR" in note for note in kernel.notes)  # a constant, says the note
+    # The note says that the recorded SGPR count is a constant, not the kernel's.
+    doubted = any("SGPR" in note for note in kernel.notes)
     words = [
         f"grid {grid}" + (f" and {kernel.grids - 1} other" if kernel.grids > 1 else ""),
         f"workgroup {triple(shape.workgroup, shape.workgroup_size)}",
@@ -235,18 +254,20 @@ def launch(kernel: KernelProfile) -> str:
 
 
 def dispatches(kernel: KernelProfile) -> str:
-    """How often it ran, and how long that took: `4 dispatches, 1 warm-up left out: 51 us, …`."""
+    """How often it ran and for how long: `4 dispatches, 1 warm-up left out: 51 us at …`."""
     if not kernel.dispatches:
         return "no dispatch recorded"
     count, times = launches(kernel), kernel.duration
     metric = kernel.metrics.get("measured.dispatches")
-    apart = metric.note if metric is not None and kernel.passes > 1 else ""
-    words = [f"{count:,} dispatch{'es' if count != 1 else ''}" + (f" ({apart})" if apart else "")]
-    warm = kernel.warmups
-    if count != kernel.dispatches:  # how many of all warm-ups these are, only times tell
-        warm = min(warm, count - times.count) if times is not None else 0
-    if warm:
-        words.append(f"{view.plural(warm, 'warm-up')} left out")
+    note = metric.note if metric is not None and kernel.passes > 1 else ""
+    words = [f"{count:,} dispatch{'es' if count != 1 else ''}" + (f" ({note})" if note else "")]
+    warmups = kernel.warmups
+    if count != kernel.dispatches:
+        # The warm-ups are those of all counter passes. Only the number of timed dispatches tells
+        # how many of them belong to the program's own.
+        warmups = min(warmups, count - times.count) if times is not None else 0
+    if warmups:
+        words.append(f"{view.plural(warmups, 'warm-up')} left out")
     if times is None:
         mean = timed(kernel, "mean")
         return ", ".join(words) + (f": {duration(mean)} at the mean" if mean is not None else "")
@@ -257,7 +278,7 @@ def dispatches(kernel: KernelProfile) -> str:
 
 
 def short(note: str) -> str:
-    """A formula that fits a line or two; JSON has it whole."""
+    """A metric's note cut to `MOST_NOTE` characters; JSON has all of it."""
     return note if len(note) <= MOST_NOTE else f"{note[: MOST_NOTE - 1]}…"
 
 
@@ -276,20 +297,22 @@ def trace(recorded: ThreadTrace) -> str:
 
 
 def sampled(profile: Profile, most: int) -> list[Sampled]:
-    """Samples that stand on no line of an analysed kernel, by instruction, most first."""
-    landed = {number for kernel in profile.kernels if kernel.lines for number in kernel.shapes}
+    """The `most` most sampled instructions that belong to no line of an analysed kernel."""
+    placed_shapes = {
+        number for kernel in profile.kernels if kernel.lines for number in kernel.shapes
+    }
     shapes = profile.recording.shapes
     reasons: dict[tuple[str, str, str], Counter[str]] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     total = 0
     for sample in profile.recording.samples:
         place = sample.place
-        if place.shape is not None and place.shape in landed:
+        if place.shape is not None and place.shape in placed_shapes:
             continue
         total += sample.count
         kernel = shapes[place.shape].name if place.shape is not None else ""
-        where = place.text or (f"address {place.offset:#x}" if place.offset is not None else "")
-        key = (kernel, where, place.comment or "")
+        address = f"address {place.offset:#x}" if place.offset is not None else ""
+        key = (kernel, place.text or address, place.comment or "")
         counts[key] += sample.count
         reasons.setdefault(key, Counter()).update(sample.reasons)
     return [
@@ -299,12 +322,13 @@ def sampled(profile: Profile, most: int) -> list[Sampled]:
 
 
 def matched(kernel: KernelProfile, profile: Profile) -> str:
-    """Which analysed kernel it is, or why none is named."""
+    """Which analysed kernel a recorded one is, and how surely, or why none is named."""
     match = kernel.match
     names = {report.id: label(report) for report in profile.reports}
     if match.is_decided:
-        how = "the same code object" if match.verdict == "exact" else "agrees in all that is known"
-        return f"{names.get(match.kernels[0], match.kernels[0])} ({how})"
+        exact = match.verdict == "exact"
+        reason = "the same code object" if exact else "agrees in all that is known"
+        return f"{names.get(match.kernels[0], match.kernels[0])} ({reason})"
     if match.verdict == "ambiguous":
         candidates = ", ".join(names.get(kernel_id, kernel_id) for kernel_id in match.kernels[:4])
         omitted = f" and {len(match.kernels) - 4} more" if len(match.kernels) > 4 else ""
@@ -313,7 +337,7 @@ def matched(kernel: KernelProfile, profile: Profile) -> str:
 
 
 def label(report: KernelReport) -> str:
-    """A kernel by name, with what tells it from its other specialisations."""
+    """A kernel's name with its case, which distinguishes its specialisations."""
     variant = report.variant
     if variant is None:
         return report.name
@@ -330,13 +354,13 @@ def report_of(kernel: KernelProfile, profile: Profile) -> KernelReport | None:
 
 
 def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> Iterator[Row]:
-    """Measured metrics that are not plain counters, each with its static counterpart."""
-    beside = dict(_BESIDE)
+    """The measured metrics except plain counters, each with its static counterpart."""
+    static_names = dict(_BESIDE)
     for name, metric in metrics.items():
-        if metric.origin != "measured" or name.startswith((_COUNTER, *_ELSEWHERE)):
+        if metric.origin != "measured" or name.startswith((_COUNTER, *_SHOWN_ELSEWHERE)):
             continue
         value, unit = _with_unit(metric)
-        counterpart = static.get(beside[name]) if static is not None and name in beside else None
+        counterpart = static.get(static_names.get(name, "")) if static is not None else None
         static_text = ""
         if counterpart is not None and counterpart.value is not None:
             static_text = f"static: {view.show(counterpart.value)} {counterpart.unit}".rstrip()
@@ -344,6 +368,7 @@ def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> 
 
 
 def _with_unit(metric: Metric) -> tuple[str, str]:
+    """A metric's figure as text and its unit, with a prefix (k, M, G, T) where it has one."""
     value = metric.value
     if metric.unit == "ns" and isinstance(value, int | float):
         number, _, unit = duration(value).partition(" ")
@@ -357,29 +382,29 @@ def _with_unit(metric: Metric) -> tuple[str, str]:
 
 
 def counters(kernel: KernelProfile) -> Iterator[tuple[str, str, str]]:
-    """Counters per dispatch: name, mean, least to most where they differ."""
+    """Hardware counters per dispatch: name, mean, and the range where dispatches differ."""
     for name, counter in kernel.counters.items():
-        extent = ""
+        value_range = ""
         if counter.count > 1 and counter.least != counter.most:
-            extent = f"{scaled(counter.least)} … {scaled(counter.most)}"
-        yield name, scaled(counter.mean), extent
+            value_range = f"{scaled(counter.least)} … {scaled(counter.most)}"
+        yield name, scaled(counter.mean), value_range
 
 
 def main_kernels(profile: Profile) -> list[KernelProfile]:
-    """Those that the program ran for its own sake, not to choose a configuration."""
+    """The program's own kernels, without those that an autotuner tried."""
     return [k for k in profile.kernels if k.role == "main"]
 
 
 def autotuned(profile: Profile) -> str:
-    """How much an autotuner tried, in a sentence; empty if nothing."""
-    trials = [k for k in profile.kernels if k.role == "autotune"]
+    """A sentence on the specialisations that an autotuner tried; "" if there were none."""
+    trials = [kernel for kernel in profile.kernels if kernel.role == "autotune"]
     if not trials:
         return ""
-    names = {k.name for k in trials}
-    parts = [share(k, profile) for k in trials]
+    names = {kernel.name for kernel in trials}
+    shares = [share(kernel, profile) for kernel in trials]
     time = ""
-    if all(percent is not None for percent in parts):
-        time = f", {sum(percent for percent in parts if percent is not None):.1f} % of the time"
+    if all(percent is not None for percent in shares):
+        time = f", {sum(percent for percent in shares if percent is not None):.1f} % of the time"
     return (
         f"{view.plural(len(trials), 'specialisation')} of {view.plural(len(names), 'kernel')} "
         f"tried and not kept, as an autotuner does{time}"

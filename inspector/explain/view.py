@@ -1,7 +1,7 @@
-"""What a kernel's report says in words, shared by the renderers for people (text, Markdown).
+"""Puts a kernel's report into words, for every output that people read (text, Markdown, the TUI).
 
-Takes a `KernelReport`, gives plain strings. No colour and no layout here, and no figure that is not
-in the report.
+Takes a `KernelReport` and returns plain strings. Colour and layout are left to the renderers, and
+no figure is computed that the report does not hold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..model import (
 
 UNKNOWN = "?"
 HOT, WARM = 10.0, 2.0
-"""Shares of what was measured of a kernel, %, from which a line of it is marked."""
+"""A source line with at least this share (%) of a kernel's samples is marked hot or warm."""
 SEVERITIES = ("error", "warning", "info")
 _RESOURCES = {
     "vgpr": "VGPRs",
@@ -41,11 +41,12 @@ _RESOURCES = {
 
 
 def count(metrics: Mapping[str, Metric], *names: str) -> int:
-    """Sum of counts; a count that the report lacks adds nothing."""
+    """The sum of the metrics `count.NAME`; a metric that the report lacks adds nothing."""
     return sum(int_of(metrics, f"count.{name}") or 0 for name in names)
 
 
 def show(number: MetricValue) -> str:
+    """A metric's value as text; `?` where it is unknown."""
     if number is None:
         return UNKNOWN
     if isinstance(number, float):
@@ -68,6 +69,7 @@ def plural(n: int | float, word: str) -> str:
 
 
 def file_name(path: str) -> str:
+    """The last part of a path."""
     return path.rpartition("/")[2]
 
 
@@ -77,6 +79,7 @@ def path_of(kernel: KernelReport) -> str:
 
 
 def place(loc: SourceLoc | None) -> str:
+    """A source location as `file:line`; "" for None."""
     return f"{file_name(loc.file)}:{loc.line}" if loc is not None else ""
 
 
@@ -84,17 +87,19 @@ def place(loc: SourceLoc | None) -> str:
 
 
 def configuration(kernel: KernelReport) -> str:
-    """The launch configuration in one line: waves, constexprs but for None, and options."""
+    """The launch configuration in one line: waves, constexprs that are not None, and options."""
     waves = int_of(kernel.metrics, "waves_per_workgroup")
     size = int_of(kernel.metrics, "wave_size")
     parts = []
     if waves is not None and size is not None:
-        most = "≤ " if kernel.metrics["waves_per_workgroup"].origin == "estimated" else ""
-        parts.append(f"{most}{plural(waves, 'wave')} × {size}")
+        estimated = kernel.metrics["waves_per_workgroup"].origin == "estimated"
+        at_most = "≤ " if estimated else ""
+        parts.append(f"{at_most}{plural(waves, 'wave')} × {size}")
     elif size is not None:
         parts.append(f"wave{size}")
     if kernel.variant is not None:
-        # An argument left out is None: dozens of those hide what a kernel was built with.
+        # Optional arguments that were not passed are None; listing dozens of them would bury the
+        # constexprs that the kernel was built with.
         constexprs = kernel.variant.constexprs.items()
         parts += [f"{k}={v}" for k, v in constexprs if v is not None]
         options = kernel.variant.options
@@ -103,18 +108,18 @@ def configuration(kernel: KernelReport) -> str:
 
 
 def assumed(kernel: KernelReport) -> str:
-    """What a kernel's specialisation rests on and nobody knows, in one line; "" for nothing."""
+    """One line on the values that were assumed to specialise the kernel; "" if none were."""
     first, further = _first_assumption(kernel)
     if first is None:
         return ""
-    at = f" ({place(first.source)})" if first.source is not None else ""
+    location = f" ({place(first.source)})" if first.source is not None else ""
     omitted = f", and {further} more" if further else ""
-    how = "explored" if first.explored else "assumed"
-    return f"{how}: {first.what} is {first.assumed}{at}{omitted}"
+    verb = "explored" if first.explored else "assumed"
+    return f"{verb}: {first.what} is {first.assumed}{location}{omitted}"
 
 
 def emulated(kernel: KernelReport) -> str:
-    """What the script read before of what executed kernels wrote, in one line; "" for nothing."""
+    """One line on emulated results that the script read before this launch; "" if it read none."""
     values = kernel.variant.emulated if kernel.variant is not None else ()
     if not values:
         return ""
@@ -124,16 +129,16 @@ def emulated(kernel: KernelReport) -> str:
 
 
 def assumption_mark(kernel: KernelReport) -> str:
-    """The same for a cell of a table: where the script asked and what it was told."""
+    """`assumed` for a table cell: where the script asked for a value and the value assumed."""
     first, further = _first_assumption(kernel)
     if first is None:
         return ""
-    at = f"{place(first.source)}: " if first.source is not None else ""
-    return f"{at}{first.assumed}{f' +{further}' if further else ''}"
+    location = f"{place(first.source)}: " if first.source is not None else ""
+    return f"{location}{first.assumed}{f' +{further}' if further else ''}"
 
 
 def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
-    """The one to name, explored ones before others, and the number of the rest."""
+    """The assumption to show, preferably an explored one, and how many others there are."""
     assumptions = kernel.variant.assumptions if kernel.variant is not None else ()
     if not assumptions:
         return None, 0
@@ -145,14 +150,14 @@ def _first_assumption(kernel: KernelReport) -> tuple[Assumption | None, int]:
 
 
 class OccupancyWords(Struct, frozen=True):
-    """Occupancy in plain words; empty where there is nothing to say.
+    """Occupancy in plain words; a field is "" where there is nothing to say.
 
     Args:
-        resident: how many waves are resident and what limits them, or why it cannot be launched.
-        launch: what it rests on where the launch is not known.
-        compiler: LLVM's figure where it differs, and why.
-        why_compiler: that reason alone.
-        step: the smallest cut that raises the resident waves.
+        resident: how many waves are resident and what limits them, or why the kernel cannot launch.
+        launch: what was assumed of the launch, where it is not known.
+        compiler: LLVM's occupancy where it differs from ours, with the reason.
+        why_compiler: the reason alone.
+        step: the smallest cut of a resource that makes room for more waves.
     """
 
     resident: str
@@ -163,14 +168,14 @@ class OccupancyWords(Struct, frozen=True):
 
 
 def occupancy_lines(kernel: KernelReport) -> list[str]:
-    """Occupancy in plain words: what is resident, why, what LLVM says, the next step."""
+    """Occupancy in lines of plain words: `OccupancyWords` without empty ones, then the launch."""
     words = occupancy_words(kernel)
     lines = [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
     return lines + launch_lines(kernel)
 
 
 def launch_lines(kernel: KernelReport) -> list[str]:
-    """How evenly a launch fills the GPU, and its time beside the least there is."""
+    """How evenly a launch fills the GPU, and its time beside its lower bound, a line for each."""
     m = kernel.metrics
     lines = []
     workgroups, rounds = int_of(m, "grid.workgroups"), int_of(m, "tail.rounds")
@@ -194,7 +199,7 @@ def launch_lines(kernel: KernelReport) -> list[str]:
 
 
 def occupancy_words(kernel: KernelReport) -> OccupancyWords:
-    """The same, each by itself."""
+    """Occupancy in plain words, sentence by sentence."""
     m = kernel.metrics
     resident, compiler = value_of(m, "occupancy.waves_per_eu"), value_of(m, "occupancy.compiler")
     groups = int_of(m, "occupancy.workgroups_per_cu")
@@ -219,8 +224,10 @@ def occupancy_words(kernel: KernelReport) -> OccupancyWords:
         why = _why_llvm_differs(kernel)
         differs = f"LLVM prints {compiler}: {why}"
     step = value_of(m, "occupancy.next_step")
-    cut_first = _step(step) if isinstance(step, Mapping) else ""
-    return OccupancyWords(line, launch, differs, why, cut_first)
+    next_step = _step(step) if isinstance(step, Mapping) else ""
+    return OccupancyWords(
+        resident=line, launch=launch, compiler=differs, why_compiler=why, step=next_step
+    )
 
 
 def cannot_launch(kernel: KernelReport) -> bool:
@@ -231,11 +238,12 @@ def cannot_launch(kernel: KernelReport) -> bool:
 
 
 def _unit(kernel: KernelReport) -> str:
-    """What holds the workgroups: CU, or WGP."""
+    """The unit whose LDS and waves workgroups share: "CU" or, on RDNA in WGP mode, "WGP"."""
     return kernel.demand.unit if kernel.demand is not None else "CU or WGP"
 
 
 def _limiter(kernel: KernelReport, limiter: str) -> str:
+    """The resource that limits occupancy (a key of `_RESOURCES`), with what the kernel uses."""
     m = kernel.metrics
     resource = _RESOURCES.get(limiter, limiter)
     waves = int_of(m, "waves_per_workgroup")
@@ -261,13 +269,15 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
 
 
 def _why_llvm_differs(kernel: KernelReport) -> str:
+    """What LLVM's occupancy leaves out of account for this kernel."""
     if kernel.demand is not None and kernel.demand.lds_from == "triton":
         return "it sees neither Triton's LDS nor whole workgroups"
     return "it does not count whole workgroups"
 
 
 def _step(step: Mapping[str, object]) -> str:
-    # Where two resources limit alike, reducing one alone changes nothing: both are named.
+    """The value of `occupancy.next_step` as a sentence."""
+    # Where two resources set the same limit, reducing only one changes nothing: name both.
     cuts = [(str(step.get("resource")), step.get("reduce_by"))]
     cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
     reductions = " and ".join(cut(name, by) for name, by in cuts)
@@ -275,7 +285,7 @@ def _step(step: Mapping[str, object]) -> str:
 
 
 def cut(resource: str, by: object) -> str:
-    """How much less of a resource, in words."""
+    """The reduction of a resource by `by` of its units, in words."""
     if resource == "lds":
         return f"{by} B of LDS fewer"
     if resource == "waves_per_eu":
@@ -289,6 +299,7 @@ def cut(resource: str, by: object) -> str:
 
 
 def main_loop(kernel: KernelReport) -> LoopReport | None:
+    """The loop that the report names as the kernel's main loop."""
     return next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
 
 
@@ -312,10 +323,10 @@ def loop_title(loop: LoopReport) -> str:
 
 
 def source_span(places: Sequence[SourceLoc]) -> str:
-    """`gemm.py:16–21` for the lines of the file that has most of them."""
+    """`gemm.py:16–21`: the range of lines in the file that most of the places are in."""
     by_file: dict[str, list[int]] = {}
-    for at in places:
-        by_file.setdefault(at.file, []).append(at.line)
+    for loc in places:
+        by_file.setdefault(loc.file, []).append(loc.line)
     if not by_file:
         return ""
     name, lines = max(by_file.items(), key=lambda item: len(item[1]))
@@ -328,14 +339,14 @@ def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     matrix = count(metrics, "mfma", "wmma")
     cycles = int_of(metrics, "cycles.mfma")
     label = "WMMA" if count(metrics, "wmma") else "MFMA"
-    kinds = value_of(metrics, "matrix.instructions")
-    busy = list(kinds) if isinstance(kinds, Mapping) else []
-    busy += [f"{cycles} cycles"] if matrix and cycles is not None else []
+    mnemonics = value_of(metrics, "matrix.instructions")
+    details = list(mnemonics) if isinstance(mnemonics, Mapping) else []
+    details += [f"{cycles} cycles"] if matrix and cycles is not None else []
     redundancy = number_of(metrics, "matrix.redundancy") or 1
     repeated = [("matrix work", f"{redundancy:.3g} × needed")] if redundancy > 1 else []
     return [
         ("instructions", show(value_of(metrics, "count.instructions"))),
-        (label, f"{matrix} ({', '.join(busy)})" if busy else str(matrix)),
+        (label, f"{matrix} ({', '.join(details)})" if details else str(matrix)),
         ("VALU", str(count(metrics, "valu"))),
         ("SALU", str(count(metrics, "salu"))),
         (
@@ -375,40 +386,40 @@ _UNITS = {
     "issue": "one wave's issue",
     "latency": "dependency chain",
 }
-"""Names of what `bound.unit` may be."""
+"""Unit of a `bound.UNIT` metric -> its name in words."""
 
 
 def unit_name(unit: str) -> str:
-    """What bounds a loop, in words."""
+    """The unit that bounds a loop, in words."""
     return _UNITS.get(unit, unit)
 
 
 def bounds(metrics: Mapping[str, Metric]) -> list[tuple[str, float]]:
-    """A hot loop's lower bounds in cycles, by unit, those that are known, the largest first."""
+    """A hot loop's known lower bounds as (unit, cycles), the largest first."""
     figures = ((unit, number_of(metrics, f"bound.{unit}")) for unit in _UNITS)
     known = [(unit, cycles) for unit, cycles in figures if cycles]
     return sorted(known, key=lambda item: -item[1])
 
 
 def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
-    """The largest bound and the two behind it, where the loop has any."""
+    """The scorecard's row for the largest bound, with the two next; empty where none is known."""
     known = bounds(metrics)
     if not known:
         return []
     (unit, cycles), *smaller = known
-    beside = [f"{unit_name(each)} {figure:.0f}" for each, figure in smaller[:2]]
-    named = dict(known)
+    details = [f"{unit_name(other)} {figure:.0f}" for other, figure in smaller[:2]]
+    known_units = dict(known)
     unknown = [
-        unit_name(each)
-        for each in _UNITS
-        if f"bound.{each}" in metrics
-        and value_of(metrics, f"bound.{each}") is None
-        # RDNA's ports are not published: the banks that the same accesses go to say enough.
-        and not (each == "lds_port" and "lds" in named)
+        unit_name(other)
+        for other in _UNITS
+        if f"bound.{other}" in metrics
+        and value_of(metrics, f"bound.{other}") is None
+        # RDNA's port rates are not published; the bank bound covers the same accesses.
+        and not (other == "lds_port" and "lds" in known_units)
     ]
-    beside += [f"{', '.join(unknown)} unknown"] if unknown else []
-    beside.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
-    text = f"{cycles:.0f} cycles by {unit_name(unit)} ({', '.join(beside)})"
+    details += [f"{', '.join(unknown)} unknown"] if unknown else []
+    details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
+    text = f"{cycles:.0f} cycles by {unit_name(unit)} ({', '.join(details)})"
     return [("bound", text)]
 
 
@@ -416,7 +427,15 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
 
 
 class MemoryRow(Struct, frozen=True):
-    """Accesses of one mnemonic and width in one loop."""
+    """Accesses of one mnemonic and width in one loop.
+
+    Args:
+        count: how many instructions.
+        mnemonic: theirs.
+        bits: accessed by each lane; None if unknown.
+        places: source lines, as `gemm.py:17,18`.
+        note: what is wrong with them, or "".
+    """
 
     count: int
     mnemonic: str
@@ -425,7 +444,8 @@ class MemoryRow(Struct, frozen=True):
     note: str
 
 
-_ORDER = (
+# Instruction classes in the order of the memory table; any other class comes last.
+_CLASS_ORDER = (
     "scratch_load",
     "scratch_store",
     "global_load",
@@ -438,7 +458,7 @@ _ORDER = (
 
 
 def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
-    """Accesses that belong to `loop` (None: to no loop), grouped; spill traffic comes first."""
+    """The accesses in `loop` (None: outside all loops) by mnemonic and width, spills first."""
     groups: dict[tuple[str, str, int | None], list[MemoryOp]] = {}
     for op in ops:
         if op.loop == loop:
@@ -446,7 +466,7 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
     ordered = sorted(
         groups.items(),
         key=lambda item: (
-            _ORDER.index(item[0][0]) if item[0][0] in _ORDER else len(_ORDER),
+            _CLASS_ORDER.index(item[0][0]) if item[0][0] in _CLASS_ORDER else len(_CLASS_ORDER),
             item[0][2] or 0,
             item[0][1],
         ),
@@ -457,26 +477,27 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
     ]
 
 
-def _places(ops: Sequence[MemoryOp], most: int = 4) -> str:
+def _places(ops: Sequence[MemoryOp], max_lines: int = 4) -> str:
+    """The source lines of accesses, at most `max_lines` of each file."""
     by_file: dict[str, set[int]] = {}
     for op in ops:
         if op.source is not None:
-            at = op.source.in_user_code
-            by_file.setdefault(file_name(at.file), set()).add(at.line)
+            loc = op.source.in_user_code
+            by_file.setdefault(file_name(loc.file), set()).add(loc.line)
     texts = []
     for name, lines in sorted(by_file.items()):
         numbers = [str(n) for n in sorted(lines)]
-        ellipsis = ",…" if len(numbers) > most else ""
-        texts.append(f"{name}:{','.join(numbers[:most])}{ellipsis}")
+        ellipsis = ",…" if len(numbers) > max_lines else ""
+        texts.append(f"{name}:{','.join(numbers[:max_lines])}{ellipsis}")
     return " ".join(texts)
 
 
 def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
     """Why accesses in hot loops are narrow, one line each, the narrowest first.
 
-    What a finding says already is left out. Copies of one access in the source are one line; where
-    there are more than `most` lines, the last says how many. Of a kernel that cannot be launched
-    none is worth a word.
+    A reason that a finding already gives is left out, and several copies of one source access make
+    one line. If there are more than `most` lines, the last one says how many are missing. A kernel
+    that cannot launch has worse problems: it gets none.
     """
     if cannot_launch(kernel):
         return []
@@ -487,7 +508,7 @@ def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
         if access.limited_by is None or access.bits is None or access.loop not in hot:
             continue
         if access.widest is not None and access.bits >= access.widest:
-            continue  # as wide as so small a tile can be
+            continue  # the tile is too small for a wider access
         if not any(access.reason in message for message in messages):
             lines.setdefault(_narrow(access), access.bits)
     texts = sorted(lines, key=lambda text: lines[text])
@@ -498,8 +519,9 @@ def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
 
 
 def _narrow(access: Access) -> str:
-    at = access.source.in_user_code if access.source is not None else None
-    where = f" at {place(at)}" if at is not None else ""
+    """Why one access is narrow: its width, the widest possible, the reason and the fix."""
+    loc = access.source.in_user_code if access.source is not None else None
+    where = f" at {place(loc)}" if loc is not None else ""
     layout = access.layout.partition(" of ")[0]
     return (
         f"{access.op}{where} ({layout}): {show(access.bits)} of {show(access.widest)} bits –"
@@ -508,13 +530,14 @@ def _narrow(access: Access) -> str:
 
 
 def _memory_note(cls: str, accesses: Sequence[MemoryOp]) -> str:
+    """What is wrong with accesses of one instruction class, in words; "" if nothing is known."""
     if cls.startswith("scratch"):
         return "register spill or private array"
     if cls == "lds_direct":
         return "global memory to LDS, past the registers"
     uses = [op.use for op in accesses if op.use is not None]
     cycles, ideal = (
-        sum(getattr(u, name) or 0 for u in uses) for name in ("cycles", "cycles_ideal")
+        sum(getattr(use, name) or 0 for use in uses) for name in ("cycles", "cycles_ideal")
     )
     if cycles > ideal:
         return f"bank conflicts: {cycles:,.0f} cycles for {ideal:,.0f}"
@@ -528,6 +551,7 @@ def _memory_note(cls: str, accesses: Sequence[MemoryOp]) -> str:
 # --------------------------------------------------------------------------- findings
 
 
+# Kind of a gap in what was read -> its name in the singular and in the plural.
 _UNREAD: Mapping[str, tuple[str, str]] = {
     "words": ("word of code that is not decoded", "words of code that are not decoded"),
     "lines": ("line that is not recognised", "lines that are not recognised"),
@@ -543,7 +567,7 @@ _UNREAD: Mapping[str, tuple[str, str]] = {
 
 
 def unread(kernel: KernelReport) -> str:
-    """What was not read or followed of a kernel, and what that means; empty if all was."""
+    """Which code of a kernel was not read, and what follows for the figures; "" if all was read."""
     if not kernel.unread:
         return ""
     counts: dict[str, int] = {}
@@ -558,7 +582,7 @@ def unread(kernel: KernelReport) -> str:
 
 
 def no_loop(kernel: KernelReport) -> str:
-    """What is said of a kernel in which no loop was found."""
+    """The sentence for a kernel without loops; it claims less where code was not read."""
     return "No loop in what was read" if kernel.unread else "No loop"
 
 
@@ -576,13 +600,16 @@ def spills_in_hot_loops(kernel: KernelReport) -> int:
         if loop.hot
         for name in ("spills.reloads", "spills.stores")
     )
-    return sum(m.value for m in metrics if m is not None and isinstance(m.value, int))
+    return sum(
+        metric.value for metric in metrics if metric is not None and isinstance(metric.value, int)
+    )
 
 
 def findings_summary(kernel: KernelReport) -> str:
-    """How many findings there are; that nothing looks wrong only where all was read.
+    """How many findings there are, by severity, or that nothing looks wrong.
 
-    A kernel for whose spills no change is known has no finding, and something looks wrong.
+    It says the latter only where all code was read and the hot loops do not spill: spills for which
+    no remedy is known produce no finding.
     """
     findings = kernel.findings
     if not findings and kernel.unread:
@@ -600,27 +627,27 @@ def findings_summary(kernel: KernelReport) -> str:
 
 def finding_place(finding: Finding) -> str:
     """The first place that a reader can open, as `file:line` or `ISA line`."""
-    for at in finding.locations:
-        if at.file and at.line:
-            return f"{file_name(at.file)}:{at.line}"
-    for at in finding.locations:
-        if at.line:
-            return f"{'ISA' if at.kind == 'amdgcn' else at.kind} {at.line}"
+    for location in finding.locations:
+        if location.file and location.line:
+            return f"{file_name(location.file)}:{location.line}"
+    for location in finding.locations:
+        if location.line:
+            return f"{'ISA' if location.kind == 'amdgcn' else location.kind} {location.line}"
     return ""
 
 
 def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
-    """Sorted by what hurts most: findings by severity, then spill traffic in hot loops."""
-    return sorted(kernels, key=_hurt, reverse=True)
+    """Kernels by errors, then spill traffic in hot loops, then warnings and notes; most first."""
+    return sorted(kernels, key=_badness, reverse=True)
 
 
-def _hurt(kernel: KernelReport) -> tuple[int, ...]:
-    by_severity = tuple(sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
-    return (by_severity[0], hot_scratch(kernel), *by_severity[1:])
+def _badness(kernel: KernelReport) -> tuple[int, ...]:
+    errors, *lesser = (sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
+    return (errors, hot_scratch(kernel), *lesser)
 
 
 def hot_scratch(kernel: KernelReport) -> int:
-    """Scratch accesses in hot loops: spill traffic where it costs."""
+    """Scratch accesses in an iteration of the hot loops, where spill traffic costs most."""
     return sum(
         count(loop.metrics, "scratch_load", "scratch_store") for loop in kernel.loops if loop.hot
     )

@@ -183,7 +183,7 @@ async def test_enter_opens_the_kernel_where_it_stalls_most(analysed: KernelRepor
         await pressed(pilot, "enter")
         page = pilot.app.screen
         assert isinstance(page, page_class("kernel"))
-        assert page.texts._goal == ("amdgcn", analysed.waits[-1].line)  # type: ignore[attr-defined]
+        assert page.texts._first_position == ("amdgcn", analysed.waits[-1].line)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""A text of any length with a gutter, a cursor, folds and marks: only what is visible is drawn.
+"""A view of a text of any length, with a gutter, a cursor, folds and marks.
 
-A view of 100,000 lines costs what a view of 50 does: lines are coloured when they are drawn.
+Only visible lines are coloured and drawn, so that 100,000 lines cost no more than 50.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .code_text import Cell, Hit, Hits, Rows, Span, Text
 
 __all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
 
-_CONTEXT = 2  # rows that stay visible above and below the cursor
+_CONTEXT = 2  # rows that are kept visible above and below the cursor
 
 
 class CodeView(CodeRows, can_focus=True):
@@ -48,7 +48,7 @@ class CodeView(CodeRows, can_focus=True):
     """
 
     class Moved(Message):
-        """The cursor stands on another line."""
+        """The cursor moved to another line."""
 
         def __init__(self, view: CodeView, line: int) -> None:
             super().__init__()
@@ -77,7 +77,7 @@ class CodeView(CodeRows, can_focus=True):
 
     @property
     def shown(self) -> Text:
-        """What the view shows."""
+        """The text that the view shows."""
         return self._text
 
     @property
@@ -87,7 +87,7 @@ class CodeView(CodeRows, can_focus=True):
 
     @property
     def linked(self) -> frozenset[int]:
-        """The lines that are marked as belonging to another view's cursor."""
+        """The lines highlighted because they are linked to another view's cursor."""
         return self._linked
 
     @property
@@ -96,7 +96,7 @@ class CodeView(CodeRows, can_focus=True):
         return self._anchor is not None
 
     def deselect(self) -> None:
-        """Gives the selection up."""
+        """Drops the selection."""
         if self._anchor is not None:
             self._refresh_lines(range(self.selection[0], self.selection[1] + 1))
             self._anchor = None
@@ -113,9 +113,9 @@ class CodeView(CodeRows, can_focus=True):
 
         Args:
             text: the text.
-            cursor: where the cursor shall stand; None: where it was.
-            keep_folds: whether lines that are folded stay so.
-            folded: the lines whose folds are closed besides.
+            cursor: the line to put the cursor on; None leaves it where it is.
+            keep_folds: whether closed folds stay closed.
+            folded: the lines at which further folds are closed.
         """
         still_folded = self._rows.folded if keep_folds else set[int]()
         if text.lines is not self._text.lines:
@@ -131,30 +131,34 @@ class CodeView(CodeRows, can_focus=True):
         self.refresh()
 
     def know_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
-        """Takes in more folds of the same text; what is looked at stays where it is.
+        """Replaces the folds of the same text, without moving what the user looks at.
 
         Args:
-            folds: line -> last line of what can be folded away under it.
-            closed: which of them are closed, unless they were known before or hide the cursor.
+            folds: line that stays visible -> last hidden line.
+            closed: lines at which new folds are closed, unless they would hide the cursor.
         """
         old_folds, cursor = self._text.folds or {}, self._cursor
-        new = {s for s in closed if s not in old_folds and not s < cursor <= folds[s]}
-        held = self._held()
+        newly_closed = {
+            start
+            for start in closed
+            if start not in old_folds and not start < cursor <= folds[start]
+        }
+        anchor = self._scroll_anchor()
         self._text = replace(self._text, folds=folds)
-        self._rows = Rows(len(self._text.lines), folds, self._rows.folded | new)
+        self._rows = Rows(len(self._text.lines), folds, self._rows.folded | newly_closed)
         self._lay_out()
-        self._hold(*held)
+        self._scroll_to_anchor(*anchor)
         self.refresh()
 
     def link(self, lines: Iterable[int]) -> None:
-        """Marks lines as belonging to where the cursor of another view stands."""
+        """Highlights the lines linked to the cursor of another view."""
         linked = frozenset(lines)
         if linked != self._linked:
             changed, self._linked = linked ^ self._linked, linked
             self._refresh_lines(changed)
 
     def mark(self, matches: Hits) -> None:
-        """Marks columns of lines: what a search found."""
+        """Highlights columns of lines, such as the matches of a search."""
         old_matches = self._matches
         new_matches: Callable[[int], Sequence[Hit] | None] = no_hits
         if matches:
@@ -169,7 +173,7 @@ class CodeView(CodeRows, can_focus=True):
                 self.refresh_line(row)
 
     def show_cursor(self, visible: bool) -> None:
-        """Whether the cursor's line is drawn as such."""
+        """Shows or hides the bar on the cursor's line."""
         self._cursor_bar = visible
         self.refresh()
 
@@ -179,9 +183,9 @@ class CodeView(CodeRows, can_focus=True):
         """Puts the cursor on a line and brings it into view; opens folds that hide it.
 
         Args:
-            line: the line; beyond the ends the first or last.
-            quiet: whether nobody is told.
-            centre: whether the line shall stand in the middle of the view.
+            line: the line; one beyond the ends means the first or last.
+            quiet: whether to post no `Moved`.
+            centre: whether to centre the line if it is not visible yet.
         """
         line = max(0, min(line, len(self._text.lines) - 1))
         if self._rows.reveal(line):
@@ -192,13 +196,13 @@ class CodeView(CodeRows, can_focus=True):
         self._bring_into_view(line, centre)
         if moved and self._anchor is not None:
             self._refresh_lines(range(min(old_line, line), max(old_line, line) + 1))
-        elif moved:  # two rows: a slow line need not carry the whole view at every key
+        elif moved:  # only two rows, so that a slow connection need not send the whole view
             self._refresh_lines((old_line, line))
         if moved and not quiet:
             self.moved(line)
 
     def moved(self, line: int) -> None:
-        """Tells that the cursor stands on another line."""
+        """Posts that the cursor moved."""
         self.post_message(self.Moved(self, line))
 
     def action_move(self, by: int) -> None:
@@ -206,7 +210,7 @@ class CodeView(CodeRows, can_focus=True):
         self._step(by)
 
     def action_select(self, by: int) -> None:
-        """Moves the cursor and selects what it passes."""
+        """Moves the cursor and extends the selection to it."""
         if self._anchor is None:
             self._anchor = self._cursor
         self._step(by)
@@ -224,7 +228,7 @@ class CodeView(CodeRows, can_focus=True):
         self.scroll_to(x=max(0, self.scroll_offset.x + columns), animate=False)
 
     def action_fold(self) -> None:
-        """Folds or opens what belongs to the line of the cursor."""
+        """Closes or opens the fold that the cursor's line belongs to."""
         start = self._rows.fold_of(self._cursor)
         if start is None:
             return
@@ -233,29 +237,32 @@ class CodeView(CodeRows, can_focus=True):
 
     @property
     def folded(self) -> frozenset[int]:
-        """The lines under which something is folded away."""
+        """The lines at which a fold is closed."""
         return frozenset(self._rows.folded)
 
     def fold(self, starts: Iterable[int], folded: bool = True) -> None:
-        """Folds or opens what begins at these lines."""
-        held = self._held()
+        """Closes or opens the folds that start at these lines."""
+        anchor = self._scroll_anchor()
         self._rows.fold(starts, folded)
         self._lay_out()
-        self._hold(*held)
+        self._scroll_to_anchor(*anchor)
         self._bring_into_view(self._cursor, False)
         self.refresh()
 
-    def _held(self) -> tuple[int, int]:
-        """What shall stay where it is: the cursor's line, or the first if that is out of sight."""
+    def _scroll_anchor(self) -> tuple[int, int]:
+        """The line to keep in place, and its row in the view.
+
+        It is the cursor's line or, if that is not visible, the first visible one.
+        """
         top = self.scroll_offset.y
         row = self._rows.row_of(self._cursor)
         if not top <= row < top + max(1, self._height):
             row = top
         return self._rows.line_at(row), row - top
 
-    def _hold(self, line: int, below: int) -> None:
-        """Scrolls so that a line stands so many rows below the first."""
-        top = min(self._rows.row_of(line) - below, len(self._rows) - self._height)
+    def _scroll_to_anchor(self, line: int, row_in_view: int) -> None:
+        """Scrolls so that a line stands in a row of the view."""
+        top = min(self._rows.row_of(line) - row_in_view, len(self._rows) - self._height)
         if max(0, top) != self.scroll_offset.y:
             self.scroll_to(y=max(0, top), animate=False, force=True)
 
@@ -278,7 +285,7 @@ class CodeView(CodeRows, can_focus=True):
             self.scroll_to(y=top, animate=False, force=True)
 
     def _refresh_lines(self, lines: Iterable[int]) -> None:
-        # A source line may have become thousands of others: what is visible is looked at instead.
+        # There may be thousands of lines, so check the visible ones instead of each of them.
         changed = lines if isinstance(lines, frozenset | range) else frozenset(lines)
         top = self.scroll_offset.y
         for row in range(top, min(top + self._height + 1, len(self._rows))):
@@ -298,7 +305,7 @@ class CodeView(CodeRows, can_focus=True):
         self._laid_out = True
 
     def on_click(self, event: Click) -> None:
-        """Puts the cursor where the mouse points."""
+        """Puts the cursor on the line under the mouse."""
         if event.y < self._height:
             row = self.scroll_offset.y + event.y
             if row < len(self._rows):
@@ -306,11 +313,11 @@ class CodeView(CodeRows, can_focus=True):
                 self.move_to(self._rows.line_at(row))
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """The cursor's line looks different without the focus."""
+        """Redraws the cursor's line, which looks different without the focus."""
         super().watch_has_focus(has_focus)
         self._refresh_lines((self._cursor,))
 
     def region_of(self, line: int) -> Region:
-        """Where a line stands on the screen, for hints beside it."""
+        """The region of the screen that a line covers, to place hints beside it."""
         row = self._rows.row_of(line) - self.scroll_offset.y
         return Region(self.region.x, self.region.y + row, self.region.width, 1)

@@ -1,6 +1,6 @@
-"""A roofline plot drawn with braille dots: kernels under what their device can do at most.
+"""A roofline plot in braille dots: kernels beneath the peak rates of their device.
 
-Drawn by ourselves: a plotting library takes as long to import as the whole page takes to appear.
+It uses no plotting library, because importing one would double the time until the page appears.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from textual.widget import Widget
 
 from .styles import part_style
 
-_LEAST = (26, 7)
+_LEAST_SIZE = (26, 7)  # columns and rows below which a sentence replaces the plot
 _MARGIN = 7  # columns left of the plot: "100 T ┤"
 _PREFIXES = ("", " k", " M", " G", " T", " P", " E")
-_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a braille cell, by row
-_MOST_ROOFS = 4
-_LABEL = 28
-_MOST_NAMES = 60
-_AROUND = 0.25  # decades between what is drawn and the frame
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # bits of a braille cell, by row
+_MOST_ROOFS = 4  # that are drawn
+_LABEL = 28  # cells of a point's name
+_MOST_NAMES = 60  # points that are named
+_PADDING = 0.25  # decades between the frame and the outermost points and roofs
 
 Cell = tuple[str, str]
 """A character and the name of its style."""
 
 
 class Roof(Struct, frozen=True):
-    """What a device can do at most: operations and bytes per second."""
+    """A device's peak rates: operations per second, and bytes per second of its memory."""
 
     rate: float
     bandwidth: float
@@ -51,7 +51,7 @@ class Point(Struct, frozen=True):
 
 
 class Roofline(Widget):
-    """Draws points under their roofs in whatever room there is; one of them stands out."""
+    """Draws points under their roofs, sized to the widget; one point may be highlighted."""
 
     DEFAULT_CSS = """
     Roofline { height: 1fr; width: 1fr; background: $background; }
@@ -90,44 +90,45 @@ class Roofline(Widget):
         self._points: Sequence[Point] = ()
         self._chosen: int | None = None
         self._rows: list[list[Cell]] | None = None
-        self._places: dict[tuple[int, int], int] = {}  # where a point stands -> which
-        self._looks: dict[str, Style] = {}
+        self._places: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
+        self._styles_by_name: dict[str, Style] = {}
 
     def show(self, points: Sequence[Point], chosen: int | None = None) -> None:
-        """Draws others.
+        """Replaces the points.
 
         Args:
-            points: the kernels; their intensities and rates are positive.
-            chosen: which of them stands out.
+            points: the kernels; their intensities and rates must be positive.
+            chosen: the index of the highlighted one, if any.
         """
         if points is not self._points or chosen != self._chosen:
             self._points, self._chosen, self._rows = points, chosen, None
             self.refresh()
 
     def on_resize(self) -> None:
-        """Draws it anew."""
+        """Redraws the plot in the new size."""
         self._rows = None
 
     def on_click(self, event: Click) -> None:
-        """Tells which point was clicked, the nearest within a cell or two."""
-        near = [
+        """Posts `Picked` for the nearest point, if it is within three columns or one row."""
+        # A cell is about twice as high as it is wide.
+        distances = [
             (abs(x - event.x) + 2 * abs(y - event.y), index)
             for (x, y), index in self._places.items()
         ]
-        if near and min(near)[0] <= 3:
-            self.post_message(self.Picked(self, min(near)[1]))
+        if distances and min(distances)[0] <= 3:
+            self.post_message(self.Picked(self, min(distances)[1]))
 
     def notify_style_update(self) -> None:
-        """Forgets styles: the theme has changed."""
-        self._looks.clear()
+        """Drops cached styles after the theme has changed."""
+        self._styles_by_name.clear()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        """One row."""
+        """Draws one row."""
         width, base = self.size.width, self.rich_style
         if self._rows is None:
             self._places = {}
-            self._rows = self._drawn()
+            self._rows = self._draw_rows()
         if y >= len(self._rows):
             return Strip.blank(width, base)
         runs = groupby(self._rows[y], key=lambda cell: cell[1])
@@ -138,19 +139,19 @@ class Roofline(Widget):
         return Strip(segments).adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
-        style = self._looks.get(name)
+        style = self._styles_by_name.get(name)
         if style is None:
             style = part_style(self, f"roofline--{name}") if name else Style()
-            self._looks[name] = style
+            self._styles_by_name[name] = style
         return style
 
     # ------------------------------------------------------------------ drawing
 
-    def _drawn(self) -> list[list[Cell]]:
+    def _draw_rows(self) -> list[list[Cell]]:
         width, height = self.size
         if not self._points:
             return [[("  no kernel's operations and bytes were measured", "axis")]]
-        if width < _LEAST[0] or height < _LEAST[1]:
+        if width < _LEAST_SIZE[0] or height < _LEAST_SIZE[1]:
             return [[(" a larger window shows the roofline", "axis")]]
         picture = _Picture(self._points, self._chosen, width - _MARGIN - 1, height - 3)
         rows = [self._head(width)]
@@ -161,7 +162,7 @@ class Roofline(Widget):
         return rows
 
     def _head(self, width: int) -> list[Cell]:
-        """What is drawn over what, and the figures of the point that stands out."""
+        """The title, and the figures of the highlighted point."""
         title = " operations/s over operations per byte"
         if self._chosen is None or self._chosen >= len(self._points):
             return [(title, "title")]
@@ -178,7 +179,11 @@ class Roofline(Widget):
 
 
 class _Picture:
-    """The plot's inside, cell by cell; both axes are logarithmic."""
+    """The plot without its frame, cell by cell; both axes are logarithmic.
+
+    Coordinates `x` and `y` of methods are columns and rows, except in `_column` and `_row`, which
+    turn decimal logarithms into them.
+    """
 
     def __init__(
         self, points: Sequence[Point], chosen: int | None, width: int, height: int
@@ -187,8 +192,10 @@ class _Picture:
         self.places: dict[tuple[int, int], int] = {}
         self._points, self._chosen = points, chosen
         distinct_roofs = {point.roof: None for point in points if point.roof is not None}
-        self._own = points[chosen].roof if chosen is not None and chosen < len(points) else None
-        roofs = sorted(distinct_roofs, key=lambda roof: (roof != self._own, -roof.rate))[
+        self._chosen_roof = (
+            points[chosen].roof if chosen is not None and chosen < len(points) else None
+        )
+        roofs = sorted(distinct_roofs, key=lambda roof: (roof != self._chosen_roof, -roof.rate))[
             :_MOST_ROOFS
         ]
         self._roofs = roofs
@@ -201,7 +208,7 @@ class _Picture:
         self._cells: list[list[Cell]] = [[(" ", "")] * width for _ in range(height)]
 
     def _column(self, x: float, dots: int = 1) -> int:
-        """The column, or column of dots, of a logarithm."""
+        """The column of a logarithm, or its column of dots at `dots` to a cell."""
         return round((x - self._x0) / (self._x1 - self._x0) * (self.width * dots - 1))
 
     def _row(self, y: float, dots: int = 1) -> int:
@@ -212,7 +219,7 @@ class _Picture:
         ticks = dict(self._ticks_up())
         self._draw_grid(ticks)
         for roof in reversed(self._roofs):
-            single = len(self._roofs) == 1 or roof == self._own
+            single = len(self._roofs) == 1 or roof == self._chosen_roof
             self._draw_roof(roof, "roof" if single else "other-roof")
         self._draw_points()
         self._name_roofs()
@@ -234,14 +241,14 @@ class _Picture:
                     self._cells[y][x] = ("╌", "grid")
 
     def _draw_roof(self, roof: Roof, style: str) -> None:
-        """The slope and the flat part as dots, then their figures above them."""
+        """Draws a roof's slope (its bandwidth) and flat part (its rate) as dots."""
         top, slope = log10(roof.rate), log10(roof.bandwidth)
         dots: dict[tuple[int, int], int] = {}
         previous: int | None = None
         for x in range(self.width * 2):
-            at = self._x0 + x / (self.width * 2 - 1) * (self._x1 - self._x0)
-            y = self._row(min(top, at + slope), 4)
-            # Where it is steep, the rows between two columns belong to it.
+            intensity = self._x0 + x / (self.width * 2 - 1) * (self._x1 - self._x0)
+            y = self._row(min(top, intensity + slope), 4)
+            # Where the roof is steep, fill the rows between two columns so that it has no gaps.
             for dot_row in range(y, y + 1 if previous is None else max(y + 1, previous)):
                 self._dot(dots, x, dot_row)
             previous = y
@@ -249,13 +256,13 @@ class _Picture:
             self._cells[y][x] = (chr(0x2800 + bits), style)
 
     def _name_roofs(self) -> None:
-        """Rates above or below the flat parts, bandwidths left of the slopes, each once."""
+        """Writes rates beside the flat parts, and each bandwidth once, left of its slope."""
         labelled: set[float] = set()
         for roof in self._roofs:
             top, slope = log10(roof.rate), log10(roof.bandwidth)
             label = f"{amount(roof.rate)}op/s"
             row, right = self._row(top), self.width - cell_len(label)
-            self._put([(right, row + by) for by in (-1, 1, -2, 2)], label)
+            self._write_at_first_free([(right, row + rows) for rows in (-1, 1, -2, 2)], label)
             if roof.bandwidth in labelled:
                 continue
             labelled.add(roof.bandwidth)
@@ -265,10 +272,10 @@ class _Picture:
             for part in (0.5, 0.4, 0.6, 0.3, 0.7):
                 x = low + part * (top - slope - low)
                 places.append((self._column(x) - cell_len(label) - 3, self._row(x + slope)))
-            self._put(places, label)
+            self._write_at_first_free(places, label)
 
-    def _put(self, places: Sequence[tuple[int, int]], text: str) -> None:
-        """Writes a text at the first of these columns and rows where nothing stands."""
+    def _write_at_first_free(self, places: Sequence[tuple[int, int]], text: str) -> None:
+        """Writes a text at the first of these (column, row) places that are free."""
         for x, y in places:
             if self._free(y, x, cell_len(text)):
                 self._write(x, y, text, "peak")
@@ -293,25 +300,25 @@ class _Picture:
             self._draw_guide(self._points[order[-1]])
 
     def _name_points(self) -> None:
-        """Names beside points, as many as there is room for; the chosen one's comes first."""
+        """Writes names beside the points, as far as there is room; the highlighted one first."""
         first = self._chosen if self._chosen is not None else 0
         order = sorted(range(len(self._points)), key=lambda n: n != first)
         for n in order[:_MOST_NAMES]:
             point = self._points[n]
             x, y = self._column(log10(point.intensity)), self._row(log10(point.rate))
-            self._name(x, y, point.name, "chosen" if n == self._chosen else "label")
+            self._name_point(x, y, point.name, "chosen" if n == self._chosen else "label")
 
     def _draw_guide(self, point: Point) -> None:
-        """From the point up to its roof: how much is left."""
+        """Draws a line from a point up to its roof, which shows how far below it stays."""
         if point.roof is None:
             return
-        most = min(point.roof.rate, point.intensity * point.roof.bandwidth)
+        attainable = min(point.roof.rate, point.intensity * point.roof.bandwidth)
         x, low = self._column(log10(point.intensity)), self._row(log10(point.rate))
-        for y in range(max(0, self._row(log10(most)) + 1), low):
+        for y in range(max(0, self._row(log10(attainable)) + 1), low):
             if 0 <= x < self.width and self._cells[y][x][1] in ("", "grid"):
                 self._cells[y][x] = ("┊", "guide")
 
-    def _name(self, x: int, y: int, name: str, style: str) -> None:
+    def _name_point(self, x: int, y: int, name: str, style: str) -> None:
         text = name if cell_len(name) <= _LABEL else f"{set_cell_size(name, _LABEL - 1).rstrip()}…"
         size = cell_len(text)
         for row in (y, y + 1, y - 1):
@@ -347,24 +354,26 @@ class _Picture:
         line = [" "] * self.width
         for power in _powers(self._x0, self._x1):
             text = _power(power)
-            at = max(0, min(self._column(float(power)) - len(text) // 2, self.width - len(text)))
-            if all(c == " " for c in line[max(0, at - 1) : at + len(text) + 1]):
-                line[at : at + len(text)] = text
+            centred = self._column(float(power)) - len(text) // 2
+            start = max(0, min(centred, self.width - len(text)))
+            if all(char == " " for char in line[max(0, start - 1) : start + len(text) + 1]):
+                line[start : start + len(text)] = text
         unit = "op/B"
-        if all(c == " " for c in line[-len(unit) - 1 :]):
+        if all(char == " " for char in line[-len(unit) - 1 :]):
             line[-len(unit) :] = unit
         return "".join(line)
 
 
 def _range(logarithms: Sequence[float]) -> tuple[float, float]:
-    """From below the least to above the greatest; a power of ten at least lies in it."""
-    low, high = min(logarithms) - _AROUND, max(logarithms) + _AROUND
+    """The ends of an axis for these values: padded, and with at least one power of ten inside."""
+    low, high = min(logarithms) - _PADDING, max(logarithms) + _PADDING
     if not _powers(low, high):
         low = float(floor(low))
-    return low, max(high, low + 2 * _AROUND)
+    return low, max(high, low + 2 * _PADDING)
 
 
 def _powers(low: float, high: float) -> list[int]:
+    """The whole powers of ten between two logarithms."""
     return list(range(ceil(low), floor(high) + 1))
 
 
@@ -377,7 +386,7 @@ def _power(power: int) -> str:
 
 
 def amount(number: float) -> str:
-    """A figure with the letter of its power, to stand before a unit: `1.31 P`, `5.3 T`."""
+    """A figure with a metric prefix, ready to be followed by its unit: `1.31 P`, `5.3 T`."""
     index = max(0, min(floor(log10(number)) // 3, len(_PREFIXES) - 1)) if number > 0 else 0
     value = number / 1000**index
     text = f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,7 +1,7 @@
-"""A table of any number of rows: only the rows in sight are ever drawn.
+"""A table of any number of rows, of which only the visible ones are drawn.
 
-The first column stays where it is and takes the room that is left; the others can be scrolled
-sideways where they do not fit.
+The first column is fixed and takes the width that the others leave. Where the others do not fit,
+they can be scrolled sideways.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ from .bars import Piece
 from .styled import Styled
 
 LEAST_FIRST = 26
-"""What the first column keeps, however many others there are, unless it is told otherwise."""
-_GAP = 1
+"""Default least width of the first column, in cells."""
+_GAP = 1  # cells between two columns
 
 
 class Head(Struct, frozen=True):
-    """A column: what it is called, and how wide it is at least (0: what is left)."""
+    """The head of a column.
+
+    Attributes:
+        name: what messages and sorting call the column.
+        title: what is shown.
+        width: in cells; 0 for the first column, which takes what is left.
+        right: whether its cells are aligned right.
+    """
 
     name: str
     title: str
@@ -39,10 +46,10 @@ class Row(Struct, frozen=True):
     """One row as it is drawn.
 
     Attributes:
-        first: the pieces of the first column.
-        cells: of each other column, in the order of the heads.
-        rest: in place of the other columns, a text over all of them.
-        faded: whether the row is drawn as something of the past.
+        first: the first column's text, in styled pieces.
+        cells: the same for each other column, in the order of the heads.
+        rest: a text that spans the other columns, in place of `cells`.
+        faded: whether the row is dimmed, as out of date.
     """
 
     first: tuple[Piece, ...]
@@ -56,12 +63,12 @@ Draw = Callable[[int], Row]
 
 
 class _ColumnLayout(Struct, frozen=True):
-    """How the columns share a width, all in cells.
+    """How the columns share the table's width.
 
     Attributes:
-        width: of the whole table.
-        first_width: of the first column.
-        heads: the columns that fit beside it.
+        width: of the table, in cells.
+        first_width: of the first column, in cells.
+        heads: the columns that fit beside the first.
     """
 
     width: int
@@ -132,7 +139,7 @@ class Table(Styled, can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor stands on another row."""
+        """The cursor moved to another row."""
 
         def __init__(self, table: Table, row: int) -> None:
             super().__init__()
@@ -164,7 +171,7 @@ class Table(Styled, can_focus=True):
         self._shift = 0
         self._column_layout: _ColumnLayout | None = None
         self._drawn_width = 0
-        self._strips: dict[tuple[int, str], Strip] = {}  # row and its state -> as it was drawn
+        self._strips: dict[tuple[int, str], Strip] = {}  # (row, its state) -> the drawn line
 
     # ------------------------------------------------------------------ what is shown
 
@@ -188,15 +195,15 @@ class Table(Styled, can_focus=True):
         cursor: int | None = None,
         empty: str = "",
     ) -> None:
-        """Shows other rows.
+        """Replaces the rows.
 
         Args:
-            heads: the columns; the first takes the room that the others leave.
-            count: how many rows.
-            draw: gives a row, when it comes into sight.
-            sorted_by: the column that they are sorted by, and whether downwards.
-            cursor: the row of the cursor; None: where it was.
-            empty: what to say where there is no row.
+            heads: the columns; the first takes the width that the others leave.
+            count: the number of rows.
+            draw: returns a row by its number; called when the row becomes visible.
+            sorted_by: the column that they are sorted by, and whether descending.
+            cursor: the row to put the cursor on; None leaves it where it is.
+            empty: the message shown if there are no rows.
         """
         self._heads, self._count, self._draw = tuple(heads), count, draw
         self._sorted, self._empty = sorted_by, empty
@@ -226,7 +233,7 @@ class Table(Styled, can_focus=True):
             self.post_message(self.Moved(self, row))
 
     def _redraw(self) -> None:
-        """Draws all rows anew."""
+        """Redraws all rows."""
         self._strips.clear()
         self.refresh()
 
@@ -245,7 +252,7 @@ class Table(Styled, can_focus=True):
         self.move_to(row if row >= 0 else self._count - 1)
 
     def action_shift(self, columns: int) -> None:
-        """Scrolls the columns behind the first."""
+        """Scrolls all columns but the first sideways."""
         hidden = len(self._heads) - 1 - self._shift - len(self._columns().heads)
         if columns < 0 or hidden > 0:
             self._shift = max(0, self._shift + columns)
@@ -258,7 +265,7 @@ class Table(Styled, can_focus=True):
             self.post_message(self.Opened(self, self._cursor))
 
     def on_click(self, event: Click) -> None:
-        """A click moves the cursor, two open the row; one on a title sorts."""
+        """A click moves the cursor, a double click opens the row, one on a title sorts."""
         if event.y == 0:
             end = self._columns().first_width
             if event.x < end:
@@ -285,7 +292,7 @@ class Table(Styled, can_focus=True):
     # ------------------------------------------------------------------ drawing
 
     def _columns(self) -> _ColumnLayout:
-        """The columns that fit at the present width, from where it was scrolled to."""
+        """The columns that fit at the present width and sideways scroll position."""
         width = self.scrollable_content_region.width
         if self._column_layout is None or self._column_layout.width != width:
             room = width - self._least
@@ -303,7 +310,7 @@ class Table(Styled, can_focus=True):
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the view: the titles, or a row."""
+        """Draws one line of the view: the titles (0), or a row."""
         self._make_sure()
         width = self.size.width
         row = self.scroll_offset.y + y - 1
@@ -324,15 +331,16 @@ class Table(Styled, can_focus=True):
         return cached
 
     def _titles(self, width: int) -> Strip:
-        """The columns' titles: the sorted one is marked, hidden ones are counted."""
-        by, down = self._sorted
+        """The columns' titles, with a mark on the sorted one and the number of hidden ones."""
+        sorted_column, descending = self._sorted
         heads, segments = self._columns().heads, []
         first = self._columns().first_width
         for place, head in enumerate((self._heads[0], *heads)):
             title = head.title
-            if by and head.name == by:
-                title = title.rstrip() + ("▾" if down else "▴")
-            style = self._over("", "sorted" if by and head.name == by else "head")
+            is_sorted = bool(sorted_column) and head.name == sorted_column
+            if is_sorted:
+                title = title.rstrip() + ("▾" if descending else "▴")
+            style = self._over("", "sorted" if is_sorted else "head")
             room = first if place == 0 else head.width
             text = _shortened(title, room)
             pad = " " * (room - cell_len(text))
@@ -349,18 +357,18 @@ class Table(Styled, can_focus=True):
         return Strip(segments).adjust_cell_length(width, self._over("", "head"))
 
     def _hidden_columns(self, heads: Sequence[Head]) -> str:
-        """How many columns there are to the left and to the right of those shown."""
+        """How many columns are hidden on the left and on the right, as `‹2 3›`."""
         right = len(self._heads) - 1 - self._shift - len(heads)
         left = f"‹{self._shift}" if self._shift else ""
         return " ".join(part for part in (left, f"{right}›" if right > 0 else "") if part)
 
     def _row(self, row: Row, state: str) -> list[Segment]:
-        """A row's pieces in the widths of the columns; `state` is the style of the cursor's row."""
+        """A row laid out in the columns; `state` is the cursor's style on its row, else ""."""
         first = self._columns().first_width
         segments = self._fitted(row.first, first, False, row.faded, state)
         if row.rest is not None:
             room = self.scrollable_content_region.width - first - _GAP
-            # Where there is next to no room for it, the first column gives way.
+
             segments.append(Segment(" ", self._over(state, "")))
             return segments + self._fitted(row.rest, room, False, row.faded, state)
         heads = self._columns().heads
@@ -372,7 +380,7 @@ class Table(Styled, can_focus=True):
     def _fitted(
         self, pieces: Sequence[Piece], width: int, right: bool, faded: bool, state: str
     ) -> list[Segment]:
-        """Pieces of text in exactly `width` cells: cut off or filled up, on the left if `right`."""
+        """Pieces of text in exactly `width` cells: cut, or padded (on the left if `right`)."""
         used = sum(cell_len(text) for text, _ in pieces)
         segments = []
         if right and used < width:
@@ -392,12 +400,12 @@ class Table(Styled, can_focus=True):
         return segments
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """The cursor's row looks different without the focus."""
+        """Redraws the cursor's row, which looks different without the focus."""
         super().watch_has_focus(has_focus)
         self.refresh(Region(0, self._cursor - self.scroll_offset.y + 1, self.size.width, 1))
 
     def region_of(self, row: int) -> Region:
-        """Where a row stands on the screen."""
+        """The region of the screen that a row covers."""
         y = self.region.y + 1 + row - self.scroll_offset.y
         return Region(self.region.x, y, self.region.width, 1)
 
@@ -408,7 +416,7 @@ def _shortened(text: str, width: int, *, always: bool = False) -> str:
     Args:
         text: of one line.
         width: cells.
-        always: put the ellipsis even where the text fits, since more of the column follows.
+        always: add the ellipsis even where the text fits, because further pieces are cut off.
     """
     if width <= 0:
         return ""

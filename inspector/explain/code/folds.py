@@ -1,6 +1,6 @@
-"""What a reader may fold away: debug directives, metadata, sections of data, bodies of loops.
+"""Finds what can be folded in a text: debug directives, metadata, sections of data, loop bodies.
 
-A fold belongs to the line above what it hides. Lines count from 0.
+A fold hides the lines below the line that it starts at. Lines are counted from 0.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Fold(Struct, frozen=True):
     """Lines that can be hidden.
 
     Attributes:
-        start: the line that stays.
-        last: the last line that is hidden; the first is the one behind `start`.
-        what: `debug` directives, `data`, `metadata`, kernel `descriptor`, `prologue` before the
-            first loop, `region` of nested code.
+        start: the line that stays visible; the next one is the first hidden.
+        last: the last hidden line.
+        what: `debug` directives, `data`, `metadata`, kernel `descriptor`, `prologue` (the code
+            before the first loop), or `region` (a body in braces or of a Python block).
     """
 
     start: int
@@ -30,11 +30,12 @@ class Fold(Struct, frozen=True):
 
 
 HIDDEN_FIRST = frozenset({"debug", "data", "metadata", "descriptor"})
-"""What is folded at the beginning: nobody reads a kernel for it."""
+"""Kinds of folds that are closed when a text is first shown."""
 
 _DEBUG = re.compile(r"\s*(?:\.loc\b|\.file\b|\.cfi_|\.Ltmp\d+:\s*$|\.Lfunc_(?:begin|end)\d+:\s*$)")
 _SECTION = re.compile(r"\s*\.(?:section|text\b|data\b|bss\b|rodata\b|pushsection|popsection|ident)")
 _CODE_SECTION = re.compile(r'\s*\.(?:text\b|section\s+(?:"?\.text|[^,]+,\s*"[a-z]*x))')
+# Directive that opens a block -> the directive that closes it, and the kind of its fold.
 _OPENS = {
     ".amdhsa_kernel": (".end_amdhsa_kernel", "descriptor"),
     ".amd_kernel_code_t": (".end_amd_kernel_code_t", "descriptor"),
@@ -42,7 +43,7 @@ _OPENS = {
     ".amd_amdgpu_hsa_metadata": (".end_amd_amdgpu_hsa_metadata", "metadata"),
     ".amdgpu_pal_metadata": (".end_amdgpu_pal_metadata", "metadata"),
 }
-_STATED = re.compile(
+_SYMBOL_FIGURES = re.compile(
     r"\s*\.set\s+\.?[\w.$]+\.(?:num_\w+|numbered_\w+|private_\w+|uses_\w+|has_\w+)"
 )
 _INFO = re.compile(r";\s*(?:Kernel info|Function info):")
@@ -51,116 +52,122 @@ _METADATA = re.compile(r"(?:!|attributes #|declare )")
 
 
 def folds(kind: str, lines: Sequence[str], function: Function | None = None) -> Mapping[int, int]:
-    """What can be folded: line that stays -> last line that is hidden under it.
+    """The folds of a text: line that stays visible -> last hidden line.
 
     Args:
         kind: of the text: source, ttgir, llir or amdgcn.
         lines: the text.
-        function: the kernel in an assembly; its prologue can be folded then.
+        function: the kernel in an assembly; if given, its prologue can be folded.
     """
     return {fold.start: fold.last for fold in all_folds(kind, lines, function)}
 
 
 def folded_first(kind: str, lines: Sequence[str]) -> frozenset[int]:
     """The lines whose folds are closed when a text is first shown."""
-    return frozenset(f.start for f in all_folds(kind, lines) if f.what in HIDDEN_FIRST)
+    return frozenset(fold.start for fold in all_folds(kind, lines) if fold.what in HIDDEN_FIRST)
 
 
 def all_folds(
     kind: str, lines: Sequence[str], function: Function | None = None
 ) -> tuple[Fold, ...]:
-    """What can be folded, by its first line; one for each line at most."""
-    make = {"amdgcn": _assembly, "ttgir": _mlir, "llir": _llvm}.get(kind, _python)
-    all_of_kind = list(make(lines))
+    """The folds of a text in order of `start`, at most one for each line; see `folds`."""
+    find_folds = {"amdgcn": _assembly, "ttgir": _mlir, "llir": _llvm}.get(kind, _python)
+    all_of_kind = list(find_folds(lines))
     if kind == "amdgcn" and function is not None:
         all_of_kind.extend(_prologue(function))
     return tuple(_nested(all_of_kind))
 
 
 def _nested(folds_found: Iterable[Fold]) -> list[Fold]:
-    """The same as a tree: one for each line, and none that begins within another and ends behind.
+    """Folds that nest properly, at most one for each line.
 
-    Where one does, the outer takes in what the inner hides.
+    Of several folds at one line the longest stays. A fold that starts inside another but ends
+    after it extends the outer one.
     """
     ordered = sorted(folds_found, key=lambda fold: (fold.start, -fold.last))
     nested: list[Fold] = []
     for fold in ordered:
         if not nested or nested[-1].start != fold.start:
             nested.append(fold)
-    around: list[int] = []  # places in `nested` of the folds that a line stands in
-    for place, fold in enumerate(nested):
-        while around and nested[around[-1]].last < fold.start:
-            around.pop()
-        for outer in around:
+    enclosing: list[int] = []  # indices in `nested` of the folds around the present one
+    for index, fold in enumerate(nested):
+        while enclosing and nested[enclosing[-1]].last < fold.start:
+            enclosing.pop()
+        for outer in enclosing:
             if nested[outer].last < fold.last:
                 nested[outer] = replace(nested[outer], last=fold.last)
-        around.append(place)
+        enclosing.append(index)
     return nested
 
 
 def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
-    at, count = 0, len(lines)
-    while at < count:
-        line = lines[at]
+    index, count = 0, len(lines)
+    while index < count:
+        line = lines[index]
         body = line.lstrip()
         if not body or body[0] not in ".;":
-            at += 1
+            index += 1
             continue
         if body[0] == ";":
             if _INFO.match(body):
-                last = _while(lines, at + 1, lambda text: text.startswith(";"))
-                if last > at:
-                    yield Fold(at, last, "metadata")
-                at = last
-            at += 1
+                last = _last_of_run(lines, index + 1, lambda text: text.startswith(";"))
+                if last > index:
+                    yield Fold(index, last, "metadata")
+                index = last
+            index += 1
             continue
         word = body.split(None, 1)[0]
         opened = _OPENS.get(word)
         if opened is not None:
-            last = _until(lines, at, opened[0])
-            if last > at:
-                yield Fold(at, last, opened[1])
-            at = last + 1
+            last = _closing_line(lines, index, opened[0])
+            if last > index:
+                yield Fold(index, last, opened[1])
+            index = last + 1
             continue
         if _SECTION.match(line):
             if _CODE_SECTION.match(line) is None:
-                last = _data(lines, at)
-                if last > at:
-                    yield Fold(at, last, "data")
-                at = last + 1
+                last = _last_of_data(lines, index)
+                if last > index:
+                    yield Fold(index, last, "data")
+                index = last + 1
                 continue
-        elif _STATED.match(line):
-            last = _while(lines, at + 1, lambda text: _STATED.match(text) is not None)
-            if last > at:
-                yield Fold(at, last, "metadata")
-            at = last
+        elif _SYMBOL_FIGURES.match(line):
+            last = _last_of_run(
+                lines, index + 1, lambda text: _SYMBOL_FIGURES.match(text) is not None
+            )
+            if last > index:
+                yield Fold(index, last, "metadata")
+            index = last
         elif _DEBUG.match(line):
-            last = _while(lines, at + 1, lambda text: _DEBUG.match(text) is not None)
-            if at:
-                yield Fold(at - 1, last, "debug")  # under the code above, so that none stays
+            last = _last_of_run(lines, index + 1, lambda text: _DEBUG.match(text) is not None)
+            if index:
+                # Hidden below the line above, so that not even the first directive stays visible.
+                yield Fold(index - 1, last, "debug")
             elif last:
                 yield Fold(0, last, "debug")
-            at = last
-        at += 1
+            index = last
+        index += 1
 
 
-def _while(lines: Sequence[str], at: int, holds: Callable[[str], bool]) -> int:
-    """The last line of the run that begins at a line; the line before where there is none."""
-    while at < len(lines) and holds(lines[at]):
-        at += 1
-    return at - 1
+def _last_of_run(lines: Sequence[str], start: int, holds: Callable[[str], bool]) -> int:
+    """The last of the lines from `start` on that meet a condition; `start - 1` if none does."""
+    number = start
+    while number < len(lines) and holds(lines[number]):
+        number += 1
+    return number - 1
 
 
-def _until(lines: Sequence[str], at: int, word: str) -> int:
-    for number in range(at + 1, len(lines)):
-        if lines[number].lstrip().startswith(word):
+def _closing_line(lines: Sequence[str], start: int, directive: str) -> int:
+    """The first line after `start` that begins with a directive, or else the last line."""
+    for number in range(start + 1, len(lines)):
+        if lines[number].lstrip().startswith(directive):
             return number
     return len(lines) - 1
 
 
-def _data(lines: Sequence[str], at: int) -> int:
-    """The last line of a section of data: what follows it is code, metadata or descriptors."""
-    number = at + 1
+def _last_of_data(lines: Sequence[str], start: int) -> int:
+    """The last line of a data section, which code, metadata or a descriptor ends."""
+    number = start + 1
     while number < len(lines):
         line = lines[number]
         body = line.lstrip()
@@ -173,7 +180,7 @@ def _data(lines: Sequence[str], at: int) -> int:
 
 
 def _prologue(function: Function) -> Iterator[Fold]:
-    """What comes before the first loop: it runs once, mostly to work out addresses."""
+    """The code before the first loop, which runs once and mostly computes addresses."""
     headers = [function.blocks[loop.header].start for loop in function.loops]
     instructions = function.instructions
     if not headers:
@@ -186,14 +193,14 @@ def _prologue(function: Function) -> Iterator[Fold]:
 
 
 def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
-    at, count = 0, len(lines)
-    while at < count:
-        if lines[at].startswith("#loc"):
-            last = _while(lines, at + 1, lambda text: text.startswith("#loc"))
-            if last > at:
-                yield Fold(at, last, "debug")
-            at = last
-        at += 1
+    index, count = 0, len(lines)
+    while index < count:
+        if lines[index].startswith("#loc"):
+            last = _last_of_run(lines, index + 1, lambda text: text.startswith("#loc"))
+            if last > index:
+                yield Fold(index, last, "debug")
+            index = last
+        index += 1
     yield from _regions(lines)
 
 
@@ -214,26 +221,26 @@ def _regions(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
-    at, count = 0, len(lines)
-    while at < count:
-        line = lines[at]
+    index, count = 0, len(lines)
+    while index < count:
+        line = lines[index]
         if _METADATA.match(line):
             first = line.split(None, 1)[0][:1]
-            last = at
-            for number in range(at + 1, count):
+            last = index
+            for number in range(index + 1, count):
                 if lines[number].startswith(first) and _METADATA.match(lines[number]):
                     last = number
                 elif lines[number].strip():
                     break
-            if last > at:
-                yield Fold(at, last, "metadata")
-            at = last
+            if last > index:
+                yield Fold(index, last, "metadata")
+            index = last
         elif "#dbg_" in line and line.lstrip().startswith("#dbg_"):
-            last = _while(lines, at + 1, lambda text: text.lstrip().startswith("#dbg_"))
-            if at:
-                yield Fold(at - 1, last, "debug")
-            at = last
-        at += 1
+            last = _last_of_run(lines, index + 1, lambda text: text.lstrip().startswith("#dbg_"))
+            if index:
+                yield Fold(index - 1, last, "debug")
+            index = last
+        index += 1
     yield from _regions(lines)
 
 

@@ -1,11 +1,11 @@
-"""Which lines of one text stem from the same source as a line of another.
+"""Links the lines of a kernel's texts (source, TTGIR, LLVM IR, ISA) that stem from one source line.
 
-A position may have been inlined: `tl.max(x)` in the kernel leads into Triton's own files. The
-position that counts is the innermost one that the user wrote; the calls around it, up to the
-kernel, count for the source, so that a call's line leads to all that it became.
+A position may have been inlined: `tl.max(x)` in the kernel leads into Triton's own files. Lines are
+linked by the innermost frame in the user's code. The frames that call it, up to the kernel, link to
+the source as well, so that the line of a call leads to all code that the call became.
 
-Positions in LLVM IR are read with patterns, not with a parser: one `!dbg !7` at most stands on a
-line, and the metadata that it leads to is one node per line.
+Positions in LLVM IR are read with regular expressions, not with a parser: a line has one `!dbg !7`
+at most, and each metadata node stands on a line of its own.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import PurePath
 from ...model import SourceLoc
 
 REACH = 12
-"""Lines that a neighbour may be away to stand in for a line that has no position of its own."""
+"""How many lines away a neighbour may be whose position is used for a line that has none."""
 _GAP = 24
-"""Lines of other origin within what still is one stretch of a statement's code."""
+"""Two lines of a statement at most this far apart belong to one stretch of its code."""
 
 _Place = tuple[int, int]
-"""The number of a file, and a line in it."""
+"""The number of a file, and a line in it, from 1."""
 
 
 class Links:
-    """Lines that belong together. All lines count from 0.
+    """Links between the lines of several texts. Lines are counted from 0.
 
     Args:
-        positions: kind of text -> line -> what it stems from.
-        source: the file that is shown as source; None where none is.
+        positions: kind of text -> line -> the source position it stems from.
+        source: the file that is shown as source; None if there is none.
         length: how many lines that file has.
     """
 
@@ -44,7 +44,7 @@ class Links:
         self._length = length
         files = _Files(positions, source)
         self._source = files.number(source) if source is not None else -1
-        places: dict[int, tuple[_Place, ...]] = {}  # id of a position -> its frames by the user
+        places: dict[int, tuple[_Place, ...]] = {}  # id of a position -> its frames in user code
         self._frames: dict[str, dict[int, tuple[_Place, ...]]] = {}
         self._columns: dict[str, dict[int, int | None]] = {}
         self._exact: dict[str, dict[tuple[_Place, int], list[int]]] = {}
@@ -58,12 +58,12 @@ class Links:
             own = self._lines[kind] = {}
             every = self._all[kind] = {}
             for line in sorted(by_line):
-                at = by_line[line]
-                chain = places.get(id(at))
+                loc = by_line[line]
+                chain = places.get(id(loc))
                 if chain is None:
-                    chain = places[id(at)] = files.frames(at)
+                    chain = places[id(loc)] = files.frames(loc)
                 frames[line] = chain
-                column = columns[line] = at.in_user_code.column
+                column = columns[line] = loc.in_user_code.column
                 own.setdefault(chain[0], []).append(line)
                 if column is not None:
                     exact.setdefault((chain[0], column), []).append(line)
@@ -74,9 +74,9 @@ class Links:
     def related(self, kind: str, line: int, target: str) -> tuple[int, ...]:
         """The lines of another text that stem from the same source as a line of this one.
 
-        Between the source and another text these are all that have its line among their frames, in
-        the source the innermost first. Otherwise they are those of the same statement: of the very
-        expression where both texts state columns and one has it.
+        From a source line: all lines that have it among their frames. To the source: the line's
+        frames, the innermost first. Between two other texts: the lines of the same expression, if
+        both texts state columns and one matches, else of the same source line.
 
         Args:
             kind: which text the line is in.
@@ -84,7 +84,7 @@ class Links:
             target: which text to look in.
 
         Returns:
-            Its lines; none where the line has no position, or the other text nothing of it.
+            The lines; empty where this line has no position or no line of the other text matches.
         """
         if kind == target:
             return ()
@@ -96,7 +96,7 @@ class Links:
             return ()
         if target == "source":
             lines = (place[1] - 1 for place in chain if place[0] == self._source)
-            return tuple(dict.fromkeys(at for at in lines if 0 <= at < self._length))
+            return tuple(dict.fromkeys(number for number in lines if 0 <= number < self._length))
         column = self._columns[kind][line]
         if column is not None:
             same_expression = self._exact.get(target, {}).get((chain[0], column))
@@ -107,9 +107,9 @@ class Links:
     def nearest(self, kind: str, line: int, target: str) -> int | None:
         """The line of another text that a reader of this line wants to see.
 
-        Where a statement has become many lines it is the first of where most of them stand. A line
-        without a position of its own (a directive, a comment) takes that of the nearest line that
-        has one, the following before the preceding.
+        Where a statement became many lines, it is the first line of the stretch that holds most of
+        them. A line without a position (a directive, a comment) uses that of the nearest line that
+        has one; of two equally near, the one below.
 
         Args:
             kind: which text the line is in.
@@ -123,48 +123,51 @@ class Links:
             if related_lines:
                 if target == "source":
                     return related_lines[0]
-                own = self._of_its_own(kind, candidate, target)
-                return _thickest(own or related_lines)
+                own_lines = self._without_callees(kind, candidate, target)
+                return _densest_stretch(own_lines or related_lines)
         return None
 
     def place(self, kind: str, line: int) -> bool:
         """Whether a line has a position of its own."""
         return kind == "source" or line in self._frames.get(kind, {})
 
-    def _of_its_own(self, kind: str, line: int, target: str) -> Sequence[int]:
-        """From the source: what stems from the line itself rather than from what it calls."""
+    def _without_callees(self, kind: str, line: int, target: str) -> Sequence[int]:
+        """For a source line: the lines that stem from itself, not from a function it calls."""
         if kind != "source":
             return ()
         return self._lines.get(target, {}).get((self._source, line + 1), ())
 
     def _around(self, kind: str, line: int) -> list[int]:
-        """The line, then others near it that have a position, the nearest first."""
+        """The lines with a position within `REACH` of a line, itself included, nearest first."""
+        nearby_lines: Sequence[int]
         if kind == "source":
-            near = range(max(0, line - REACH), line + REACH + 1)
+            nearby_lines = range(max(0, line - REACH), line + REACH + 1)
         else:
             placed_lines = self._placed_lines.get(kind, [])
             first = bisect_left(placed_lines, line - REACH)
             nearby_lines = placed_lines[first : bisect_left(placed_lines, line + REACH + 1)]
-            return sorted(nearby_lines, key=lambda at: (abs(at - line), at < line))
-        return sorted(near, key=lambda at: (abs(at - line), at < line))
+        return sorted(nearby_lines, key=lambda nearby: (abs(nearby - line), nearby < line))
 
 
-def _thickest(lines: Sequence[int]) -> int:
-    """The first line of the stretch that holds most of these lines."""
-    best, most = lines[0], 0
+def _densest_stretch(lines: Sequence[int]) -> int:
+    """The first line of the stretch (see `_GAP`) that holds most of these ascending lines."""
+    best, best_count = lines[0], 0
     start, count, last = lines[0], 0, lines[0]
     for line in lines:
         if line - last > _GAP:
             start, count = line, 0
         count += 1
         last = line
-        if count > most:
-            best, most = start, count
+        if count > best_count:
+            best, best_count = start, count
     return best
 
 
 class _Files:
-    """Numbers for files: texts may name one file by paths of different lengths."""
+    """Numbers files, giving one number to paths of which one is the tail of the other.
+
+    Texts may name the same file by its full path or by its last parts only.
+    """
 
     def __init__(
         self, positions: Mapping[str, Mapping[int, SourceLoc]], source: str | None
@@ -172,35 +175,36 @@ class _Files:
         names: dict[str, None] = {} if source is None else {source: None}
         visited: set[int] = set()
         for by_line in positions.values():
-            for at in by_line.values():
-                frame: SourceLoc | None = at
+            for loc in by_line.values():
+                frame: SourceLoc | None = loc
                 while frame is not None and id(frame) not in visited:
                     visited.add(id(frame))
                     names[frame.file] = None
                     frame = frame.inlined_at
         self._numbers: dict[str, int] = {}
         by_base: dict[str, list[PurePath]] = {}
-        for name in sorted(names, key=lambda n: -len(PurePath(n).parts)):  # the fullest first
+        # The longest first, so that a shorter path finds those that it may be the tail of.
+        for name in sorted(names, key=lambda n: -len(PurePath(n).parts)):
             path = PurePath(name)
-            alike = by_base.setdefault(path.name, [])
+            same_base = by_base.setdefault(path.name, [])
             longer = [
                 candidate
-                for candidate in alike
+                for candidate in same_base
                 if candidate.parts[-len(path.parts) :] == path.parts
             ]
             if len(longer) == 1:
                 self._numbers[name] = self._numbers[str(longer[0])]
                 continue
             self._numbers[str(path)] = self._numbers[name] = len(self._numbers)
-            alike.append(path)
+            same_base.append(path)
 
     def number(self, name: str) -> int:
         """The file's number."""
         return self._numbers[name]
 
-    def frames(self, at: SourceLoc) -> tuple[_Place, ...]:
-        """The lines by the user that a position goes through, the innermost first."""
-        frame: SourceLoc | None = at.in_user_code
+    def frames(self, loc: SourceLoc) -> tuple[_Place, ...]:
+        """A position's frames in the user's code, the innermost first."""
+        frame: SourceLoc | None = loc.in_user_code
         places: dict[_Place, None] = {}
         while frame is not None:
             if not frame.in_library or not places:
@@ -219,15 +223,16 @@ _NODE = re.compile(
 _FIELD = re.compile(
     r'\b(line|column|scope|inlinedAt|file|filename|directory): (?:!?(\d+)|"((?:[^"\\]|\\.)*)")'
 )
-_MOST_FRAMES = 64
+_MOST_FRAMES = 64  # of inlining that are followed; a malformed file may chain them in a circle
 
 _Node = tuple[str, Mapping[str, str]]
+"""A metadata node: its class (`DILocation`) and its fields."""
 
 
 def llir_positions(lines: Sequence[str]) -> dict[int, SourceLoc]:
-    """Line -> the position that it stems from; lines without one are left out.
+    """Line of LLVM IR, from 0 -> the source position it stems from; lines without one are left out.
 
-    Lines count from 0. A function's first line stands for where it is defined.
+    A `define` line has the position of the function's definition.
     """
     nodes = _nodes(lines)
     if not nodes:
@@ -239,13 +244,14 @@ def llir_positions(lines: Sequence[str]) -> dict[int, SourceLoc]:
         if match is None and "#dbg_" in line:
             match = _RECORD.match(line)
         if match is not None and not line.startswith("!"):
-            at = table.at(match[1])
-            if at is not None:
-                positions_by_line[number] = at
+            loc = table.location(match[1])
+            if loc is not None:
+                positions_by_line[number] = loc
     return positions_by_line
 
 
 def _nodes(lines: Iterable[str]) -> dict[str, _Node]:
+    """Number -> debug-info node, for the classes of nodes that positions are made of."""
     nodes: dict[str, _Node] = {}
     for line in lines:
         if line.startswith("!") and "!DI" in line:
@@ -257,18 +263,20 @@ def _nodes(lines: Iterable[str]) -> dict[str, _Node]:
 
 
 class _Table:
+    """Source positions of the metadata nodes, each worked out once."""
+
     def __init__(self, nodes: Mapping[str, _Node]) -> None:
         self._nodes = nodes
         self._files: dict[str, str | None] = {}
         self._locations: dict[str, SourceLoc | None] = {}
 
-    def at(self, number: str) -> SourceLoc | None:
+    def location(self, number: str) -> SourceLoc | None:
         """The position that a node states; of a function, where it is defined."""
         if number not in self._locations:
-            self._locations[number] = self._location(number)
+            self._locations[number] = self._read_location(number)
         return self._locations[number]
 
-    def _location(self, number: str) -> SourceLoc | None:
+    def _read_location(self, number: str) -> SourceLoc | None:
         kind, fields = self._nodes.get(number, ("", {}))
         if kind == "DISubprogram":
             file, line = self._file(number), int(fields.get("line", 0))
@@ -283,7 +291,7 @@ class _Table:
             if file is not None and line:
                 frames.append((file, line, int(fields.get("column", 0)) or None))
             elif not frames:
-                return None  # line 0: made by the compiler
+                return None  # line 0 marks code that the compiler made
             node = fields.get("inlinedAt")
         position: SourceLoc | None = None
         for file, line, column in reversed(frames):
@@ -294,7 +302,7 @@ class _Table:
         """The file that a scope lies in."""
         if scope in self._files:
             return self._files[scope]
-        self._files[scope] = None  # what a scope within itself sees
+        self._files[scope] = None  # ends the recursion should a scope lie within itself
         kind, fields = self._nodes.get(scope, ("", {}))
         if kind == "DIFile":
             name, folder = fields.get("filename", ""), fields.get("directory", "")

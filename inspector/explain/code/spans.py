@@ -1,7 +1,7 @@
-"""The coloured pieces of a line: columns and the name of what stands there.
+"""Syntax highlighting of a line: its coloured pieces, as columns and names of styles.
 
-One pattern for each kind of text, tried from left to right; what it does not know has no colour.
-The names are those of a code view's styles.
+Each kind of text (assembly, MLIR, LLVM IR, Python) has one pattern that cuts a line into tokens; a
+token that it does not recognise has no colour. The styles are those of the code views.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 Span = tuple[int, int, str]
-"""First column, the column behind the last, name."""
+"""First column, column past the end, name of the style."""
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -49,13 +49,13 @@ NAMES: Mapping[str, str] = MappingProxyType(
         "control": "branch",
     }
 )
-"""Class of an instruction -> name of its style; others are `other`."""
+"""Class of an instruction -> name of its style; all other classes have the style `other`."""
 
 STRING = "string"
-"""As `cls` of a line of Python: it lies within a string that began on a line above."""
+"""The `cls` of a line of Python that begins inside a string opened on a line above."""
 
-# A line is cut into words, numbers, strings and comments, each of them whole; what a piece is
-# follows from its text alone and is remembered: it has to be fast enough to do while drawing.
+# A line is cut into whole words, numbers, strings and comments. A token's style depends on its text
+# alone, so that it can be cached: lines are coloured while they are drawn.
 _STRING = r'"(?:[^"\\]|\\.)*"?'
 _NUMBER = r"-?\d[\w.]*(?:(?<=[eE])[-+]\d+)?"
 _PLAIN = rf'(?:[^()"]|{_STRING})'
@@ -63,8 +63,8 @@ _NESTED = rf"\((?:{_PLAIN}|\({_PLAIN}*\))*\)"
 _ASM = re.compile(
     rf"(;.*|//.*|/\*.*?(?:\*/|$)|{_STRING}|[A-Za-z_$.@?][\w$.@?]*(?:\[[^\]]*\]|:(?!:)(?=\s|$))?|{_NUMBER})"
 )
-# What the name of an instruction tells at a glance. The table of all mnemonics knows it better, but
-# reading that takes as long as all else before a text is first seen.
+# Guesses an instruction's style from its name. The table of all mnemonics is more exact, but
+# loading it would double the time until a text first appears.
 _INSTRUCTION = re.compile(
     r"(?P<matrix>v_(?:smfmac|swmmac|(?:mfma|wmma)_(?!ld_scale)))"
     r"|(?P<other>[vs]_nop|ds_nop|s_(?:delay_alu|clause|set_?(?:prio|inst)|inst_|sendmsg|mem\w*time))"
@@ -92,7 +92,7 @@ _MLIR_KEYWORDS = frozenset(
         *("dense", "else", "do", "in", "array", "unit"),
     }
 )
-_OPS: Sequence[tuple[re.Pattern[str], str]] = (
+_MLIR_OPERATIONS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"tt\.dot|.*\bwmma|.*\bmfma|.*scaled_dot|.*dot_scaled"), "matrix"),
     (re.compile(r".*\.buffer_(?:load|store)_?to_local|.*async_copy|.*async_tdm"), "lds"),
     (re.compile(r"tt\.(?:load|store|atomic|descriptor)|.*\.(?:buffer|global)_"), "memory"),
@@ -124,8 +124,8 @@ _PYTHON = re.compile(
     r"|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
     r"|@(?=[^\W\d])[\w.]+|(?:def|class)\s+\w+|\d[\w.]*(?:(?<=[eE])[-+]\d+)?|[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
 )
-_KEYWORDS = frozenset(keyword.kwlist)
-_LANGUAGE = ("tl.", "triton.", "gl.", "gluon.", "ttgl.", "libdevice.")
+_PYTHON_KEYWORDS = frozenset(keyword.kwlist)
+_TRITON_PREFIXES = ("tl.", "triton.", "gl.", "gluon.", "ttgl.", "libdevice.")
 
 
 def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
@@ -134,8 +134,8 @@ def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
     Args:
         kind: of the text: source, ttgir, llir or amdgcn.
         text: the line.
-        cls: in an assembly the class of its instruction where that is known, else its name tells;
-            in the source `STRING` where the line begins within a string.
+        cls: of assembly, the instruction's class (None: guessed from its name); of Python, `STRING`
+            where the line begins inside a string.
     """
     if kind == "amdgcn":
         return _assembly(text, cls)
@@ -143,21 +143,21 @@ def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
         return _python(text, cls == STRING)
     if kind == "llir" and text.lstrip().startswith("#dbg_"):
         return [(len(text) - len(text.lstrip()), len(text), "dim")]
-    cut, style = (_MLIR, _mlir) if kind == "ttgir" else (_LLVM, _llvm)
+    pattern, style_of_token = (_MLIR, _mlir_style) if kind == "ttgir" else (_LLVM, _llvm_style)
     styled: list[Span] = []
-    pieces = cut.split(text)  # what stands between the pieces, and the pieces, by turns
+    pieces = pattern.split(text)  # alternately the text between two tokens, and a token
     stop = 0
     for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
         start = stop + len(between)
         stop = start + len(piece)
-        name = style(piece)
+        name = style_of_token(piece)
         if name:
             styled.append((start, stop, name))
     return styled
 
 
 def style_of(cls: str) -> str:
-    """The name of the style of instructions of a class."""
+    """The style of instructions of a class."""
     return NAMES.get(cls, "other")
 
 
@@ -165,30 +165,30 @@ def _assembly(text: str, cls: str | None) -> list[Span]:
     styled: list[Span] = []
     pieces = _ASM.split(text)
     stop = 0
-    first = True  # the mnemonic is the first word behind labels
-    word = "keyword"
+    before_mnemonic = True  # the mnemonic is the first word after any labels
+    operand_style = "keyword"
     for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
         start = stop + len(between)
         stop = start + len(piece)
-        name = _asm(piece)
-        if first and name != "comment":
+        name = _assembly_style(piece)
+        if before_mnemonic and name != "comment":
             if name == "label":
                 styled.append((start, stop, name))
                 continue
-            first = False
+            before_mnemonic = False
             if name == "directive":
-                word = "name"  # what it speaks of
+                operand_style = "name"  # a directive's operands are mostly symbols
             elif name == "keyword":
-                name = style_of(cls) if cls is not None else _mnemonic(piece)
-        elif name in ("label", "keyword"):  # `offset:` may have a blank behind it
-            name = word
+                name = style_of(cls) if cls is not None else _mnemonic_style(piece)
+        elif name in ("label", "keyword"):  # `offset:` looks like a label if a blank follows
+            name = operand_style
         if name:
             styled.append((start, stop, name))
     return styled
 
 
 @functools.lru_cache(maxsize=16384)
-def _asm(piece: str) -> str:
+def _assembly_style(piece: str) -> str:
     first = piece[0]
     if first in ";/":
         return "comment"
@@ -204,13 +204,13 @@ def _asm(piece: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _mnemonic(word: str) -> str:
+def _mnemonic_style(word: str) -> str:
     match = _INSTRUCTION.match(word)
     return match.lastgroup or "" if match is not None else ""
 
 
 @functools.lru_cache(maxsize=16384)
-def _mlir(piece: str) -> str:
+def _mlir_style(piece: str) -> str:
     first = piece[0]
     if first == "%":
         return "register"
@@ -233,11 +233,11 @@ def _mlir(piece: str) -> str:
         return "keyword"
     if "." not in piece:
         return ""
-    return next((style for pattern, style in _OPS if pattern.match(piece)), "name")
+    return next((style for pattern, style in _MLIR_OPERATIONS if pattern.match(piece)), "name")
 
 
 @functools.lru_cache(maxsize=16384)
-def _llvm(piece: str) -> str:
+def _llvm_style(piece: str) -> str:
     first = piece[0]
     if first == "%":
         return "register"
@@ -250,7 +250,7 @@ def _llvm(piece: str) -> str:
     if first == "#" or piece.startswith("!dbg"):
         return "dim"
     if first in "@!":
-        return _intrinsic(piece) if piece.startswith("@llvm.amdgcn.") else "name"
+        return _intrinsic_style(piece) if piece.startswith("@llvm.amdgcn.") else "name"
     if first == "-" or first.isdigit() or piece in _LLVM_LITERALS:
         return "literal"
     if _LLVM_TYPE.fullmatch(piece) is not None:
@@ -258,7 +258,7 @@ def _llvm(piece: str) -> str:
     return _LLVM_WORDS.get(piece, "other")
 
 
-def _intrinsic(name: str) -> str:
+def _intrinsic_style(name: str) -> str:
     if ".mfma" in name or ".wmma" in name or ".smfmac" in name:
         return "matrix"
     if "waitcnt" in name or "barrier" in name or "wait." in name or "sched" in name:
@@ -268,11 +268,12 @@ def _intrinsic(name: str) -> str:
     return "memory" if "buffer" in name or "global" in name else "name"
 
 
-def _python(text: str, within: bool) -> list[Span]:
+def _python(text: str, in_string: bool) -> list[Span]:
+    """The coloured pieces of a line of Python, which may begin inside a triple-quoted string."""
     styled: list[Span] = []
     stop = 0
-    if within:
-        ends = [at for at in (text.find('"""'), text.find("'''")) if at >= 0]
+    if in_string:
+        ends = [column for column in (text.find('"""'), text.find("'''")) if column >= 0]
         if not ends:
             return [(0, len(text), "string")] if text else []
         stop = min(ends) + 3
@@ -281,18 +282,18 @@ def _python(text: str, within: bool) -> list[Span]:
     for between, piece in zip(pieces[::2], pieces[1::2], strict=False):
         start = stop + len(between)
         stop = start + len(piece)
-        name = _of_python(piece)
+        name = _python_style(piece)
         if name == "label":  # `def name`, `class name`
-            word = piece.split(None, 1)[0]
-            styled.append((start, start + len(word), "keyword"))
-            start = stop - len(piece[len(word) :].lstrip())
+            keyword_text = piece.split(None, 1)[0]
+            styled.append((start, start + len(keyword_text), "keyword"))
+            start = stop - len(piece[len(keyword_text) :].lstrip())
         if name:
             styled.append((start, stop, name))
     return styled
 
 
 @functools.lru_cache(maxsize=16384)
-def _of_python(piece: str) -> str:
+def _python_style(piece: str) -> str:
     if piece[0] == "#":
         return "comment"
     if piece[-1] in "\"'" or '"' in piece or "'" in piece:
@@ -301,34 +302,34 @@ def _of_python(piece: str) -> str:
         return "directive"
     if piece[0].isdigit():
         return "literal"
-    if piece in _KEYWORDS:
+    if piece in _PYTHON_KEYWORDS:
         return "keyword"
     if piece.startswith(("def ", "class ")):
         return "label"
-    return "name" if piece.startswith(_LANGUAGE) else ""
+    return "name" if piece.startswith(_TRITON_PREFIXES) else ""
 
 
 _QUOTES = re.compile(r"#.*|\"\"\"|'''|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 
 
 def within_strings(lines: Sequence[str]) -> frozenset[int]:
-    """The lines of Python that begin within a string: what `cls` is `STRING` for."""
+    """Lines of Python, from 0, that begin inside a triple-quoted string (`STRING` for `spans`)."""
     inside: list[int] = []
-    ending = ""
+    open_quotes = ""
     for number, line in enumerate(lines):
-        at = 0
-        if ending:
+        column = 0
+        if open_quotes:
             inside.append(number)
-            stop = line.find(ending)
+            stop = line.find(open_quotes)
             if stop < 0:
                 continue
-            at, ending = stop + 3, ""
-        while (match := _QUOTES.search(line, at)) is not None:
-            at = match.end()
+            column, open_quotes = stop + 3, ""
+        while (match := _QUOTES.search(line, column)) is not None:
+            column = match.end()
             if match[0] in ('"""', "'''"):
-                stop = line.find(match[0], at)
+                stop = line.find(match[0], column)
                 if stop < 0:
-                    ending = match[0]
+                    open_quotes = match[0]
                     break
-                at = stop + 3
+                column = stop + 3
     return frozenset(inside)

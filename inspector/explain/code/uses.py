@@ -1,7 +1,8 @@
-"""Where a register is written and read.
+"""Finds where a register is written and read.
 
-What an instruction writes follows from its name: mostly the first operand, nothing for stores and
-comparisons, two for a carry. Registers are numbered as the wait dataflow numbers them.
+Which operands an instruction writes follows from its name: usually the first, none for stores and
+scalar comparisons, two for an addition with carry. Registers have the numbers of
+`isa.waitflow.registers`; EXEC, SCC and M0, which it does not track, get numbers of their own here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ...isa.mnemonics import returns_value
 from ...isa.waitflow.registers import named, unnamed_of
 from ...model import Function, Instruction
 
-_TEXT = re.compile(
+_REGISTER = re.compile(
     r"(?<![\w.])(?:(?:acc|ttmp|[vas])(?:\d+\b|\[\d+(?::\d+)?\])|(?:vcc|exec)(?:_lo|_hi)?\b|scc\b|m0\b)"
 )
 _EXEC = (16386, 16387)
@@ -30,7 +31,7 @@ _NUMBERS = {
     "m0": (_M0,),
 }
 
-# The first operand is read, or there is none; nothing that is named is written.
+# Instructions that write none of their operands: the first is read, or there is none.
 _WRITES_NOTHING = re.compile(
     r"s_(?:cmpk?|bitcmp[01])_|s_(?:cbranch|branch|setpc|set_pc|add_pc|waitcnt|wait|nop|barrier|sleep|setreg"
     r"|setprio|setkill|sethalt|sendmsg(?!_rtn)|store|buffer_store|scratch_store|dcache|icache"
@@ -38,7 +39,7 @@ _WRITES_NOTHING = re.compile(
     r"|version|round_mode|denorm_mode|ttrace|incperf|decperf|rfe|monitor|atc|wakeup)"
     r"|exp\b|export|v_nop|v_pipeflush|v_clrexcp|v_illegal|\w+_prefetch_"
 )
-_SILENT_CLASSES = frozenset(
+_CLASSES_WITHOUT_RESULT = frozenset(
     {
         "global_store",
         "scratch_store",
@@ -58,42 +59,42 @@ _SILENT_CLASSES = frozenset(
     }
 )
 _LDS_RETURNS = re.compile(r"_rtn|ds_(?:append|consume)|ds_bvh_stack")
-# A carry, the scaled flag or the mask stands second.
+# The second operand is written, too: the carry, or the flag of v_div_scale.
 _WRITES_TWO = re.compile(
     r"v_(?:add_co|sub_co|subrev_co|addc_co|subb_co|subbrev_co|add_co_ci|sub_co_ci|subrev_co_ci|addc"
     r"|subb|subbrev|div_scale|mad_u64_u32|mad_i64_i32|mad_co_u64_u32|mad_co_i64_i32)(?:_|$)"
 )
 _SWAPS = re.compile(r"v_(?:swap|swaprel|permlane(?:16|32)_swap)_")
-# Before gfx9 additions without `co` in the name carry too: then VCC stands second.
+# Before gfx9, additions without `co` in their name write a carry, too: VCC, the second operand.
 _OLD_CARRY = re.compile(r"v_(?:add|sub|subrev)_[ui]32")
-# What is written is read as well: accumulators, half registers, conditional moves.
-_KEEPS = re.compile(
+# The destination is also read: accumulators, writes of half a register, conditional moves.
+_READS_DESTINATION = re.compile(
     r"v_(?:fmac|mac|pk_fmac|dot\d+c|swap|swaprel|writelane|movreld|permlane(?:16|32)_swap"
     r"|dual_fmac|dual_dot2acc|smfmac|swmmac)"
     r"|s_(?:addk|mulk|cmovk?|bitset[01]|fmac)_|\w*_d16"
 )
 _IMPLICIT_EXEC = re.compile(r"s_\w*(?:saveexec|wrexec)")
 _MASKED_BY_EXEC = re.compile(r"v_cmpx")
-_DPP_KEEPS = re.compile(r"row_|quad_perm|wave_|dpp8|dst_unused:UNUSED_PRESERVE")
-_MASKS_SOME = re.compile(r"(?:row|bank)_mask:(?!0xf\b)|UNUSED_PRESERVE")
+_DPP_PRESERVES = re.compile(r"row_|quad_perm|wave_|dpp8|dst_unused:UNUSED_PRESERVE")
+_MASKS_SOME_LANES = re.compile(r"(?:row|bank)_mask:(?!0xf\b)|UNUSED_PRESERVE")
 _READS_SCC = re.compile(r"s_(?:cbranch_scc|cselect|cmovk?|addc|subb|add_co_ci|sub_co_ci)")
 _WRITES_SCC = re.compile(
     r"s_(?:cmpk?_|bitcmp[01]_|(?:add|sub)_[iu]32|addc_|subb_|(?:add|sub)_co_|addk_|(?:min|max)_[iu]32"
     r"|(?:and|or|xor|andn[12]|orn[12]|and_not[01]|or_not[01]|nand|nor|xnor|not|wqm|quadmask)_"
     r"|(?:lshl|lshr)_b|ashr_i|bfe_|lshl[1-4]_add_|bcnt[01]_|abs_|absdiff_)"
 )
-_PAIRED = "::"  # gfx11's dual issue: two operations in one instruction
+_DUAL_ISSUE_SEPARATOR = "::"  # gfx11's dual issue: two operations in one instruction
 
 
 class Uses(Struct, frozen=True):
-    """Where a register is touched. Lines count from 0 and ascend.
+    """The lines of a function that write or read a register, from 0, ascending.
 
     Attributes:
-        register: as it was asked for, or as the line writes it; "" where there is none.
-        writes: lines that write any of it.
-        reads: lines that read any of it.
-        of_value: those among them that have to do with the value it holds at the line: the writes
-            that may have made it and the reads that may see it.
+        register: its name as the caller or the line spells it; "" where the line names none.
+        writes: lines that write any part of it.
+        reads: lines that read any part of it.
+        of_value: the lines among them that concern the value it holds at the line asked about: the
+            writes that may have produced it and the reads that may see it.
     """
 
     register: str
@@ -103,13 +104,13 @@ class Uses(Struct, frozen=True):
 
 
 def registers_of(text: str) -> list[tuple[int, int, str]]:
-    """The registers that a line names: (first column, column behind it, `v[0:3]`)."""
+    """The registers that a line names: (first column, column past its end, `v[0:3]`)."""
     code = _code(text)
-    return [(m.start(), m.end(), m[0]) for m in _TEXT.finditer(code)]
+    return [(m.start(), m.end(), m[0]) for m in _REGISTER.finditer(code)]
 
 
 def register_at(text: str, column: int) -> str | None:
-    """The register that stands at a column of a line."""
+    """The register whose name covers a column of a line; None if there is none."""
     for start, stop, name in registers_of(text):
         if start <= column < stop:
             return name
@@ -129,13 +130,13 @@ def uses(function: Function, line: int, register: str | None = None) -> Uses:
 
     Args:
         function: the code.
-        line: where the reader stands, from 0.
-        register: `v12`, `s[4:7]`, `vcc`; any of a range counts. None: what the line writes, else
-            the first that it reads.
+        line: the cursor's line, from 0; it decides which value `of_value` is about.
+        register: `v12`, `s[4:7]`, `vcc`; a use of any register of a range counts. None: the
+            register that the line writes or, if it writes none, the first that it reads.
     """
     current = [inst for inst in function.instructions if inst.line - 1 == line]
     if register is None:
-        register = next((name for inst in current for name in _chosen(inst)), "")
+        register = next((name for inst in current for name in _registers_written_first(inst)), "")
     numbers = frozenset(numbers_of(register))
     if not numbers:
         return Uses(register)
@@ -143,7 +144,7 @@ def uses(function: Function, line: int, register: str | None = None) -> Uses:
     reads: list[int] = []
     touching: dict[int, tuple[bool, bool]] = {}
     for inst in function.instructions:
-        if numbers.isdisjoint(_touched(inst.op.name, inst.operands)):
+        if numbers.isdisjoint(_maybe_touched(inst.op.name, inst.operands)):
             continue
         written_numbers, read_numbers = effects(inst)
         writing, reading = (
@@ -157,7 +158,7 @@ def uses(function: Function, line: int, register: str | None = None) -> Uses:
         if writing or reading:
             kills = writing and numbers.issubset(written_numbers) and not reading
             touching[inst.index] = (reading, kills)
-    value = _of_value(function, {inst.index for inst in current}, touching, set(writes))
+    value = _lines_of_value(function, {inst.index for inst in current}, touching, set(writes))
     return Uses(
         register, tuple(dict.fromkeys(writes)), tuple(dict.fromkeys(reads)), frozenset(value)
     )
@@ -165,8 +166,8 @@ def uses(function: Function, line: int, register: str | None = None) -> Uses:
 
 def effects(inst: Instruction) -> tuple[frozenset[int], frozenset[int]]:
     """Numbers of the registers that an instruction writes, and of those that it reads."""
-    if _PAIRED in inst.operands:
-        first, _, second = inst.operands.partition(_PAIRED)
+    if _DUAL_ISSUE_SEPARATOR in inst.operands:
+        first, _, second = inst.operands.partition(_DUAL_ISSUE_SEPARATOR)
         name, _, operands = second.strip().partition(" ")
         first_effects = _effects(inst.op.name, inst.cls, first, _may_return(inst))
         second_effects = _effects(name, inst.cls, operands, False)
@@ -179,8 +180,8 @@ def _may_return(inst: Instruction) -> bool:
 
 
 @functools.lru_cache(maxsize=32768)
-def _touched(name: str, operands: str) -> frozenset[int]:
-    """Registers that an instruction may touch: a quick first look."""
+def _maybe_touched(name: str, operands: str) -> frozenset[int]:
+    """A superset of the registers that an instruction touches, cheap enough to filter by."""
     numbers = {*numbers_of(operands), *unnamed_of(name)}
     if name.startswith("s_"):
         numbers.add(_SCC)
@@ -193,11 +194,12 @@ def _touched(name: str, operands: str) -> frozenset[int]:
 def _effects(
     name: str, cls: str, operands: str, returns: bool
 ) -> tuple[frozenset[int], frozenset[int]]:
+    """`effects` of one operation; `returns`: whether an atomic returns the old value."""
     parts = operands.split(",")
     count = _written_operands(name, cls, parts, returns)
     written_numbers = set(numbers_of(",".join(parts[:count])))
     read_numbers = set(numbers_of(",".join(parts[count:])))
-    if written_numbers and (_KEEPS.match(name) or _keeps_lanes(name, operands)):
+    if written_numbers and (_READS_DESTINATION.match(name) or _preserves_old_value(name, operands)):
         read_numbers |= written_numbers
     if cls == "atomic" and count and name.startswith(("buffer_", "image_")):
         read_numbers |= written_numbers  # one register is the operand and the old value
@@ -217,8 +219,8 @@ def _effects(
 
 
 def _written_operands(name: str, cls: str, parts: Sequence[str], returns: bool) -> int:
-    """How many of the first operands are written."""
-    if cls in _SILENT_CLASSES or _WRITES_NOTHING.match(name):
+    """How many operands are written; they come first."""
+    if cls in _CLASSES_WITHOUT_RESULT or _WRITES_NOTHING.match(name):
         return 0
     if cls == "atomic":
         return int(returns)
@@ -229,7 +231,7 @@ def _written_operands(name: str, cls: str, parts: Sequence[str], returns: bool) 
     if cls == "image" and "store" in name:
         return 0
     if name.startswith("v_cmpx") and len(parts) < 3:
-        return 0  # gfx10 on: only EXEC is written, and not named
+        return 0  # from gfx10 on it writes EXEC alone, which is not among its operands
     if _WRITES_TWO.match(name) and len(parts) > 2:
         return 2
     if _OLD_CARRY.match(name) and len(parts) == 4:
@@ -239,47 +241,49 @@ def _written_operands(name: str, cls: str, parts: Sequence[str], returns: bool) 
     return 1
 
 
-def _keeps_lanes(name: str, operands: str) -> bool:
+def _preserves_old_value(name: str, operands: str) -> bool:
     """Whether lanes or bits that the operation leaves alone keep their old value."""
     if not name.startswith("v_"):
         return False
-    if _DPP_KEEPS.search(operands) is None:
+    if _DPP_PRESERVES.search(operands) is None:
         return False
-    return "bound_ctrl" not in operands or _MASKS_SOME.search(operands) is not None
+    return "bound_ctrl" not in operands or _MASKS_SOME_LANES.search(operands) is not None
 
 
-def _chosen(inst: Instruction) -> Iterable[str]:
-    """The registers of an instruction, what it writes first."""
+def _registers_written_first(inst: Instruction) -> Iterable[str]:
+    """The registers that an instruction names, those that it writes first."""
     written_numbers, _ = effects(inst)
-    names = [m[0] for m in _TEXT.finditer(inst.operands)]
+    names = [m[0] for m in _REGISTER.finditer(inst.operands)]
     return sorted(names, key=lambda name: written_numbers.isdisjoint(numbers_of(name)))
 
 
-def _of_value(
+def _lines_of_value(
     function: Function,
     current: set[int],
     touching: dict[int, tuple[bool, bool]],
     writing_lines: set[int],
 ) -> set[int]:
-    """Lines that make or see the value that a register holds at some instructions.
+    """Lines that may produce or see the value that a register holds at some instructions.
 
     Args:
         function: the code.
-        current: the instructions' indices.
-        touching: index -> whether it reads, and whether it writes the whole register anew.
-        writing_lines: lines that write any of it.
+        current: indices of the instructions.
+        touching: index of an instruction that uses the register -> (whether it reads it, whether
+            it overwrites all of it without reading it).
+        writing_lines: lines that write any part of it.
     """
     instructions = function.instructions
-    makers: set[int] = set()
+    writers: set[int] = set()
     for index in current:
         if index in touching and instructions[index].line - 1 in writing_lines:
-            makers.add(index)
-    if not makers:  # it reads, or only passes by
+            writers.add(index)
+    if not writers:  # the instructions only read the register, or do not use it
         for index in current:
-            makers |= _backwards(function, index, touching, writing_lines)
-    lines = {instructions[index].line - 1 for index in makers}
-    for index in makers:
-        lines |= {instructions[at].line - 1 for at in _forwards(function, index, touching)}
+            writers |= _reaching_writers(function, index, touching, writing_lines)
+    lines = {instructions[index].line - 1 for index in writers}
+    for index in writers:
+        readers = _reached_readers(function, index, touching)
+        lines |= {instructions[reader].line - 1 for reader in readers}
     return lines
 
 
@@ -287,13 +291,13 @@ def _block_of(function: Function, index: int) -> int:
     return next(b.index for b in function.blocks if b.start <= index < b.stop)
 
 
-def _backwards(
+def _reaching_writers(
     function: Function,
     index: int,
     touching: dict[int, tuple[bool, bool]],
     writing_lines: set[int],
 ) -> set[int]:
-    """The instructions that may have written what the register holds before one."""
+    """Indices of the writes that may reach an instruction, walking the control flow backwards."""
     writers: set[int] = set()
     first = _block_of(function, index)
     visited: set[int] = set()
@@ -301,10 +305,11 @@ def _backwards(
     while work:
         number, stop = work.pop()
         block = function.blocks[number]
-        for at in range(stop - 1, block.start - 1, -1):
-            if at in touching and function.instructions[at].line - 1 in writing_lines:
-                writers.add(at)
-                if touching[at][1]:
+        for position in range(stop - 1, block.start - 1, -1):
+            line = function.instructions[position].line - 1
+            if position in touching and line in writing_lines:
+                writers.add(position)
+                if touching[position][1]:
                     break
         else:
             for predecessor in block.predecessors:
@@ -314,18 +319,20 @@ def _backwards(
     return writers
 
 
-def _forwards(function: Function, index: int, touching: dict[int, tuple[bool, bool]]) -> set[int]:
-    """The instructions that may read what one has written."""
+def _reached_readers(
+    function: Function, index: int, touching: dict[int, tuple[bool, bool]]
+) -> set[int]:
+    """Indices of the reads that an instruction's write may reach, along the control flow."""
     readers: set[int] = set()
     visited: set[int] = set()
     work = [(_block_of(function, index), index + 1)]
     while work:
         number, start = work.pop()
         block = function.blocks[number]
-        for at in range(start, block.stop):
-            reads, kills = touching.get(at, (False, False))
+        for position in range(start, block.stop):
+            reads, kills = touching.get(position, (False, False))
             if reads:
-                readers.add(at)
+                readers.add(position)
             if kills:
                 break
         else:

@@ -1,4 +1,4 @@
-"""What the page of two kernels says: verdict, changes in groups, scorecards. Texts alone."""
+"""The texts of the comparison page: the verdict, the changes in groups, and the scorecards."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _GROUPS = (
     ("neutral", "Of no consequence", "$foreground 60%"),
     ("shown", "Two targets: shown, not judged", "$foreground 60%"),
 )
-_GAP = 2
-_LEAST_REASON = 24
+_GAP = 2  # cells between two columns
+_LEAST_REASON = 24  # cells that a reason needs to stand beside its figures, not below them
 
 
 def short_labels(left: KernelReport, right: KernelReport) -> tuple[str, str]:
-    """What to call the sides over their columns: what tells them apart."""
+    """Headings for the two columns: names, targets, a setting or files, whichever differ."""
     names = [label_of(side) for side in (left, right)]
     archs = [side.arch or "-" for side in (left, right)]
     if names[0] != names[1]:
@@ -75,9 +75,9 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
     """The head of the page: the verdict and what decides it, then the stages, then the notes.
 
     Args:
-        pair: the kernels.
-        code: how much of it differs; empty where it is not at hand.
-        short: leaves out what the two are.
+        pair: the compared kernels.
+        code: how much of the code differs; "" where that is unknown.
+        short: whether to leave out the lines that name the two kernels.
     """
     summary = words.in_short(pair)
     parts: list[Part] = [
@@ -99,7 +99,7 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
 
 
 def _sides(pair: KernelDiff) -> Iterator[Part]:
-    """A line for each of the two: what it is and where it was read."""
+    """A line for each of the two kernels: its name, target and place."""
     labels = short_labels(pair.left, pair.right)
     colours = ("$error", "$success")
     reports = (pair.left, pair.right)
@@ -115,15 +115,15 @@ def _sides(pair: KernelDiff) -> Iterator[Part]:
 
 
 def changes(pair: KernelDiff, width: int) -> Content:
-    """What changed, in groups, the worst first: figures before → after and the reason.
+    """The changes in groups, the worst first: figures before → after and the reason.
 
     Args:
-        pair: the kernels.
-        width: of the pane.
+        pair: the compared kernels.
+        width: of the pane, in cells.
     """
     parts: list[Part] = []
     for judgement, heading, colour in _GROUPS:
-        group = [c for c in pair.changes if c.judgement == judgement]
+        group = [change for change in pair.changes if change.judgement == judgement]
         if not group:
             continue
         parts.append((f"{heading} {len(group)}\n", f"bold {colour}"))
@@ -134,7 +134,7 @@ def changes(pair: KernelDiff, width: int) -> Content:
 
 
 def _lines(group: Sequence[Change], width: int, colour: str) -> Iterator[Part]:
-    """Two columns, figures and reason; one under the other where there is no room for both."""
+    """Figures and reasons of changes, side by side or, where too narrow, one below the other."""
     heads = [_head(change) for change in group]
     widest = min(max(map(len, (head for head, _ in heads))), max(20, width // 2))
     for change, (head, reason) in zip(group, heads, strict=True):
@@ -157,7 +157,7 @@ def _lines(group: Sequence[Change], width: int, colour: str) -> Iterator[Part]:
 
 
 def _head(change: Change) -> tuple[str, str]:
-    """The figures and the reason of a change, as the text report words them."""
+    """A change's figures and reason, in the words of the text report."""
     head, reason = change.figures, change.reason
     loop = f" in {change.loop}" if change.loop is not None and change.loop not in head else ""
     if change.name.startswith("findings.") and reason:
@@ -173,7 +173,7 @@ def _change_text(change: Change) -> str:
 
 
 def scorecards(pair: KernelDiff, width: int) -> Content:
-    """The hot loops' instruction mix side by side; what differs stands out."""
+    """The hot loops' instruction mix side by side, with the differences highlighted."""
     if not pair.loops:
         return Content.styled("neither side has a hot loop", DIM)
     labels = short_labels(pair.left, pair.right)
@@ -181,25 +181,25 @@ def scorecards(pair: KernelDiff, width: int) -> Content:
     for loops in pair.loops:
         rows = [(name, _dash(left), _dash(right)) for name, left, right in words.scorecards(loops)]
         parts.append((f"{words.loop_title(loops)}\n", "bold $accent"))
-        names = min(max(len(name) for name, _, _ in rows), max(12, 2 * width // 5))
-        room = max(6, (width - names - 2 * _GAP) // 2)
+        name_width = min(max(len(name) for name, _, _ in rows), max(12, 2 * width // 5))
+        room = max(6, (width - name_width - 2 * _GAP) // 2)
         heads = labels if max(map(len, labels)) <= room else ("A", "B")
         columns = [
             min(room, max(len(head), *(len(row[n]) for row in rows)))
             for n, head in enumerate(heads, 1)
         ]
-        parts.append((" " * names, ""))
+        parts.append((" " * name_width, ""))
         for head, size, colour in zip(heads, columns, ("$error", "$success"), strict=True):
             parts.append((f"{'':{_GAP}}{head:>{size}}", f"bold {colour}"))
         parts.append(("\n", ""))
         for name, left, right in rows:
-            parts += _card_row(_fitting(name, names), (left, right), columns)
+            parts += _card_row(_fitting(name, name_width), (left, right), columns)
         parts.append(("\n", ""))
     return Content.assemble(*parts).rstrip()
 
 
 def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iterator[Part]:
-    """A row of a scorecard; a cell that is too long goes on below."""
+    """A row of a scorecard; a cell that is too long wraps within its column."""
     equal = cells[0] == cells[1]
     yield name, DIM if equal else "bold"
     wrapped = [textwrap.wrap(cell, size) or [""] for cell, size in zip(cells, columns, strict=True)]
@@ -211,7 +211,7 @@ def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iter
 
 
 def _fitting(name: str, width: int) -> str:
-    """A name as wide as that; of a long instruction's the end says which it is."""
+    """A name cut or padded to `width`; an instruction's is cut at its start, since ends differ."""
     if len(name) <= width:
         return name.ljust(width)
     if name.startswith("  v_"):

@@ -1,4 +1,4 @@
-"""Findings in groups, as rows of a list: which there are, in which order, what each says."""
+"""Groups findings by rule, kernel or file, and lays the groups out as rows of a list."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ...session import SEVERITIES, Entry
 By = Literal["rule", "kernel", "file"]
 BYS: tuple[By, ...] = ("rule", "kernel", "file")
 MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●"}
-"""Severity -> what stands before a finding, so that colour is not all that tells it."""
+"""Severity -> the mark before a finding, for readers who do not see its colour."""
 NO_FILE = "no source line"
 
-_OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")
-_MOST_KERNEL, _MOST_PLACE, _MOST_TITLE = 34, 26, 48
+_OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")  # texts that a finding opens in, best first
+_MOST_KERNEL, _MOST_PLACE, _MOST_TITLE = 34, 26, 48  # widths of the list's columns, in cells
 Rules = Mapping[str, Rule]
 
 
@@ -52,13 +52,13 @@ class Item(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Identifies the finding when the list is made again."""
+        """Identifies the finding when the list is rebuilt."""
         finding = self.finding
         return (self.entry.key, finding.rule, finding.fingerprint, finding.message)
 
 
 class Group(Struct, frozen=True):
-    """Findings that have something in common: a rule, a kernel, a file."""
+    """Findings of one rule, kernel or file."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ class Group(Struct, frozen=True):
 
     @property
     def tally(self) -> str:
-        """`2 errors, 1 note in 3 kernels`."""
+        """How many findings and kernels there are: `2 errors, 1 note in 3 kernels`."""
         kernels = len({item.entry.key for item in self.items})
         where = f" in {view.plural(kernels, 'kernel')}" if kernels > 1 else ""
         return tally(item.finding for item in self.items) + where
@@ -87,7 +87,7 @@ class Row(Struct, frozen=True):
 
 
 def tally(findings: Iterable[Finding]) -> str:
-    """`1 error, 2 warnings, 5 notes`; what there is none of is left out."""
+    """Findings counted by severity, `1 error, 2 warnings, 5 notes`; zeros are left out."""
     counts = Counter[str](finding.severity for finding in findings)
     parts = [
         view.plural(counts[severity], "note" if severity == "info" else severity)
@@ -98,13 +98,13 @@ def tally(findings: Iterable[Finding]) -> str:
 
 
 def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list[Item]:
-    """The findings that contain all words and are at least so severe.
+    """The findings that contain all words of the filter and are severe enough.
 
     Args:
-        items: all of them.
-        words: what was typed, words by blanks; letter case does not matter.
-        least: the severity.
-        rules: what rules are called.
+        items: all findings.
+        words: the filter as typed: words separated by blanks, in any letter case.
+        least: the lowest severity to show.
+        rules: the rules by id, whose names and tags are searched, too.
     """
     needles = words.lower().split()
     worst = SEVERITIES[: SEVERITIES.index(least) + 1]
@@ -115,6 +115,7 @@ def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list
 
 
 def _searched(item: Item, rules: Rules) -> str:
+    """The lower-case text of a finding that the filter's words are searched in."""
     finding, report = item.finding, item.entry.report
     rule = rules.get(finding.rule)
     severity = "note info" if finding.severity == "info" else finding.severity
@@ -125,7 +126,7 @@ def _searched(item: Item, rules: Rules) -> str:
 
 
 def grouped(items: Sequence[Item], by: By, rules: Rules) -> list[Group]:
-    """The findings in groups, the worst group first, the worst of each first."""
+    """The findings in groups; the worst group comes first, and in each the worst finding."""
     name_of: Callable[[Item], str] = {
         "rule": lambda item: item.finding.rule,
         "kernel": lambda item: item.entry.key,
@@ -146,8 +147,10 @@ def _sorted(items: Iterable[Item]) -> tuple[Item, ...]:
 
 
 def _weight(group: Group) -> tuple[object, ...]:
+    """The sort key of a group: its worst severity, then its number of findings of each."""
     counts = Counter[str](item.finding.severity for item in group.items)
-    return (SEVERITIES.index(group.worst), *(-counts[s] for s in SEVERITIES), group.name)
+    negated_counts = (-counts[severity] for severity in SEVERITIES)  # the most come first
+    return (SEVERITIES.index(group.worst), *negated_counts, group.name)
 
 
 def _title(by: By, name: str, items: Sequence[Item], rules: Rules) -> str:
@@ -155,42 +158,53 @@ def _title(by: By, name: str, items: Sequence[Item], rules: Rules) -> str:
         return f"{name} {rules[name].text.name}" if name in rules else name
     if by == "kernel":
         report = items[0].entry.report
-        at = view.place(report.source) or view.file_name(view.path_of(report))
-        return "  ".join(part for part in (items[0].kernel, report.arch, at) if part)
+        place = view.place(report.source) or view.file_name(view.path_of(report))
+        return "  ".join(part for part in (items[0].kernel, report.arch, place) if part)
     return name
 
 
 def file_of(item: Item) -> str:
-    """The file of the user's that a finding is about; the one that was read where none is known."""
+    """The user's file that a finding is about, or `NO_FILE`."""
     place = source_of(item)
     return place[0] if place is not None else NO_FILE
 
 
 def source_of(item: Item) -> tuple[str, int] | None:
-    """File and line for an editor: the finding's, else the kernel's, else opened assembly's."""
+    """File and line to open in an editor; None if there is none.
+
+    The finding's source line, or else the kernel's, or else the line of an assembly file that was
+    analysed as such.
+    """
     report = item.entry.report
-    for at in item.finding.locations:
-        if at.kind == "source" and at.file and at.line:
-            return at.file, at.line
+    for location in item.finding.locations:
+        if location.kind == "source" and location.file and location.line:
+            return location.file, location.line
     if report.source is not None:
         return report.source.file, report.source.line
-    for at in item.finding.locations:
-        if at.kind == "amdgcn" and at.line and report.variant is None:
-            return view.path_of(report), at.line  # what was opened is the assembly itself
+    for location in item.finding.locations:
+        if location.kind == "amdgcn" and location.line and report.variant is None:
+            return view.path_of(report), location.line
     return None
 
 
 def best_location(finding: Finding) -> Location | None:
-    """Where the kernel's page is to be opened: its code first."""
-    candidates = [at for at in finding.locations if at.line and at.kind in _OPENED_FIRST]
-    return min(candidates, key=lambda at: _OPENED_FIRST.index(at.kind), default=None)
+    """The location to open the kernel's page at, preferably in the machine code."""
+    candidates = [
+        location
+        for location in finding.locations
+        if location.line and location.kind in _OPENED_FIRST
+    ]
+    return min(candidates, key=lambda location: _OPENED_FIRST.index(location.kind), default=None)
 
 
 # --------------------------------------------------------------------------- rows
 
 
 def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
-    """The kernel's name and the target that all have: said once, not in every row."""
+    """The kernel name and the target that all entries share, which rows need not repeat.
+
+    Each is None if the entries differ in it.
+    """
     reports = [entry.report for entry in entries]
     names, archs = {report.name for report in reports}, {report.arch for report in reports}
     return (
@@ -200,7 +214,7 @@ def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
 
 
 def rows_of(groups: Sequence[Group], by: By, closed: Iterable[str]) -> list[Row]:
-    """The lines of the list; groups that are closed have their heading alone."""
+    """The rows of the list; a closed group (by name) shows only its heading."""
     shut = set(closed)
     shared = shared_by(item.entry for group in groups for item in group.items)
     items = [item for group in groups if group.name not in shut for item in group.items]
@@ -231,7 +245,7 @@ def _heading(group: Group, shut: bool, width: int) -> Row:
 
 
 def _lead(item: Item, by: By, called: str) -> tuple[str, str]:
-    """The two columns before the message: what the group does not say already."""
+    """The two columns before the message: what the group's heading does not say already."""
     place = _cut(view.finding_place(item.finding), _MOST_PLACE)
     if by == "kernel":
         return item.finding.rule, place

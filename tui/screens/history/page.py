@@ -1,4 +1,4 @@
-"""What earlier runs kept: kernels, a figure of one over the runs, and the runs themselves."""
+"""The history page: kernels of earlier runs, one figure plotted over the runs, and the runs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .choose import MetricScreen, RunScreen, table
 from .plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
-"""Series that have a column in the table."""
+"""How many series get a column in the table of runs."""
 _MOST_LABEL = 24
-"""Characters of a label."""
-_HOW = (
+"""Characters that are shown of a run's label."""
+_HOW_TO_KEEP = (
     "Nothing was kept yet.",
     "",
     "These keep their figures, and this page shows them over time:",
@@ -44,7 +44,7 @@ _HOW = (
 
 
 class HistoryPage(Page):
-    """Figures over time."""
+    """Shows the figures of kernels over the runs that kept them."""
 
     NAME = "history"
     HELP = (
@@ -83,14 +83,14 @@ class HistoryPage(Page):
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
         self._overview: data.Overview | None = None
-        self._look: data.Look | None = None
-        self._names: list[str] = []
-        self._words = ""
-        self._metric: str | None = None
-        self._target: str | None = None
+        self._look: data.Look | None = None  # the kernel under the cursor
+        self._names: list[str] = []  # the kernels that the filter leaves
+        self._filter_words = ""
+        self._metric: str | None = None  # None: the first that the kernel has
+        self._target: str | None = None  # None: all targets
 
     def compose(self) -> ComposeResult:
-        """Kernels, plot, runs; or how to get some."""
+        """Puts kernels beside the plot, above the runs; or explains how to keep runs."""
         yield Heading()
         with ContentSwitcher(initial="nothing"):
             yield Static(id="nothing", markup=False)
@@ -115,7 +115,7 @@ class HistoryPage(Page):
         self.action_read()
 
     def crumb(self) -> str:
-        """The kernel."""
+        """The kernel's name."""
         return self._look.kernel if self._look is not None else ""
 
     @property
@@ -125,14 +125,20 @@ class HistoryPage(Page):
     # ------------------------------------------------------------------ reading
 
     def action_read(self) -> None:
-        """Reads the file again: another process may have added to it."""
+        """Rereads the file, to which other processes may have added runs."""
         history = self._history
         self._in_thread("overview", lambda: data.overview(history), self._take_overview)
 
     def _in_thread(
         self, group: str, read: Callable[[], object], on_done: Callable[..., None]
     ) -> None:
-        """Runs what reads in a thread and hands the result over; errors become a line."""
+        """Calls `read` in a thread and `on_done` with its result; shows its `KinspectError`.
+
+        Args:
+            group: a new call stops an unfinished one of the same group.
+            read: called in the thread.
+            on_done: called with the result in the app's own thread.
+        """
 
         def work() -> None:
             worker = get_current_worker()
@@ -146,7 +152,7 @@ class HistoryPage(Page):
 
         def hand_over(result: object) -> None:
             if not self.is_attached:
-                return  # the page was left meanwhile
+                return  # the user has left the page meanwhile
             if isinstance(result, KinspectError):
                 self._failed(str(result))
             else:
@@ -166,7 +172,7 @@ class HistoryPage(Page):
         self.refresh_bindings()
         if not overview.kernels:
             self.query_one("#nothing", Static).update(
-                "\n".join((*_HOW, "", f"File: {overview.path}"))
+                "\n".join((*_HOW_TO_KEEP, "", f"File: {overview.path}"))
             )
             self.query_one(ContentSwitcher).current = "nothing"
             return
@@ -177,17 +183,17 @@ class HistoryPage(Page):
         self._show_kernels()
 
     def _show_kernels(self) -> None:
-        """The kernels that fit the filter."""
+        """Lists the kernels that match the filter."""
         overview = self._overview
         if overview is None:
             return
-        words = self._words.lower().split()
+        words = self._filter_words.lower().split()
         current = self._look.kernel if self._look is not None else ""
         self._names = [n for n in overview.kernels if all(word in n.lower() for word in words)]
-        at = self._names.index(current) if current in self._names else 0
+        cursor = self._names.index(current) if current in self._names else 0
         names = self._names
         self.query_one("#kernels", RowList).show(
-            Text(names, lambda line: ((0, len(names[line]), "name"),)), at
+            Text(names, lambda line: ((0, len(names[line]), "name"),)), cursor
         )
         shown_of = f"{len(names)} of " if len(names) < len(overview.kernels) else ""
         self.query_one("#state", Static).update(
@@ -198,7 +204,7 @@ class HistoryPage(Page):
         self._read_kernel()
 
     def _read_kernel(self) -> None:
-        """Reads what is known of the kernel under the cursor."""
+        """Reads the runs of the kernel under the cursor."""
         line = self.query_one("#kernels", RowList).cursor
         if line >= len(self._names):
             self._take_look(None)
@@ -223,12 +229,13 @@ class HistoryPage(Page):
     # ------------------------------------------------------------------ the runs
 
     def _show_runs(self) -> None:
-        """The table of the kernel's runs, with a column for each series drawn."""
+        """Shows the table of the kernel's runs, with a column for each plotted series."""
         look = self._look
         runs = look.runs if look is not None else ()
         chart = look.chart if look is not None else None
         series = drawn(chart)[:_MOST_SERIES] if chart is not None else ()
-        at = {tick.run: n for n, tick in enumerate(chart.runs)} if chart is not None else {}
+        ticks = chart.runs if chart is not None else ()
+        index_of_run = {tick.run: n for n, tick in enumerate(ticks)}
         titles = ("run", "date (UTC)", "commit or label", "what")
         titles = (*titles, *MARKS[: len(series)], "on", "Triton", "kernels")
         rows = [
@@ -238,7 +245,9 @@ class HistoryPage(Page):
                 _cut(row.label, _MOST_LABEL),
                 row.what,
                 *(
-                    data.number(curve.values[at[row.run]]) if row.run in at else "-"
+                    data.number(curve.values[index_of_run[row.run]])
+                    if row.run in index_of_run
+                    else "-"
                     for curve in series
                 ),
                 row.on,
@@ -256,7 +265,7 @@ class HistoryPage(Page):
         self._point()
 
     def _point(self) -> None:
-        """The run under the cursor stands out in the plot."""
+        """Marks the run under the cursor in the plot."""
         look = self._look
         line = self.query_one("#runs", RowList).cursor
         run = look.runs[line].run if look is not None and line < len(look.runs) else None
@@ -266,14 +275,14 @@ class HistoryPage(Page):
         self.query_one("#legend", Static).update(legend_text)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """Another kernel, or another run."""
+        """Reads the kernel, or marks the run, that the cursor moved to."""
         if event.view.id == "kernels":
             self._read_kernel()
         else:
             self._point()
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """From a kernel to its runs; of a run, all that it has."""
+        """Goes from a kernel to its runs, and from a run to all its figures."""
         if event.rows.id == "kernels":
             self.query_one("#runs", RowList).focus()
             return
@@ -295,25 +304,25 @@ class HistoryPage(Page):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Without a history there is nothing to choose."""
-        of_kept = action in ("filter", "metric", "next_metric", "target")
-        return not of_kept or bool(self._overview and self._overview.kernels)
+        """Hides the keys that choose among kernels while there is no history."""
+        needs_kernels = action in ("filter", "metric", "next_metric", "target")
+        return not needs_kernels or bool(self._overview and self._overview.kernels)
 
     def action_filter(self) -> None:
         """Opens the filter line."""
         self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while it is typed."""
-        self._words = event.value.strip()
+        """Filters while the user types."""
+        self._filter_words = event.value.strip()
         self._show_kernels()
 
     def on_filter_line_left(self) -> None:
-        """Back to the list."""
+        """Gives the focus back to the list."""
         self.query_one("#kernels", RowList).focus()
 
     def action_metric(self) -> None:
-        """Chooses what is drawn."""
+        """Lets the user choose the figure that is plotted."""
         if self._look is None:
             return
         chart = self._look.chart
@@ -326,17 +335,17 @@ class HistoryPage(Page):
             self._read_kernel()
 
     def action_next_metric(self, by: int) -> None:
-        """The next metric, or the one before."""
+        """Plots the next metric (1) or the one before (-1)."""
         if self._look is None or not self._look.figures:
             return
         names = [figure.name for figure in self._look.figures]
         chart = self._look.chart
-        # Else `-by`, so that the step lands on the first metric.
+        # Where no known metric is plotted, `-by` makes the step land on the first one.
         index = names.index(chart.metric) if chart is not None and chart.metric in names else -by
         self._take_metric(names[(index + by) % len(names)])
 
     def action_target(self) -> None:
-        """All targets, then each alone."""
+        """Switches from all targets to each one alone, in turn."""
         if self._look is None:
             return
         targets: list[str | None] = [None, *self._look.targets]

@@ -1,4 +1,4 @@
-"""Plots figures over runs in braille dots, to the size of the pane, with one run marked."""
+"""Plots figures over runs in braille dots, sized to the pane, with one run marked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....inspector.explain.plot import MARKS, Chart, Series
 from .data import number
 
 COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
-"""Of the series, in the order of `MARKS`."""
+"""Colours of the series, in the order of `MARKS`."""
 _DOTS: Mapping[tuple[int, int], int] = MappingProxyType(
     {
         (0, 0): 0x01,
@@ -31,14 +31,15 @@ _DOTS: Mapping[tuple[int, int], int] = MappingProxyType(
 """Place of a dot in a braille character -> its bit."""
 _BRAILLE = 0x2800
 _TICKS = 5
-_LEAST = (12, 3)
-"""Columns and rows below which a plot shows nothing: lines of text replace it."""
+"""Ticks that the vertical axis has about."""
+_LEAST_SIZE = (12, 3)
+"""Columns and rows below which lines of text replace the plot."""
 _MOST_LABEL = 18
-"""Columns of a run's label."""
+"""Columns that a run's label may take."""
 
 
 class Scale(Struct, frozen=True):
-    """Round ends of the axis that hold all values, and where its ticks are."""
+    """The vertical axis: round ends that enclose all values, and the ticks' values."""
 
     low: float
     high: float
@@ -46,16 +47,14 @@ class Scale(Struct, frozen=True):
 
 
 def drawn(chart: Chart) -> tuple[Series, ...]:
-    """The series that are drawn: those that changed most, in their order."""
+    """The series to draw, in the chart's order: as many as there are `MARKS`, the most changed."""
     with_values = [series for series in chart.series if series.known]
-    chosen = sorted(with_values, key=lambda series: -series.change)[: len(MARKS)]
-    return tuple(
-        series for series in with_values if any(series is chosen_series for chosen_series in chosen)
-    )
+    most_changed = sorted(with_values, key=lambda series: -series.change)[: len(MARKS)]
+    return tuple(series for series in with_values if any(series is m for m in most_changed))
 
 
 def scale_of(values: Sequence[float]) -> Scale:
-    """The axis for values: from zero unless they lie far from it."""
+    """The axis for these values; it starts at zero unless the least is over half the greatest."""
     low, high = min(values), max(values)
     if 0 <= low < 0.5 * high:
         low = 0.0
@@ -65,14 +64,14 @@ def scale_of(values: Sequence[float]) -> Scale:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * n for n in (1, 2, 5, 10) if power * n >= rough * 0.999)
     if all(value == int(value) for value in values):
-        step = max(step, 1.0)  # there is no half a register
+        step = max(step, 1.0)  # whole numbers, as of registers, get no ticks between them
     first, last = math.floor(low / step), math.ceil(high / step)
     ticks = tuple(round(n * step, 12) for n in range(first, last + 1))
     return Scale(ticks[0], ticks[-1], ticks)
 
 
 def course(series: Series, unit: str) -> str:
-    """`96 → 128 registers (+33.3 %)`: from its first value to its last."""
+    """A series' first and last value: `96 → 128 registers (+33.3 %)`."""
     values = series.known
     first, last = values[0], values[-1]
     if first == last:
@@ -82,7 +81,14 @@ def course(series: Series, unit: str) -> str:
 
 
 class _Canvas(Struct):
-    """Cells of the plot: a character and its colour."""
+    """The plot's cells.
+
+    Attributes:
+        width: in cells.
+        height: in cells.
+        cells: (column, row) -> character and its colour.
+        dots: (column, row) -> the bits of the braille dots set there.
+    """
 
     width: int
     height: int
@@ -90,7 +96,7 @@ class _Canvas(Struct):
     dots: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def dot(self, x: int, y: int, colour: str) -> None:
-        """Sets a dot; a character holds 2 × 4 of them, in the colour that came first."""
+        """Sets a dot. A character holds 2 × 4 dots and keeps the colour of the first."""
         cell = x // 2, y // 4
         bits = self.dots.get(cell, 0)
         self.dots[cell] = bits | _DOTS[x % 2, y % 4]
@@ -99,7 +105,7 @@ class _Canvas(Struct):
         self.cells[cell] = (chr(_BRAILLE + self.dots[cell]), shade)
 
     def line(self, start: tuple[int, int], end: tuple[int, int], colour: str) -> None:
-        """A straight line of dots."""
+        """Draws a straight line of dots."""
         steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
         for n in range(steps + 1):
             share = n / steps
@@ -108,7 +114,7 @@ class _Canvas(Struct):
             self.dot(x, y, colour)
 
     def row(self, y: int) -> Iterator[tuple[str, str]]:
-        """The pieces of a row, neighbours of one colour joined."""
+        """A row as (text, colour), with neighbours of one colour joined."""
         text, colour = "", ""
         for x in range(self.width):
             char, shade = self.cells.get((x, y), (" ", ""))
@@ -139,13 +145,13 @@ class RunPlot(Widget):
         self.refresh()
 
     def point_at(self, run: int | None) -> None:
-        """Marks a run."""
+        """Marks a run, by its number."""
         if run != self._run:
             self._run = run
             self.refresh()
 
     def render(self) -> Content:
-        """The plot in the size that there is."""
+        """The plot in the widget's size, or the sentence."""
         size = self.content_size
         if self._chart is None or not drawn(self._chart):
             return Content.styled(self._sentence, "$foreground 60%")
@@ -153,19 +159,19 @@ class RunPlot(Widget):
 
 
 def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
-    """The chart with its axes, or its series as text where there is no room for a plot.
+    """The chart with its axes, or its series as text where there is too little room.
 
     Args:
-        chart: at least one of its series has a value.
-        size: of the picture.
-        run: the run that is marked by a line.
+        chart: a chart in which at least one series has a value.
+        size: of the picture, in cells.
+        run: the number of the run that a vertical line marks.
     """
     series = drawn(chart)
     scale = scale_of([value for curve in series for value in curve.known])
     labels = [number(tick) for tick in scale.ticks]
     margin = max(map(len, labels))
     width, height = size.width - margin - 2, size.height - 2
-    if width < _LEAST[0] or height < _LEAST[1]:
+    if width < _LEAST_SIZE[0] or height < _LEAST_SIZE[1]:
         return Content("\n".join(course(curve, chart.unit) for curve in series))
     canvas = _Canvas(width, height)
     _draw(canvas, chart, series, scale, run)
@@ -184,13 +190,13 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
 
 
 def legend(chart: Chart, run: int | None = None) -> Content:
-    """A line for each series: its mark, its name, its course, its value in the run marked."""
+    """A line for each series: its mark, name, first and last value, and value in the marked run."""
     series = drawn(chart)
     marked = next((n for n, tick in enumerate(chart.runs) if tick.run == run), None)
-    names = max((len(curve.name) for curve in series), default=0)
+    name_width = max((len(curve.name) for curve in series), default=0)
     parts: list[tuple[str, str]] = []
     for mark, colour, curve in zip(MARKS, COLOURS, series, strict=False):
-        parts += [(f"{mark} ", f"bold {colour}"), (f"{curve.name:<{names}}  ", colour)]
+        parts += [(f"{mark} ", f"bold {colour}"), (f"{curve.name:<{name_width}}  ", colour)]
         parts.append((course(curve, chart.unit), ""))
         if marked is not None:
             value = number(curve.values[marked])
@@ -215,11 +221,11 @@ def _draw(
                 canvas.cells[x, y] = ("┊", "$accent")
     coloured = list(zip(MARKS, COLOURS, series, strict=False))
     for _, colour, curve in coloured:
-        for (a, left_value), (b, right_value) in _neighbours(curve.values):
-            start = _dot(a, left_value, runs, scale, canvas)
-            end = _dot(b, right_value, runs, scale, canvas)
+        for (left, left_value), (right, right_value) in _neighbours(curve.values):
+            start = _dot(left, left_value, runs, scale, canvas)
+            end = _dot(right, right_value, runs, scale, canvas)
             canvas.line(start, end, colour)
-    # Marks lie above every line; of two at one place the earlier series is seen.
+    # Draw the marks over all lines, and the first series last, so that its marks stay visible.
     for mark, colour, curve in reversed(coloured):
         for n, value in enumerate(curve.values):
             if value is not None:
@@ -230,7 +236,7 @@ def _draw(
 def _neighbours(
     values: Iterable[float | None],
 ) -> Iterator[tuple[tuple[int, float], tuple[int, float]]]:
-    """Pairs of values of runs in a row; a run that lacks it is a gap."""
+    """(run's index, value) of each two successive runs that both have a value."""
     previous: tuple[int, float] | None = None
     for n, value in enumerate(values):
         if value is None:
@@ -256,7 +262,7 @@ def _dot(n: int, value: float, runs: int, scale: Scale, canvas: _Canvas) -> tupl
 
 
 def _below(chart: Chart, width: int, run: int | None) -> str:
-    """The runs' labels, each under its run, as many as fit: the marked one and the ends first."""
+    """As many run labels as fit, each under its run; the marked run and the ends come first."""
     line = [" "] * width
     runs = len(chart.runs)
     marked = [n for n, tick in enumerate(chart.runs) if tick.run == run]

@@ -1,4 +1,4 @@
-"""Jumps and marks of the kernel page: matches of a search, uses of a register."""
+"""Jumps and marked lines of the kernel page: matches of a search, uses of a register."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
 
 ANALYSING = "the kernel is still being analysed"
-_AT_ONCE = 10_000  # instructions that are looked through within a frame
+_AT_ONCE = 10_000  # instructions up to which uses are sought at once, not in a thread
 
 
 class PaneMarks:
-    """Jumps from line to line in the panes, and marks in them.
+    """Jumps from line to line in the panes, and marks lines in them.
 
     Args:
-        page: the page that the panes stand on.
-        panes: where lines are marked.
-        texts: what the panes show; it follows.
+        page: the page that holds the panes.
+        panes: the panes in which lines are marked.
+        texts: the linked texts, which follow the cursor after a jump.
     """
 
     def __init__(self, page: Page, panes: Panes, texts: LinkedTexts) -> None:
@@ -39,19 +39,19 @@ class PaneMarks:
         self._panes = panes
         self._texts = texts
         self.found: Occurrences | None = None
-        self._asked = ("", -1)  # whose uses are wanted, and from which line
-        self._uses: Uses | None = None  # where what was found is a register
-        self._found_in = ""  # the kind of text that it was found in
-        self._words = ""
-        self._searched: Search | None = None  # while words are typed
-        self._register: tuple[int, int] = (-1, 0)  # a line, and which of its registers
+        self._requested_uses = ("", -1)  # the register and the line last asked about
+        self._uses: Uses | None = None  # the marked uses, where a register is marked
+        self._marked_kind = ""  # the kind of text that the marks are in
+        self._search_words = ""
+        self._search_index: Search | None = None  # while the prompt is open
+        self._register_choice: tuple[int, int] = (-1, 0)  # a line, and an index of its registers
         self._jumps: list[tuple[str, int]] = []
-        self._asked_from = 0  # the cursor when the prompt was opened
+        self._prompt_cursor = 0  # the cursor's line when the prompt was opened
 
     # ------------------------------------------------------------------ jumps
 
     def jump(self, pane: Pane, line: int, message: str = "") -> None:
-        """Goes to a line of a pane; one can come back from there."""
+        """Goes to a line of a pane and remembers where the jump began."""
         self._jumps.append((pane.kind, pane.code.cursor))
         del self._jumps[:-100]
         self._panes.focus_on(pane)
@@ -65,7 +65,7 @@ class PaneMarks:
         self._texts.follow(pane)
 
     def jump_back(self) -> None:
-        """To where the last jump began."""
+        """Goes back to where the last jump began."""
         while self._jumps:
             kind, line = self._jumps.pop()
             pane = self._panes.pane_of(kind)
@@ -79,7 +79,7 @@ class PaneMarks:
     # ------------------------------------------------------------------ marks
 
     def mark_uses(self) -> None:
-        """Marks the uses of a register of the line; again: of the next one."""
+        """Marks the uses of a register of the line; pressed again, of the line's next register."""
         from ....inspector.explain.code.uses import registers_of, uses
 
         pane = self._panes.pane_of("amdgcn")
@@ -94,10 +94,10 @@ class PaneMarks:
         if not names:
             self._panes.say("the line names no register")
             return
-        nth = self._register[1] + 1 if self._register[0] == line else 0
-        self._register = (line, nth)
+        nth = self._register_choice[1] + 1 if self._register_choice[0] == line else 0
+        self._register_choice = (line, nth)
         name = names[nth % len(names)]
-        self._asked = name, line
+        self._requested_uses = name, line
         if len(function.instructions) < _AT_ONCE:
             self._show_uses(pane, uses(function, line, name), (name, line), len(names))
             return
@@ -111,8 +111,8 @@ class PaneMarks:
     def _show_uses(
         self, pane: Pane, result: Uses | str, target: tuple[str, int], names: int
     ) -> None:
-        if target != self._asked or not self._page.is_attached or pane.kind != "amdgcn":
-            return  # something else has been asked for meanwhile
+        if target != self._requested_uses or not self._page.is_attached or pane.kind != "amdgcn":
+            return  # the user has asked for something else meanwhile
         if isinstance(result, str):
             self._panes.say(result, bad=True)
             return
@@ -128,7 +128,7 @@ class PaneMarks:
         )
 
     def facts(self) -> tuple[Fact, ...]:
-        """Where the register is written and read whose uses are marked."""
+        """The lines that write and read the marked register, for the card; empty without one."""
         register_uses = self._uses
         if register_uses is None or self.found is None:
             return ()
@@ -140,30 +140,30 @@ class PaneMarks:
         )
 
     def _mark(self, pane: Pane, occurrences: Occurrences) -> None:
-        self.found, self._found_in, self._uses = occurrences, pane.kind, None
+        self.found, self._marked_kind, self._uses = occurrences, pane.kind, None
         for slot in self._panes.slots:
             slot.code.mark(occurrences.hits if slot is pane else {})
 
     def unmark(self) -> bool:
-        """Takes the marks away; whether there were any."""
+        """Removes the marks; returns whether there were any."""
         marked, self.found, self._uses = self.found is not None, None, None
         for pane in self._panes.slots:
             pane.code.mark({})
         return marked
 
     def step(self, by: int) -> None:
-        """To the next match, or use of the register."""
+        """Goes to the next (1) or previous (-1) match, or use of the marked register."""
         pane = self._panes.current
-        if self._words and self._found_in != pane.kind and not pane.is_missing:
-            self._mark(pane, self._search(pane).find(self._words))
-        if self.found is None or self._found_in != pane.kind:
+        if self._search_words and self._marked_kind != pane.kind and not pane.is_missing:
+            self._mark(pane, self._search(pane).find(self._search_words))
+        if self.found is None or self._marked_kind != pane.kind:
             self._panes.say("nothing is searched for: / searches, u marks a register")
             return
-        to = next_line(self.found.lines, pane.code.cursor, by)
-        if to is None:
+        target = next_line(self.found.lines, pane.code.cursor, by)
+        if target is None:
             self._panes.say(f"{self.found.what} is not in the {pane.title.title}")
             return
-        self.jump(pane, to, f"{self.found.what}: {place(self.found.lines, to)}")
+        self.jump(pane, target, f"{self.found.what}: {place(self.found.lines, target)}")
 
     # ------------------------------------------------------------------ prompt
 
@@ -179,8 +179,8 @@ class PaneMarks:
         if self._panes.current.is_missing:
             return
         prompt = self._panes.prompt
-        self._asked_from = self._panes.current.code.cursor
-        if prefix == "/":  # ready before the first letter
+        self._prompt_cursor = self._panes.current.code.cursor
+        if prefix == "/":  # prepare the index before the first letter is typed
             self._page.call_after_refresh(self._search, self._panes.current)
         prompt.placeholder = "search" if prefix == "/" else "line"
         self._panes.ask(True)
@@ -192,50 +192,54 @@ class PaneMarks:
         if not self._page.has_class("-asking") or prompt.placeholder != "search":
             return
         pane = self._panes.current
-        self._words = prompt.value
+        self._search_words = prompt.value
         if not prompt.value:
             self.unmark()
-            self._land(pane, self._asked_from)
+            self._land(pane, self._prompt_cursor)
             return
         search = self._search(pane)
         self._mark(pane, search.find(prompt.value))
-        to = search.first(prompt.value, self._asked_from)
-        self._land(pane, self._asked_from if to is None else to)
+        match_line = search.first(prompt.value, self._prompt_cursor)
+        self._land(pane, self._prompt_cursor if match_line is None else match_line)
 
     def submit(self, prompt: Input) -> None:
-        """Stays at the match, or goes to the line."""
+        """Closes the prompt and stays at the match, or goes to the line typed."""
         pane = self._panes.current
         self._close_prompt()
         if prompt.placeholder == "search":
             if self.found is None:
                 return
             count = len(self.found.lines)
-            at = place(self.found.lines, pane.code.cursor) if count else "in no line"
-            self._jumps.append((pane.kind, self._asked_from))
-            self._panes.say(f"{self.found.what}: {at}   N next, P previous")
+            position = place(self.found.lines, pane.code.cursor) if count else "in no line"
+            self._jumps.append((pane.kind, self._prompt_cursor))
+            self._panes.say(f"{self.found.what}: {position}   N next, P previous")
         elif prompt.value.strip().isdecimal():
             self.jump(pane, max(0, int(prompt.value) - 1))
         else:
             self._panes.say(f"{prompt.value!r} is no line number", bad=True)
 
     def _search(self, pane: Pane) -> Search:
-        if self._searched is None or self._searched.lines is not pane.code.shown.lines:
-            self._searched = Search(pane.code.shown.lines)
-        return self._searched
+        if self._search_index is None or self._search_index.lines is not pane.code.shown.lines:
+            self._search_index = Search(pane.code.shown.lines)
+        return self._search_index
 
     def leave(self) -> bool:
-        """Gives up the prompt, else the selection, else the marks; whether any was there."""
+        """Closes the prompt, or else drops the selection, or else the marks.
+
+        Returns:
+            Whether there was any of these.
+        """
         code = self._panes.current.code
         if self._page.has_class("-asking"):
             self._close_prompt()
-            self._words = ""
+            self._search_words = ""
             self.unmark()
-            self._land(self._panes.current, self._asked_from)
+            self._land(self._panes.current, self._prompt_cursor)
         elif code.selecting:
             code.deselect()
             self._panes.current.tell()
         elif self.unmark():
-            self._words = ""
+            self._search_words = ""
             self._panes.say("")
         else:
             return False
@@ -243,19 +247,20 @@ class PaneMarks:
 
     def _close_prompt(self) -> None:
         self._panes.ask(False)
-        self._searched = None
+        self._search_index = None
         self._panes.current.target.focus()
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:
-    """Where a line that uses a register names any of it."""
+    """A function from a line to the columns where it names the register, with their styles."""
     from ....inspector.explain.code.uses import numbers_of, registers_of
 
     numbers = frozenset(numbers_of(register_uses.register))
-    written_lines, read = frozenset(register_uses.writes), frozenset(register_uses.reads)
+    written_lines = frozenset(register_uses.writes)
+    read_lines = frozenset(register_uses.reads)
 
     def hits(line: int) -> Sequence[Hit]:
-        if line not in written_lines and line not in read:
+        if line not in written_lines and line not in read_lines:
             return ()
         style = "written" if line in written_lines else "read"
         return [

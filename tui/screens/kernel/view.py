@@ -1,4 +1,4 @@
-"""The linked panes of the kernel page: what they show, and where they stand."""
+"""The linked panes of the kernel page: loads a kernel's texts and keeps the panes in step."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn":
 
 
 class LinkedTexts:
-    """The texts of one kernel in the panes, linked, and what is known of the cursor's line.
+    """The linked texts of one kernel in the panes, and the card on the cursor's line.
 
     Args:
-        page: the page that they stand on.
-        panes: where they are shown.
+        page: the page that holds the panes.
+        panes: the panes that show the texts.
         key: the kernel's key in the session.
-        path: of a file that may not be analysed yet, in place of a key.
-        line: where to put the cursor, counted from 1; None: at the main loop.
-        text: in which text: source, ttgir, llir or amdgcn.
-        own_lines: the lines of the moved pane itself that belong to its cursor's.
-        more_facts: what keys have asked for beside what is known of the line.
+        path: a file that may not be analysed yet, in place of a key.
+        line: where to put the cursor first, counted from 1; None: at the main loop.
+        text: the text that `line` is in: source, ttgir, llir or amdgcn.
+        own_lines: returns the lines of a pane to highlight with its cursor's line.
+        more_facts: returns facts to add to the card, such as the uses of a register.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class LinkedTexts:
         self._panes = panes
         self._own_lines = own_lines
         self._more_facts = more_facts
-        self.opened = False  # whether the panes are there
+        self.opened = False  # whether the panes are mounted
         self._key = key
         self._path = path
-        self._goal = (text, line)
+        self._first_position = (text, line)
         self.report: KernelReport | None = None
         self.loaded: Loaded | None = None
         self.reading: Reading | None = None
-        self.costs: Costs | None = None  # what a profiler measured of its lines
-        self._turn = 0  # grows with every loading: what an earlier one brings is too late
+        self.costs: Costs | None = None  # measured or counted costs of its lines
+        self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
         self._isa_line = 0
         self._note = ""
@@ -79,7 +79,7 @@ class LinkedTexts:
         return "  ".join(part for part in parts if part)
 
     def open(self) -> None:
-        """Reads the texts of a file at once; a kernel's come with the session."""
+        """Takes the kernel from the session; reads a file's texts that is not analysed yet."""
         self.opened = True
         self._panes.current.code.focus()
         self.session_changed()
@@ -89,14 +89,16 @@ class LinkedTexts:
     # ------------------------------------------------------------------ reading
 
     def session_changed(self) -> None:
-        """Takes the kernel's report when it is there, and again when it is another."""
+        """Takes the kernel's report once the session has it, and whenever it is replaced."""
         if not self.opened:
-            return  # the session may be quicker than the page
+            return  # the session may have the report before the page is mounted
         entry = self._page.session.entries.get(self._key)
         if entry is None and self._path is not None:
-            ours = self._path.absolute()
-            matching = (e for e in self._page.session.ordered() if Path(e.path).absolute() == ours)
-            entry = next(matching, None)
+            own_path = self._path.absolute()
+            for candidate in self._page.session.ordered():
+                if Path(candidate.path).absolute() == own_path:
+                    entry = candidate
+                    break
         if entry is None:
             self._wait_for_report()
         elif entry.report is not self.report:
@@ -111,9 +113,9 @@ class LinkedTexts:
         if self.report is not None:
             return
         path = str(self._path) if self._path is not None else self._key.partition("::")[0]
-        failed = next((e for e in self._page.session.errors if e.file == path), None)
-        if failed is not None:
-            self._note = f"{failed.stage}: {failed.message}; {failed.hint}"
+        error = next((error for error in self._page.session.errors if error.file == path), None)
+        if error is not None:
+            self._note = f"{error.stage}: {error.message}; {error.hint}"
         elif self._path is not None or self._page.session.progress.running:
             self._note = "not analysed yet"
         else:
@@ -121,53 +123,53 @@ class LinkedTexts:
         self.refresh_card()
 
     def _load(self) -> None:
-        self._turn += 1
-        turn, report, path = self._turn, self.report, self._path
+        self._load_number += 1
+        load_number, report, path = self._load_number, self.report, self._path
         if is_big(report, path):
             self._panes.say("reading …")
             behind(
                 self._page.app,
                 lambda: load(report, path),
-                lambda result: self._take_texts(turn, result),
+                lambda result: self._take_texts(load_number, result),
             )
         else:
-            self._take_texts(turn, load(report, path))
+            self._take_texts(load_number, load(report, path))
 
-    def _take_texts(self, turn: int, loaded: Loaded | str) -> None:
-        if turn != self._turn or not self._page.is_attached:
+    def _take_texts(self, load_number: int, loaded: Loaded | str) -> None:
+        if load_number != self._load_number or not self._page.is_attached:
             return
         if isinstance(loaded, str):
             self._note = loaded
             self.refresh_card()
             self._panes.say(loaded, bad=True)
             return
-        again = self.loaded is not None
+        is_reload = self.loaded is not None
         self.loaded = loaded
         self.reading = self.costs = None
         self._cards.clear()
         for pane in self._panes.slots:
-            self.show_in(pane, pane.kind, keep=again)
-        if not again:
-            self._go_to_goal()
+            self.show_in(pane, pane.kind, keep=is_reload)
+        if not is_reload:
+            self._go_to_first_position()
         self._panes.lay_out()
-        if self._page.focused is None:  # what had it was hidden while there was no text
+        if self._page.focused is None:  # the pane lost the focus while it was hidden
             self._panes.current.target.focus()
         self._page.query_one(Heading).refresh()
         self._panes.say("")
         self.refresh_card()
-        # The text is painted first, then come its folds, then what analysis knows of it.
+        # Paint the text first, then find its folds, then read what the analysis knows of it.
         if loaded.whole:
-            self._page.call_after_refresh(self._read_on, turn, loaded)
+            self._page.call_after_refresh(self._read_on, load_number, loaded)
         else:
             self._page.call_after_refresh(
                 behind,
                 self._page.app,
                 lambda: whole(loaded),
-                lambda result: self._take_folds(turn, result),
+                lambda result: self._take_folds(load_number, result),
             )
 
-    def _take_folds(self, turn: int, loaded: Loaded | str) -> None:
-        if turn != self._turn or not self._page.is_attached:
+    def _take_folds(self, load_number: int, loaded: Loaded | str) -> None:
+        if load_number != self._load_number or not self._page.is_attached:
             return
         if isinstance(loaded, str):
             self._panes.say(loaded, bad=True)
@@ -176,19 +178,21 @@ class LinkedTexts:
         for pane in self._panes.slots:
             if pane.kind in loaded.folds and not pane.is_missing:
                 pane.code.know_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
-        self._read_on(turn, loaded)
+        self._read_on(load_number, loaded)
 
-    def _read_on(self, turn: int, loaded: Loaded) -> None:
+    def _read_on(self, load_number: int, loaded: Loaded) -> None:
         report = self.report
-        if report is not None and turn == self._turn:
+        if report is not None and load_number == self._load_number:
             behind(
                 self._page.app,
                 lambda: _read(report, loaded),
-                lambda result: self._take_reading(turn, result),
+                lambda result: self._take_reading(load_number, result),
             )
 
-    def _take_reading(self, turn: int, result: tuple[Reading, Loaded, Costs | None] | str) -> None:
-        if turn != self._turn or not self._page.is_attached:
+    def _take_reading(
+        self, load_number: int, result: tuple[Reading, Loaded, Costs | None] | str
+    ) -> None:
+        if load_number != self._load_number or not self._page.is_attached:
             return
         if isinstance(result, str):
             self._note = result
@@ -200,12 +204,12 @@ class LinkedTexts:
             if pane.kind == "amdgcn":
                 self._fold_prologue(pane)
         if appeared:
-            self._go_to_goal()
+            self._go_to_first_position()
             self._panes.lay_out()
         self.follow(self._panes.current)
 
     def _reading_taken(self, reading: Reading, loaded: Loaded, costs: Costs | None) -> set[str]:
-        """The texts that analysis has added: a disassembly."""
+        """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
         former_lines = self.loaded.lines if self.loaded is not None else {}
         self.reading, self.loaded, self._note = reading, loaded, ""
         self.costs = costs
@@ -224,11 +228,17 @@ class LinkedTexts:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more is awaited: the kernel is read and analysed."""
+        """Whether the kernel is read and analysed, so that nothing more will arrive."""
         return self.reading is not None
 
     def show_in(self, pane: Pane, kind: str, *, keep: bool = False) -> None:
-        """Shows a text in a pane, with as much as is known of it."""
+        """Shows a text in a pane, with the folds, marks and costs known so far.
+
+        Args:
+            pane: the pane.
+            kind: of the text.
+            keep: whether to keep the pane's present folds.
+        """
         loaded = self.loaded
         if loaded is None or kind not in loaded.lines:
             missing = loaded.texts.missing if loaded is not None else {}
@@ -245,8 +255,8 @@ class LinkedTexts:
         folded = None if keep else loaded.folded[kind]
         pane.show(kind, text, heading=heading, file=file, folded=folded)
 
-    def _go_to_goal(self) -> None:
-        kind, line = self._goal
+    def _go_to_first_position(self) -> None:
+        kind, line = self._first_position
         if kind == "llir":
             self.show_in(self._panes.current, kind)
         if line is None and self.report is not None:
@@ -260,28 +270,28 @@ class LinkedTexts:
     # ------------------------------------------------------------------ linking
 
     def follow(self, pane: Pane) -> None:
-        """Moves the other panes to what belongs to the cursor's line, and marks it."""
+        """Moves the other panes to the lines linked to the cursor's, and highlights those."""
         line = pane.code.cursor
         links = self.reading.links if self.reading is not None else None
         if pane.kind == "amdgcn":
             self._isa_line = line
         elif links is not None:
-            near = links.nearest(pane.kind, line, "amdgcn")
-            self._isa_line = self._isa_line if near is None else near
+            nearest = links.nearest(pane.kind, line, "amdgcn")
+            self._isa_line = self._isa_line if nearest is None else nearest
         if links is not None:
             pane.code.link(self._own_lines(pane))
             for slot in self._panes.slots:
                 if slot is pane or slot.is_missing:
                     continue
                 slot.code.link(links.related(pane.kind, line, slot.kind))
-                near = links.nearest(pane.kind, line, slot.kind)
-                if near is not None:
-                    slot.code.move_to(near, quiet=True, centre=True)
+                nearest = links.nearest(pane.kind, line, slot.kind)
+                if nearest is not None:
+                    slot.code.move_to(nearest, quiet=True, centre=True)
                     slot.tell()
         self.refresh_card()
 
     def refresh_card(self) -> None:
-        """Shows the loop at the assembly's cursor, and what is known of the line."""
+        """Shows the loop at the assembly's cursor, and facts about the cursor's line."""
         card = self._panes.card
         report, reading = self.report, self.reading
         if report is None:
@@ -293,9 +303,9 @@ class LinkedTexts:
         loop = loop_at(report, reading, self._isa_line)
         pane = self._panes.current
         line_block = facts_of(report, reading, pane.kind, pane.code.cursor, self.costs)
-        became = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
-        if became:
-            fact = Fact("became ISA", lines_said(became))
+        isa_lines = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
+        if isa_lines:
+            fact = Fact("became ISA", lines_said(isa_lines))
             line_block = Block(line_block.title, (*line_block.facts, fact))
         line_block = Block(line_block.title, (*line_block.facts, *self._more_facts()))
         card.show(self._card(report, loop), line_block)
@@ -308,11 +318,16 @@ class LinkedTexts:
 
 
 def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs | None]:
-    """What analysis knows of the texts, the texts, to which it may add, and what was measured."""
-    from ....inspector.explain.code.reading import reading_of  # the parsers: not for first paint
+    """Reads what the analysis knows of the texts.
 
-    # A large kernel is a million objects without cycles: looking through them for garbage would
-    # hold up keys for a fifth of a second now and then, while they are made and ever after.
+    Returns:
+        The reading; the texts, to which it may have added a disassembly; the costs of lines.
+    """
+    # Imported late: the parsers are not needed for the first paint.
+    from ....inspector.explain.code.reading import reading_of
+
+    # A large kernel is a million objects without cycles. Without this, the garbage collector would
+    # scan them again and again, and block the keys for 0.2 s each time.
     gc.disable()
     try:
         reading = reading_of(report, loaded.texts)

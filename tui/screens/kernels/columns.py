@@ -23,15 +23,15 @@ class Column(Struct, frozen=True):
     """A column of the table.
 
     Attributes:
-        name: what filters, sorting and the kept settings call it.
+        name: its name in filters, sorting and saved settings.
         title: at its head.
         about: one line for the menu of columns, with the unit.
         width: of the figure, in cells.
-        read: the figure of a kernel.
+        read: returns a kernel's figure.
         better: 1 where more is better, -1 where less is, 0 where neither is.
-        form: the figure as text.
-        whole: what a bar beside it is a share of; None: no bar.
-        right: whether it stands at the right edge.
+        form: formats the figure.
+        whole: returns the 100 % of the bar beside the figure; None: there is no bar.
+        right: whether the column is aligned right.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Column(Struct, frozen=True):
     right: bool = True
 
     def head(self, bars: int) -> Head:
-        """The column as the table knows it; one cell is kept for the arrow of a change.
+        """The column for the table, with one cell kept free for the arrow of a change.
 
         Args:
             bars: cells of a bar.
@@ -83,7 +83,10 @@ def _text(name: str) -> Callable[[Entry], Value]:
 
 
 def _load_bits(entry: Entry) -> Value:
-    """Loads to registers; where there are none of them, those that go to LDS at once."""
+    """Mean bits per lane of global loads; of direct loads to LDS where there are no others.
+
+    Those of the main loop or, where it has none, of the whole kernel.
+    """
     report = entry.report
     regions = [loop.metrics for loop in report.loops if loop.id == report.main_loop]
     for metrics in (*regions, report.metrics):
@@ -95,12 +98,13 @@ def _load_bits(entry: Entry) -> Value:
 
 
 def _matrix(entry: Entry) -> Value:
+    """MFMA and WMMA instructions together; None where neither count is known."""
     counted = [number(entry.metric(name)) for name in ("count.mfma", "count.wmma")]
     return sum(n for n in counted if n is not None) if any(n is not None for n in counted) else None
 
 
 def _findings(entry: Entry) -> Value:
-    """Findings as one number to sort by: an error outweighs any warnings, those any notes."""
+    """Findings as one sortable number: an error outweighs all warnings, a warning all notes."""
     total = 0
     for severity in SEVERITIES:
         total = total * 1000 + min(999, entry.count(severity))
@@ -112,7 +116,9 @@ def most_waves(arch: str | None) -> int | None:
     """The most waves that one SIMD of a target holds."""
     if arch is None:
         return None
-    from ....inspector import machines  # reads YAML: not before there is a row to draw
+    from ....inspector import (
+        machines,
+    )  # imported late: reading its YAML would delay the first paint
 
     try:
         return machines.load(arch).max_waves
@@ -126,7 +132,7 @@ def kib(size: float) -> str:
 
 
 def _whole_kib(size: float) -> str:
-    """The same in fewer: two of them stand in one cell."""
+    """Bytes in even fewer cells, for a range of two."""
     return f"{size:g} B" if size < 1024 else f"{size / 1024:.0f}K"
 
 
@@ -251,9 +257,10 @@ COLUMNS: Mapping[str, Column] = {
 }
 DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
 EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
-"""What is shown besides where there is room and nothing was chosen."""
+"""Columns that are added, in this order, where there is room and the user chose none."""
 ROOMY = 48
-"""Cells of the first column from which on more columns are better than more room."""
+"""Cells that the first column keeps before columns of `EXTRA` are added."""
+# Other names that filters accept -> name of the column.
 ALIASES: Mapping[str, str] = {
     "vgprs": "vgpr",
     "agprs": "agpr",
@@ -270,11 +277,11 @@ ALIASES: Mapping[str, str] = {
 
 
 def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
-    """The columns by name, those that there are; where none is named, those that fit well.
+    """The columns that were chosen by name, ignoring unknown names, or else those that fit well.
 
     Args:
-        names: what was chosen.
-        width: of the table.
+        names: the names chosen.
+        width: of the table, in cells.
         bars: cells of a bar.
     """
     columns = tuple(COLUMNS[name] for name in dict.fromkeys(names) if name in COLUMNS)
@@ -282,7 +289,7 @@ def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
 
 
 def fitting(width: int, bars: int) -> tuple[str, ...]:
-    """The columns of a table of that width where none was chosen."""
+    """Names of the columns for a table `width` cells wide where the user chose none."""
     names = list(DEFAULT)
     left = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
     for name in EXTRA:
@@ -299,15 +306,15 @@ def fitting(width: int, bars: int) -> tuple[str, ...]:
 def cell(
     column: Column, entry: Entry, value: Value, former: Value, *, bars: int, comparable: bool
 ) -> tuple[Piece, ...]:
-    """What stands in a kernel's row.
+    """A cell of a kernel's row.
 
     Args:
         column: the column.
         entry: the kernel.
         value: its figure.
-        former: that of the run before.
+        former: its figure in the previous run.
         bars: cells of a bar.
-        comparable: whether there is a run before to compare with.
+        comparable: whether there is a previous run to compare with.
     """
     arrow = _arrow(column, value, former) if comparable else (" ", "")
     if column.name == "findings":
@@ -329,42 +336,41 @@ def cell(
 def span_cell(
     column: Column, entries: Sequence[Entry], values: Sequence[Value]
 ) -> tuple[Piece, ...]:
-    """What stands in the row of several kernels: the best and the worst of them.
+    """A cell of a folded row: the best and the worst figure of its kernels.
 
     Args:
         column: the column.
         entries: the kernels.
         values: their figures.
     """
-    present = [v for v in values if v is not None]
+    present = [value for value in values if value is not None]
     if not present:
         return ((UNKNOWN, "dim"), (" ", ""))
     if column.name == "findings":
         worst = max(entries, key=lambda entry: _findings(entry) or 0)
         return (*counts(worst), (" ", ""))
-    texts = [v for v in present if isinstance(v, str)]
+    texts = [value for value in present if isinstance(value, str)]
     if texts:
-        several = dict.fromkeys(texts)
-        text = texts[0] if len(several) == 1 else f"{len(several)} kinds"
+        distinct = dict.fromkeys(texts)
+        text = texts[0] if len(distinct) == 1 else f"{len(distinct)} kinds"
         return ((text, "dim"), (" ", ""))
-    numbers = [v for v in present if not isinstance(v, str)]
+    numbers = [value for value in present if not isinstance(value, str)]
     low, high = min(numbers), max(numbers)
-    best, worst_one = (low, high) if column.better < 0 else (high, low)
-    if column.better == 0:
-        best, worst_one = low, high
+    best_figure, worst_figure = (high, low) if column.better > 0 else (low, high)
     form = _whole_kib if column.form is kib else column.form
-    first, last = form(best), form(worst_one)
-    style = _style(column, worst_one)
+    first, last = form(best_figure), form(worst_figure)
+    style = _style(column, worst_figure)
     return ((first if first == last else f"{first}–{last}", style), (" ", ""))
 
 
 def counts(entry: Entry) -> tuple[Piece, ...]:
-    """Findings by severity: coloured counts, a dot for none."""
+    """Counts of findings by severity, coloured; a dot for none."""
     tallies = [(entry.count(severity), severity) for severity in SEVERITIES]
     return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in tallies)
 
 
 def _style(column: Column, value: Value) -> str:
+    """The style of a figure: spills are errors, accesses of half the widest or more are fine."""
     if column.name in ("spill", "scratch") and value:
         return "error"
     if column.name in ("vec", "lvec") and isinstance(value, int | float):
@@ -375,6 +381,7 @@ def _style(column: Column, value: Value) -> str:
 
 
 def _arrow(column: Column, value: Value, former: Value) -> Piece:
+    """How a figure changed since the previous run: up, down, or `~` for another kind of change."""
     if value == former:
         return (" ", "")
     if isinstance(value, str) or isinstance(former, str) or value is None or former is None:

@@ -1,4 +1,4 @@
-"""The rows of the kernels' table: a tree of kernels, arches and configurations, and failures."""
+"""The rows of the kernels' table: a tree of kernels, targets and configurations, and failures."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _UNITS = {"num_warps": "w", "num_stages": "s"}
 
 
 class Leaf(Struct, frozen=True):
-    """One kernel or one failure, with all that rows, filters and sorting ask of it.
+    """One kernel or one failure, with everything that rows, filters and sorting need.
 
     Attributes:
-        key: what the page calls it.
+        key: its unique name on the page.
         entry: the kernel; None for a failure.
         error: the failure; None for a kernel.
         values: column -> figure.
-        before: the kernel in the run before; None: there is none to compare with.
-        former: column -> its figure.
-        text: what a filter's words are looked for in, in small letters.
+        before: the kernel in the previous run; None if there is none to compare with.
+        former: column -> figure in the previous run.
+        text: the lower-case text that a filter's words are searched in.
         arch: the target.
-        case: the configuration in few cells.
-        stale: whether the present run has not brought it (yet).
+        case: the configuration, abbreviated.
+        stale: whether it stems from the previous run and the present one has not replaced it yet.
     """
 
     key: str
@@ -44,22 +44,22 @@ class Leaf(Struct, frozen=True):
 
     @property
     def changed(self) -> bool:
-        """Whether a figure is another than in the run before."""
+        """Whether a figure differs from the previous run's."""
         return self.before is not None and self.former != self.values
 
 
 class Node(Struct):
-    """A row: a leaf, or what several have in common.
+    """A row: a leaf, or the head of a group that can be folded.
 
     Attributes:
-        key: what the page calls it.
-        label: what it shows in the first column.
-        depth: how far it is indented.
-        leaf: None for a row that others are folded under.
-        children: those others.
-        note: said dimly after the label.
-        count: how many leaves there are at and below it.
-        of: how many there are without the filter.
+        key: its unique name on the page.
+        label: its text in the first column.
+        depth: its level of indentation.
+        leaf: None for the head of a group.
+        children: the rows of the group.
+        note: a dimmed remark after the label.
+        count: the number of leaves at and below it.
+        of: the same without the filter.
     """
 
     key: str
@@ -73,7 +73,7 @@ class Node(Struct):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether it is not failures alone."""
+        """Whether any of its leaves is a kernel, not a failure."""
         if self.leaf is not None:
             return self.leaf.entry is not None
         return any(leaf.entry is not None for leaf in self.leaves())
@@ -87,13 +87,13 @@ class Node(Struct):
 
 
 class Leaves:
-    """Leaves of a session; what is known of a report is worked out once."""
+    """Makes the leaves of a session, and keeps them until their report changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, Leaf] = {}
 
     def of(self, session: Session) -> list[Leaf]:
-        """The leaves as the session stands: kernels in their order, then failures."""
+        """The present leaves of a session: kernels in their order, then failures."""
         leaves = [self._leaf(entry, session) for entry in session.ordered()]
         self._known = {leaf.key: leaf for leaf in leaves}
         leaves += [_failure(f"!{n}", error) for n, error in enumerate(session.errors)]
@@ -101,16 +101,24 @@ class Leaves:
 
     def _leaf(self, entry: Entry, session: Session) -> Leaf:
         key = entry.key
-        cached, former_entry, stale = (
-            self._known.get(key),
-            session.before(entry),
-            key in session.stale,
-        )
+        cached = self._known.get(key)
+        former_entry, stale = session.before(entry), key in session.stale
         if cached is None or cached.entry is None or cached.entry.report is not entry.report:
             former = figures(former_entry) if former_entry is not None else {}
             arch, case = entry.report.arch or "unknown target", short(entry.case)
             values, text = figures(entry), _text(entry)
-            return Leaf(key, entry, None, values, former_entry, former, text, arch, case, stale)
+            return Leaf(
+                key=key,
+                entry=entry,
+                error=None,
+                values=values,
+                before=former_entry,
+                former=former,
+                text=text,
+                arch=arch,
+                case=case,
+                stale=stale,
+            )
         if cached.before is former_entry and cached.stale == stale and cached.entry is entry:
             return cached
         former = figures(former_entry) if former_entry is not None else {}
@@ -118,19 +126,31 @@ class Leaves:
 
 
 def _failure(key: str, error: ErrorRecord) -> Leaf:
+    """The leaf of a failure, whose kernel reads `name[case] on arch`."""
     name, _, arch = (error.kernel or "").partition(" on ")
     case = name.partition("[")[2].removesuffix("]") or name
     parts = (error.file, error.kernel, error.stage, error.message, "failed")
     text = " ".join(part for part in parts if part).lower()
-    return Leaf(key, None, error, {}, None, {}, text, arch or "unknown target", short(case))
+    return Leaf(
+        key=key,
+        entry=None,
+        error=error,
+        values={},
+        before=None,
+        former={},
+        text=text,
+        arch=arch or "unknown target",
+        case=short(case),
+    )
 
 
 def figures(entry: Entry) -> dict[str, Value]:
-    """Column -> figure of a kernel."""
+    """Column -> a kernel's figure in it."""
     return {name: column.read(entry) for name, column in COLUMNS.items()}
 
 
 def _text(entry: Entry) -> str:
+    """The lower-case text that filters search: names, configuration, rules of findings."""
     report, variant = entry.report, entry.report.variant
     parts = [report.name, entry.path, report.arch or "", entry.case]
     if variant is not None:
@@ -142,19 +162,19 @@ def _text(entry: Entry) -> str:
 
 
 def short(case: str) -> str:
-    """A case in few cells: `BM=64 BN=128 8w 2s`; the strip below the table has it in full."""
-    words = []
+    """An abbreviated case, `BM=64 BN=128 8w 2s`; the strip below the table shows it in full."""
+    parts = []
     for part in case.split(", "):
         name, equals, value = part.partition("=")
-        words.append(f"{value}{_UNITS[name]}" if equals and name in _UNITS else part)
-    return " ".join(words)
+        parts.append(f"{value}{_UNITS[name]}" if equals and name in _UNITS else part)
+    return " ".join(parts)
 
 
 # --------------------------------------------------------------------------- the tree
 
 
 def tree(leaves: Sequence[Leaf]) -> list[Node]:
-    """Kernels with their arches and configurations under them, in the order of the leaves."""
+    """The rows of kernels, with targets and configurations below them, in the leaves' order."""
     groups: dict[tuple[str, str], list[Leaf]] = {}
     for leaf in leaves:
         if leaf.entry is not None:
@@ -168,7 +188,7 @@ def tree(leaves: Sequence[Leaf]) -> list[Node]:
     nodes = []
     for (path, name), members in groups.items():
         note = file_name(path) if names[name] > 1 else ""
-        if not name:  # failures of a file, at no kernel of it
+        if not name:  # failures of a whole file, not of one of its kernels
             nodes += [Node(leaf.key, file_name(path), 0, leaf) for leaf in members]
         elif len(members) == 1:
             leaf = members[0]
@@ -182,13 +202,13 @@ def tree(leaves: Sequence[Leaf]) -> list[Node]:
 
 
 def _home(entry: Entry) -> str:
-    """The file that a kernel is of: compiled for several targets, it lies in several others."""
+    """The file of a kernel's source, which its artifacts for several targets share."""
     source = entry.report.source
     return source.file if source is not None else entry.path
 
 
 def _place(error: ErrorRecord, groups: Mapping[tuple[str, str], object]) -> tuple[str, str]:
-    """The kernel that a failure belongs to: `matmul[case] on gfx942` to `matmul`."""
+    """(file, kernel) of a failure: one at `matmul[case] on gfx942` belongs to `matmul`."""
     name = (error.kernel or "").partition(" on ")[0].partition("[")[0]
     path = error.file or ""
     if (path, name) in groups or not name:
@@ -198,7 +218,7 @@ def _place(error: ErrorRecord, groups: Mapping[tuple[str, str], object]) -> tupl
 
 
 def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
-    """What stands under a kernel: configurations, targets, or both one under the other."""
+    """The rows below a kernel: configurations, targets, or targets with configurations below."""
     by_arch: dict[str, list[Leaf]] = {}
     for leaf in members:
         by_arch.setdefault(leaf.arch, []).append(leaf)
@@ -223,7 +243,7 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
 
 
 def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[Node]:
-    """The rows that have a leaf which meets the test, with those leaves alone."""
+    """The rows with at least one leaf that passes the test, without their other leaves."""
     filtered = []
     for node in nodes:
         if node.leaf is not None:
@@ -245,14 +265,14 @@ Rank = tuple[int, float, str]
 
 
 def ordered(nodes: Sequence[Node], by: str, reverse: bool) -> list[Node]:
-    """Rows sorted by a column, what is worst first; unknown figures last, however sorted.
+    """Rows sorted by a column, the worst first; unknown figures come last in either direction.
 
-    A row that others are folded under stands where the first of those would.
+    The head of a group is placed where the first row of the group belongs.
 
     Args:
         nodes: the rows; their children are sorted in place.
-        by: a column; "order" for that of the run, "name" for names.
-        reverse: the other way round.
+        by: a column; "order" for the order of the run, "name" for names.
+        reverse: whether to reverse the order.
     """
     for node in nodes:
         if node.children:
@@ -263,14 +283,15 @@ def ordered(nodes: Sequence[Node], by: str, reverse: bool) -> list[Node]:
         return sorted(nodes, key=lambda node: node.label.lower(), reverse=reverse)
     ranked: list[tuple[Rank, int, Node]] = []
     unknown: list[Node] = []
-    down = downwards(by, reverse)
+    descending = downwards(by, reverse)
     for number, node in enumerate(nodes):
         rank = _rank(node, by)
         if rank is None:
             unknown.append(node)
         else:
-            ranked.append((rank, -number if down else number, node))
-    ranked.sort(key=lambda item: item[:2], reverse=down)
+            # The number keeps rows of equal rank in their present order in either direction.
+            ranked.append((rank, -number if descending else number, node))
+    ranked.sort(key=lambda item: item[:2], reverse=descending)
     return [node for _, _, node in ranked] + unknown
 
 
@@ -294,7 +315,7 @@ def _rank(node: Node, by: str) -> Rank | None:
         node = node.children[0]
     leaf = node.leaf
     if leaf.error is not None:
-        # A failure hurts more than any finding; it has no other figure.
+        # A failure is worse than any finding, and has no figure in other columns.
         return (0, 1e18, "") if by == "findings" else None
     value = leaf.values.get(by)
     if isinstance(value, str):
@@ -303,7 +324,7 @@ def _rank(node: Node, by: str) -> Rank | None:
 
 
 def flat(nodes: Iterable[Node], is_open: Callable[[Node], bool]) -> list[Node]:
-    """The rows in sight: what is folded is left out."""
+    """The visible rows: those that are folded away are left out."""
     rows: list[Node] = []
     for node in nodes:
         rows.append(node)
@@ -316,19 +337,19 @@ def flat(nodes: Iterable[Node], is_open: Callable[[Node], bool]) -> list[Node]:
 
 
 def fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
-    """Which tuned configurations no other one of their kernel, case and target beats.
+    """Keys of tuned configurations on the Pareto front of their kernel, case and target.
 
     Args:
-        reports: kernels with what the session calls them.
+        reports: (key in the session, report) of kernels.
     """
-    # Only tuned kernels need them.
+    # Imported here because only tuned kernels need them.
     from ....inspector.compare.sweep.figures import figures_of
     from ....inspector.compare.sweep.pareto import front
 
     groups: dict[tuple[object, ...], list[tuple[str, KernelReport]]] = {}
     for key, report in reports:
         if report.variant is not None and report.variant.tuning:
-            groups.setdefault(_compared(report), []).append((key, report))
+            groups.setdefault(_launch_key(report), []).append((key, report))
     stars: set[str] = set()
     for members in groups.values():
         if len(members) > 1:
@@ -337,8 +358,8 @@ def fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
     return frozenset(stars)
 
 
-def _compared(report: KernelReport) -> tuple[object, ...]:
-    """What configurations of one launch have in common."""
+def _launch_key(report: KernelReport) -> tuple[object, ...]:
+    """What the configurations tried for one launch have in common: all but their tuning."""
     variant = report.variant
     assert variant is not None
     tuning = variant.tuning or {}

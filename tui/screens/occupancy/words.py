@@ -1,7 +1,7 @@
-"""What the page of occupancy says of typed figures: words, step table and curves.
+"""The texts of the occupancy page for the figures typed in: words, step table and curves.
 
-Every figure comes from `inspector.metrics.occupancy`, the words from `inspector.explain.view`, so
-that the page says what `kinspect occupancy` and `kinspect analyze` say.
+Every figure comes from `inspector.metrics.occupancy` and the words from `inspector.explain.view`,
+so that the page agrees with `kinspect occupancy` and `kinspect analyze`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NAMES = {
 
 
 def work_out(query: Query) -> Occupancy:
-    """The occupancy of what was typed."""
+    """The occupancy of the figures typed in."""
     return occupancy(query.machine, query.demand)
 
 
 def words(query: Query, answer: Occupancy) -> list[tuple[str, str]]:
-    """Both figures, why, and what would help, as (label, sentence)."""
+    """Both occupancies, their reasons, and what would raise them, as (label, sentence)."""
     explanation = occupancy_words(_as_report(query))
     lines = [("resident", explanation.resident)]
     if answer.compiler is None:
@@ -74,7 +74,7 @@ def words(query: Query, answer: Occupancy) -> list[tuple[str, str]]:
 
 
 def why_two(answer: Occupancy, query: Query) -> list[str]:
-    """What the two figures are, and so why they may differ."""
+    """What the resident and the compiler's occupancy each count, and so why they may differ."""
     hidden = query.demand.compiler_lds == 0
     lds = ", which leaves out what Triton asks for at the launch" if hidden else ""
     return [RESIDENT.format(unit=answer.unit), COMPILER.format(lds=lds)]
@@ -85,7 +85,7 @@ def _figure_text(number: float | None) -> str:
 
 
 def _as_report(query: Query) -> KernelReport:
-    """What was typed as the report of a kernel, for the renderers' words."""
+    """The figures typed in as a kernel's report, which is what the renderers' words need."""
     machine, demand = query.machine, query.demand
     unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
     used = registers_needed(machine, demand.vgprs or 0, demand.agprs)
@@ -108,9 +108,9 @@ def _as_report(query: Query) -> KernelReport:
 
 
 def step_table(query: Query, answer: Occupancy) -> tuple[list[str], int | None]:
-    """The reachable levels as lines, and which of them is the present one.
+    """The reachable levels of occupancy as lines, and the index of the present one.
 
-    Beside each limit stands by how much it is exceeded now.
+    Beside each limit stands how much must go to meet it.
     """
     demand = query.demand
     used = max(
@@ -127,27 +127,34 @@ def step_table(query: Query, answer: Occupancy) -> tuple[list[str], int | None]:
         return level.waves_per_eu == answer.waves_per_eu and answer.cannot_launch is None
 
     columns = [
-        Column("waves/EU", lambda x: _figure_text(x.waves_per_eu), right=True),
-        Column(f"workgroups/{answer.unit}", lambda x: _figure_text(x.workgroups), right=True),
-        Column("VGPRs ≤", lambda x: str(x.vgprs), right=True),
-        Column("", lambda x: over(x.vgprs, used)),
-        Column("SGPRs ≤", lambda x: _figure_text(x.sgprs), right=True),
-        Column("", lambda x: over(x.sgprs, demand.sgprs)),
+        Column("waves/EU", lambda level: _figure_text(level.waves_per_eu), right=True),
         Column(
-            "LDS B ≤", lambda x: _DASH if x.lds_bytes is None else f"{x.lds_bytes:,}", right=True
+            f"workgroups/{answer.unit}", lambda level: _figure_text(level.workgroups), right=True
         ),
-        Column("", lambda x: over(x.lds_bytes, demand.lds_bytes)),
-        Column("", lambda x: "◀ now" if is_present(x) else ""),
+        Column("VGPRs ≤", lambda level: str(level.vgprs), right=True),
+        Column("", lambda level: over(level.vgprs, used)),
+        Column("SGPRs ≤", lambda level: _figure_text(level.sgprs), right=True),
+        Column("", lambda level: over(level.sgprs, demand.sgprs)),
+        Column(
+            "LDS B ≤",
+            lambda level: _DASH if level.lds_bytes is None else f"{level.lds_bytes:,}",
+            right=True,
+        ),
+        Column("", lambda level: over(level.lds_bytes, demand.lds_bytes)),
+        Column("", lambda level: "◀ now" if is_present(level) else ""),
     ]
-    at = next((n for n, level in enumerate(answer.levels) if is_present(level)), None)
-    return rows_of(columns, answer.levels), at
+    present = next((n for n, level in enumerate(answer.levels) if is_present(level)), None)
+    return rows_of(columns, answer.levels), present
 
 
 # ------------------------------------------------------------------ curves
 
 
 def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
-    """Waves/EU over VGPRs and over LDS, everything else as typed."""
+    """Waves/EU over VGPRs and over LDS, with all other figures as typed in.
+
+    Where the occupancy is unknown, the first curve shows the limit by VGPRs alone.
+    """
     machine, demand = query.machine, query.demand
     top = machine.max_waves
     alone = answer.waves_per_eu is None
@@ -161,26 +168,49 @@ def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
 
     title = "waves/EU over VGPRs" + (" alone" if alone else "")
     present = answer.by_vgpr if alone else answer.waves_per_eu
-    # Registers are counted in fours where AGPRs follow VGPRs, and every granule is a multiple.
-    vgprs = _steps(title, by_vgprs, machine.vgpr_addressable, 4, demand.vgprs, present, top, "")
+    # Where AGPRs follow VGPRs, VGPRs are rounded up to 4; all allocation granules are multiples.
+    vgprs = _steps(
+        title,
+        by_vgprs,
+        last=machine.vgpr_addressable,
+        grain=4,
+        position=demand.vgprs,
+        present=present,
+        top=top,
+        unit="",
+    )
     grain = machine.lds_granule["hardware"]
     title = "waves/EU over LDS"
     if demand.waves_per_workgroup is None:
         lds = Steps(title, why="needs the waves of a workgroup")
     else:
-        bytes_, waves = demand.lds_bytes, answer.waves_per_eu
-        lds = _steps(title, by_lds, machine.lds_max, grain, bytes_, waves, top, "B")
-    return _together(vgprs, answer, "vgpr", demand), _together(lds, answer, "lds", demand)
+        lds = _steps(
+            title,
+            by_lds,
+            last=machine.lds_max,
+            grain=grain,
+            position=demand.lds_bytes,
+            present=answer.waves_per_eu,
+            top=top,
+            unit="B",
+        )
+    return (
+        _with_joint_step(vgprs, answer, "vgpr", demand),
+        _with_joint_step(lds, answer, "lds", demand),
+    )
 
 
-def _together(steps: Steps, answer: Occupancy, resource: str, demand: Demand) -> Steps:
-    """Marks the next step where it takes two resources, so that neither alone is a better one."""
+def _with_joint_step(steps: Steps, answer: Occupancy, resource: str, demand: Demand) -> Steps:
+    """Adds the next step to a curve where it needs cuts of two resources at once.
+
+    No point of the curve shows such a step, since a cut of either resource alone gains nothing.
+    """
     step = answer.next_step
     if step is None or not step.also or steps.step is not None or steps.now is None:
         return steps
     cuts = {step.resource: step.reduce_by, **dict(step.also)}
     if resource not in cuts or (resource == "vgpr" and demand.agprs):
-        return steps  # which of VGPRs and AGPRs go is not said
+        return steps  # the step does not tell how to share the cut between VGPRs and AGPRs
     other_names = " and ".join(_NAMES[name] for name in cuts if name != resource)
     return replace(
         steps, step=(steps.now[0] - cuts[resource], step.gives), needs=f"less {other_names}"
@@ -189,7 +219,8 @@ def _together(steps: Steps, answer: Occupancy, resource: str, demand: Demand) ->
 
 def _steps(
     title: str,
-    at: Callable[[int], float | None],
+    waves_at: Callable[[int], float | None],
+    *,
     last: int,
     grain: int,
     position: int | None,
@@ -197,7 +228,19 @@ def _steps(
     top: int,
     unit: str,
 ) -> Steps:
-    points = falling(at, last, grain)
+    """The curve of a resource, with the present position and the next better step.
+
+    Args:
+        title: of the curve.
+        waves_at: the waves/EU for an amount of the resource.
+        last: the largest amount that is drawn.
+        grain: the amount's granule, see `falling`.
+        position: the present amount; None if unknown.
+        present: the present waves/EU; None if unknown.
+        top: the most waves/EU there can be.
+        unit: of the amount.
+    """
+    points = falling(waves_at, last, grain)
     if not points:
         return Steps(title, why="unknown")
     if position is None or present is None or position > last:
@@ -207,28 +250,28 @@ def _steps(
     return Steps(title, points, top, (position, present), step, unit=unit)
 
 
-def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
-    """A falling step function from few of its values.
+def falling(value_at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
+    """The steps of a falling step function, found by bisection with few calls of it.
 
     Args:
-        at: the function; constant between multiples of `grain`, the upper one included.
-        last: where it ends.
-        grain: see `at`.
+        value_at: the function; constant above one multiple of `grain` up to and including the next.
+        last: the largest x.
+        grain: the least distance of two steps.
 
     Returns:
-        (x, y): y up to and including x; empty where the function is unknown.
+        Points (x, y): the value is y up to and including x. Empty where the function is unknown.
     """
     cache: dict[int, float | None] = {}
 
     def value(n: int) -> float | None:
         if n not in cache:
-            cache[n] = at(min(n * grain, last))
+            cache[n] = value_at(min(n * grain, last))
         return cache[n]
 
     def changes(low: int, high: int) -> list[int]:
-        """Every n in low..high-1 after which the value is another."""
+        """Every n from `low` to `high - 1` after which the value changes."""
         if value(low) == value(high):
-            return []  # it falls only: all between are equal
+            return []  # the function never rises, so that all values between are equal
         if high - low == 1:
             return [low]
         middle = (low + high) // 2
@@ -248,7 +291,7 @@ def falling(at: Callable[[int], float | None], last: int, grain: int) -> list[Po
 
 
 def neighbour(steps: Steps, position: int, by: int) -> int | None:
-    """The largest x of the next better step (-1), or the smallest x of the next worse one (1)."""
+    """The largest x of the next better step (-1), or the least of the next worse one (1)."""
     if not steps.points:
         return None
     level = steps.at(position)
@@ -260,7 +303,7 @@ def neighbour(steps: Steps, position: int, by: int) -> int | None:
 
 
 def stepped(query: Query, answer: Occupancy) -> Mapping[str, str]:
-    """The fields that the next step changes, as texts; empty where there is none."""
+    """The input fields that the next step changes, with their new texts; empty without a step."""
     step, demand = answer.next_step, query.demand
     if step is None:
         return {}
@@ -268,7 +311,7 @@ def stepped(query: Query, answer: Occupancy) -> Mapping[str, str]:
     for resource, by in ((step.resource, step.reduce_by), *step.also):
         ways: Sequence[dict[str, int | None]]
         if resource == "vgpr":
-            # Registers of either kind go: VGPRs first, as many AGPRs as must.
+            # The cut may be shared between VGPRs and AGPRs: prefer to cut as few AGPRs as possible.
             ways = [
                 {
                     "vgprs": (demand.vgprs or 0) - by + agprs,
@@ -294,6 +337,7 @@ def stepped(query: Query, answer: Occupancy) -> Mapping[str, str]:
     return {}
 
 
+# Field of `Demand` -> name of the page's input field.
 _FIELD = {
     "vgprs": "vgprs",
     "agprs": "agprs",

@@ -1,6 +1,6 @@
-"""What the page of passes shows, as values: the timeline of a dump, and a diff ready to be drawn.
+"""The passes page's data: the timeline of a dump, and diffs laid out as lines and columns.
 
-Everything comes from `inspector.compile.passes`; here it is only put into lines and columns.
+All figures and diffs come from `inspector.compile.passes`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SIZE_WIDTH, _NAME_WIDTH = 12, 36
 
 
 class Timeline(Struct):
-    """A dump, and what has been found out about its passes so far.
+    """A dump, and what is known so far of the changes that its passes made.
 
     Attributes:
-        dump: the passes; `changed` of them is None until it is known.
-        changes: pass -> lines that it changed, for those that changed something.
+        dump: the passes; a pass's `changed` is None until it is known.
+        changes: index of a pass that changed something -> the lines it added and removed.
     """
 
     dump: PassDump
@@ -41,19 +41,22 @@ class Timeline(Struct):
         return self.dump.passes
 
     def is_last(self, index: int) -> bool:
-        """Whether nothing follows in this compile, so that the result is not in the dump."""
-        at = index + 1
-        return at == len(self.passes) or self.passes[at].run != self.passes[index].run
+        """Whether the pass is the last of its compile, so that the dump lacks its result."""
+        following = index + 1
+        if following == len(self.passes):
+            return True
+        return self.passes[following].run != self.passes[index].run
 
     def span(self, index: int, mark: int | None) -> tuple[int, int] | None:
-        """The two states to compare: before the first and after the last of both passes.
+        """The two states of the module to compare, from before the first pass to after the last.
 
         Args:
-            index: the pass of the cursor.
-            mark: the pass marked as the other end; None: the pass alone.
+            index: the pass under the cursor.
+            mark: the pass marked as the other end; None: compare around `index` alone.
 
         Returns:
-            Two passes whose states *before* them are meant; None where a single pass is the last.
+            Two passes; a state is the module *before* the pass. None for the last pass alone, whose
+            result the dump lacks.
         """
         first, last = (index, index) if mark is None else sorted((index, mark))
         if self.is_last(last):
@@ -61,7 +64,12 @@ class Timeline(Struct):
         return first, last + 1
 
     def shown(self, only_changed: bool, needle: str) -> list[int]:
-        """Passes to be listed: those that changed something, those whose name has the words."""
+        """Indices of the passes to list.
+
+        Args:
+            only_changed: whether to leave out passes that are known to have changed nothing.
+            needle: words, separated by blanks, that a pass's text must contain.
+        """
         words = needle.lower().split()
         return [
             compiler_pass.index
@@ -110,7 +118,7 @@ def _searched(compiler_pass: Pass) -> str:
 
 
 def bytes_of(size: int) -> str:
-    """Bytes with a unit that suits them."""
+    """A size as B, KiB or MiB."""
     for unit, step in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= step:
             return f"{size / step:.1f} {unit}"
@@ -118,7 +126,10 @@ def bytes_of(size: int) -> str:
 
 
 def levels(sizes: Sequence[int], most: int) -> list[int]:
-    """Sizes as heights from 1 to `most`, on a logarithmic scale: one pass may make ten of one."""
+    """Sizes as heights from 1 to `most`.
+
+    The scale is logarithmic, because one pass may make the module ten times as large.
+    """
     high = max(sizes)
     low = min(min(sizes) / 1.5, high / 8) or 1
     return [
@@ -130,12 +141,12 @@ def levels(sizes: Sequence[int], most: int) -> list[int]:
 
 
 def name_of(compiler_pass: Pass) -> str:
-    """The pass as one would name it on the command line."""
+    """The pass's name on the compiler's command line or, without one, its class's."""
     return compiler_pass.cli or compiler_pass.name
 
 
 def title(timeline: Timeline, index: int, mark: int | None) -> str:
-    """What the pane beside the list is about."""
+    """The title of the pane beside the list: the pass, or the span of passes, that it shows."""
     compiler_pass = timeline.passes[index]
     if mark is None or mark == index:
         parts = [
@@ -215,7 +226,7 @@ def _delta(timeline: Timeline, index: int, most: int) -> str:
 
 
 def _cut(name: str, room: int) -> str:
-    """The name's end tells passes apart; its beginning is the dialect."""
+    """A pass's name cut at its start, which is the dialect, to `room` cells."""
     return name if len(name) <= room else "…" + name[len(name) - room + 1 :]
 
 
@@ -223,7 +234,7 @@ def _cut(name: str, room: int) -> str:
 
 
 def diff_text(diff: str, numbers: bool) -> Text:
-    """A unified diff to be shown, coloured; each hunk folds.
+    """A unified diff with colours, in which each hunk can be folded.
 
     Args:
         diff: as `inspector.compile.passes.diff` gives it.
@@ -273,7 +284,7 @@ def plain(*lines: str) -> Text:
 
 
 def _pairs(lines: Sequence[str]) -> Mapping[int, int]:
-    """Lines removed -> lines added in their place, and back, where there are as many of them."""
+    """Removed line -> the line added in its place, and back, where their numbers are equal."""
     pairs: dict[int, int] = {}
     at = 0
     while at < len(lines):

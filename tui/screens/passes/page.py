@@ -30,11 +30,12 @@ from .choose import KernelChooser, worst_kernel
 from .line import PassLine
 from .views import Compared, DiffView, PassList, Read
 
-_WIDE, _TALL = 110, 32
-_MOST_KEPT = 32 << 20  # characters of diffs
-_NUMBERED = 72  # columns from which on lines of the diff have numbers
-_PAUSE = 0.06  # seconds that the cursor rests before a diff is worked out
-_LONG_PAUSE = 0.3  # the same where it takes a process
+# Least columns for list and diff side by side; least rows for the taller line of sizes.
+_WIDE_COLUMNS, _TALL_ROWS = 110, 32
+_DIFF_CACHE_CHARS = 32 << 20  # characters of cached diffs
+_NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
+_PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed
+_LONG_PAUSE_S = 0.3  # the same for big dumps, whose diffs are computed in a process of their own
 _LAST = (
     "This is the last pass: the dump does not hold what it made.",
     "Its result is what the next stage begins with; v shows the module before it.",
@@ -42,10 +43,10 @@ _LAST = (
 
 
 class PassesPage(Page):
-    """What each pass changed.
+    """Lists the passes of one kernel beside what each changed.
 
     Args:
-        key: the kernel; None: the one looked at last, else the worst that has a dump.
+        key: the kernel; None: the one last looked at, or else the worst that has a dump.
     """
 
     NAME = "passes"
@@ -91,17 +92,18 @@ class PassesPage(Page):
         self._key = key
         self._path: Path | None = None
         self._timeline: data.Timeline | None = None
-        self._index = 0  # the pass of the cursor
-        self._mark: int | None = None
-        self._shown: list[int] = []
-        self._only = False
-        self._module = False  # the module before the pass instead of the diff
-        self._texts: dict[tuple[int, int], str] = {}  # diffs, and states where both are one
-        self._drawn: object = None  # what the right pane shows
-        self._wait: Timer | None = None
+        self._index = 0  # the pass under the cursor
+        self._mark: int | None = None  # the marked pass, the diff's other end
+        self._shown: list[int] = []  # the passes that the filter leaves
+        self._only_changed = False
+        self._show_module = False  # the module before the pass, in place of the diff
+        # (first, last) -> the diff between two states; where they are equal, that state's module.
+        self._texts: dict[tuple[int, int], str] = {}
+        self._drawn: object = None  # identifies what the right pane shows
+        self._pause_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The timeline over the list and the diff."""
+        """Puts the timeline above the list and the diff."""
         yield Heading()
         yield Static(id="about", markup=False)
         yield PassLine()
@@ -116,21 +118,21 @@ class PassesPage(Page):
         yield Keys()
 
     def crumb(self) -> str:
-        """The kernel."""
+        """The kernel's name, target and configuration."""
         kernel = self._kernel()
         if kernel is None:
             return ""
         return "  ".join((kernel.name, kernel.arch or "-", configuration(kernel)))
 
     def on_mount(self) -> None:
-        """The keys go to the list."""
+        """Gives the list the focus."""
         self.query_one(PassList).focus()
 
     def on_resize(self, event: Resize) -> None:
-        """Side by side where there is room."""
-        self.set_class(event.size.width >= _WIDE, "-wide")
-        self.set_class(event.size.height >= _TALL, "-tall")
-        self.call_after_refresh(self._list)
+        """Puts list and diff side by side where there is room."""
+        self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
+        self.set_class(event.size.height >= _TALL_ROWS, "-tall")
+        self.call_after_refresh(self._update_list)
 
     # ------------------------------------------------------------------ which kernel
 
@@ -139,7 +141,7 @@ class PassesPage(Page):
         return entry.report if entry is not None else None
 
     def session_changed(self) -> None:
-        """Takes a kernel if there was none; reads its dump if that is another now."""
+        """Chooses a kernel if there is none yet; reads its dump if that is a new one."""
         if self._kernel() is None:
             looked = self.kinspect.looked_at
             looked_key = looked if looked in self.session.entries else None
@@ -147,17 +149,17 @@ class PassesPage(Page):
         kernel = self._kernel()
         if kernel is None:
             running = self.session.progress.running
-            self._say("No kernel yet …" if running else "No kernel is open.", "")
+            self._show_sentences("No kernel yet …" if running else "No kernel is open.", "")
             return
         artifact = kernel.artifacts.get("passes")
         if artifact is None:
-            self._say(*data.why_no_dump(kernel), "s chooses another kernel.")
+            self._show_sentences(*data.why_no_dump(kernel), "s chooses another kernel.")
         elif artifact.path != self._path:
             self._open(artifact.path)
         self.query_one(Heading).refresh()
 
-    def _say(self, *lines: str) -> None:
-        """Shows sentences instead of passes."""
+    def _show_sentences(self, *lines: str) -> None:
+        """Shows sentences in place of the passes."""
         self._path, self._timeline = None, None
         self.set_class(True, "-none")
         self.query_one("#about", Static).update("", layout=False)
@@ -196,7 +198,7 @@ class PassesPage(Page):
     # ------------------------------------------------------------------ in threads
 
     def _read(self, path: Path, span: tuple[int, int] | None = None) -> None:
-        """Reads the dump and then works out each diff; or works out that one."""
+        """Reads the dump and computes each pass's diff, or only the diff of `span`."""
         worker = get_current_worker()
         for _, result in found_in(path, span, lambda: worker.is_cancelled):
             if worker.is_cancelled:
@@ -214,66 +216,68 @@ class PassesPage(Page):
         self._timeline = data.Timeline(event.dump)
         if first:
             self._index = 0
-        self._about()
-        self._list()
+        self._update_summary()
+        self._update_list()
 
     def on_compared(self, event: Compared) -> None:
-        """Notes how much a pass changed; shows what was waited for."""
+        """Records how much a pass changed, and shows its diff if the page waits for it."""
         if event.path != self._path:
             return
         if event.span is None or self._timeline is None:
             if isinstance(event.made, KinspectError):
-                self._say(event.made.message, event.made.hint)
-                self._path = event.path  # or it would be read again with every change
+                self._show_sentences(event.made.message, event.made.hint)
+                self._path = event.path  # else every change of the session would read it again
             return
         if isinstance(event.made, KinspectError):
             if event.span == self._span():
                 error = event.made
-                self._draw("", ("error", event.span), lambda: data.plain(error.message, error.hint))
+                self._draw_text(
+                    "", ("error", event.span), lambda: data.plain(error.message, error.hint)
+                )
             return
         text = event.made.text
-        if sum(map(len, self._texts.values())) + len(text) > _MOST_KEPT:
+        if sum(map(len, self._texts.values())) + len(text) > _DIFF_CACHE_CHARS:
             self._texts.clear()
         self._texts[event.span] = text
         first, last = event.span
         alone = last == first + 1 and self._timeline.passes[first].changed
         if alone and event.made.change is not None:
             self._timeline.changes[first] = event.made.change
-            self._list()
+            self._update_list()
         elif event.span == self._span():
             self._show_text()
 
     # ------------------------------------------------------------------ drawing
 
-    def _about(self) -> None:
+    def _update_summary(self) -> None:
         if self._timeline is None:
             return
         about = self._timeline.summary()
         needle = self.query_one(FilterLine).value
-        limits = ["only changed"] * self._only + [f"/{needle}"] * bool(needle)
+        limits = ["only changed"] * self._only_changed + [f"/{needle}"] * bool(needle)
         if limits:
             about = f"{len(self._shown)} shown ({', '.join(limits)}) · {about}"
         self.query_one("#about", Static).update(about, layout=False)
 
-    def _list(self) -> None:
-        """The passes that the filter leaves, the cursor on the same one or the next."""
+    def _update_list(self) -> None:
+        """Lists the passes that the filter leaves, with the cursor on the same one or the next."""
         if self._timeline is None:
             return
         view = self.query_one(PassList)
-        self._shown = self._timeline.shown(self._only, self.query_one(FilterLine).value)
+        self._shown = self._timeline.shown(self._only_changed, self.query_one(FilterLine).value)
         if not self._shown:
             view.show(data.plain("no pass has these words"), 0)
         else:
-            near = [n for n in self._shown if n >= self._index] or self._shown[-1:]
-            self._index = near[0]
+            following = [n for n in self._shown if n >= self._index] or self._shown[-1:]
+            self._index = following[0]
             width = view.size.width - 1  # the scrollbar
             text = data.list_text(self._timeline, self._shown, width, self._mark)
             view.show(text, self._shown.index(self._index))
-        self._about()
+        self._update_summary()
         self._moved()
 
     def _moved(self) -> None:
-        """The cursor stands on another pass."""
+        """Updates the timeline and the diff after the cursor moved."""
         if self._timeline is None:
             return
         self.query_one(PassLine).show(self._timeline, self._index, self._mark)
@@ -281,40 +285,42 @@ class PassesPage(Page):
 
     def _span(self) -> tuple[int, int] | None:
         assert self._timeline is not None
-        if self._module:
+        if self._show_module:
             return self._index, self._index
         return self._timeline.span(self._index, self._mark)
 
     def _show_text(self) -> None:
-        """Shows the diff or the module, or has it made."""
+        """Shows the diff or the module; computes it first if it is not cached."""
         timeline, index = self._timeline, self._index
         assert timeline is not None
-        title = data.title(timeline, index, None if self._module else self._mark)
+        title = data.title(timeline, index, None if self._show_module else self._mark)
         change = timeline.changes.get(index)
-        if self._module:
+        if self._show_module:
             title = f"the module before {title}"
         elif change is not None and self._mark is None:
             title = f"{change} lines  {title}"
         span = self._span()
         if span is None:
-            self._draw(title, "last", lambda: data.plain(*_LAST))
+            self._draw_text(title, "last", lambda: data.plain(*_LAST))
         elif span in self._texts:
             text = self._texts[span]
-            if self._module:
-                self._draw(title, span, lambda: data.plain(*text.splitlines()))
+            if self._show_module:
+                self._draw_text(title, span, lambda: data.plain(*text.splitlines()))
             else:
-                numbers = self.query_one(DiffView).size.width >= _NUMBERED
-                self._draw(title, (span, numbers), lambda: data.diff_text(text, numbers))
-        elif not self._module and self._mark is None and timeline.passes[index].changed is False:
-            self._draw(title, "same", lambda: data.diff_text("", False))
-        elif self._draw(title, ("wait", span), lambda: data.plain("working it out …")):
-            if self._wait is not None:
-                self._wait.stop()
+                numbers = self.query_one(DiffView).size.width >= _NUMBERED_COLUMNS
+                self._draw_text(title, (span, numbers), lambda: data.diff_text(text, numbers))
+        elif (
+            not self._show_module and self._mark is None and timeline.passes[index].changed is False
+        ):
+            self._draw_text(title, "same", lambda: data.diff_text("", False))
+        elif self._draw_text(title, ("wait", span), lambda: data.plain("working it out …")):
+            if self._pause_timer is not None:
+                self._pause_timer.stop()
             big = sum(compiler_pass.size for compiler_pass in timeline.passes) >= BIG
-            self._wait = self.set_timer(_LONG_PAUSE if big else _PAUSE, self._start)
+            self._pause_timer = self.set_timer(_LONG_PAUSE_S if big else _PAUSE_S, self._start)
 
     def _start(self) -> None:
-        """Makes what is wanted now: the cursor may have gone on."""
+        """Computes the text of the pass under the cursor, which may have moved meanwhile."""
         if self._timeline is None:
             return
         span = self._span()
@@ -322,8 +328,12 @@ class PassesPage(Page):
             work = partial(self._read, self._timeline.dump.path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
 
-    def _draw(self, title: str, content_key: object, text: Callable[[], Text]) -> bool:
-        """Shows a text unless it is shown already, so that its cursor stays; whether it is new."""
+    def _draw_text(self, title: str, content_key: object, text: Callable[[], Text]) -> bool:
+        """Shows a text unless it is already shown, so that its cursor stays.
+
+        Returns:
+            Whether the text is new.
+        """
         self.query_one("#title", Static).update(title, layout=False)
         if self._drawn == content_key:
             return False
@@ -334,13 +344,13 @@ class PassesPage(Page):
     # ------------------------------------------------------------------ keys
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """Follows the list."""
+        """Follows the list's cursor."""
         if isinstance(event.view, PassList) and event.line < len(self._shown):
             self._index = self._shown[event.line]
             self._moved()
 
     def on_rows_chosen(self) -> None:
-        """Goes to the diff."""
+        """Gives the diff the focus."""
         self.query_one(DiffView).focus()
 
     def on_pass_line_picked(self, event: PassLine.Picked) -> None:
@@ -351,49 +361,49 @@ class PassesPage(Page):
         self._index = index
         if index not in self._shown:  # a filter hides it
             self.query_one(FilterLine).value = ""
-            self._only = False
-        self._list()
+            self._only_changed = False
+        self._update_list()
 
     def action_changed(self, by: int) -> None:
         """Goes to the next (1) or previous (-1) listed pass that changed something."""
         if self._timeline is None:
             return
-        at = self._timeline.next_changed(self._index, by)
-        while at is not None and at not in self._shown:
-            at = self._timeline.next_changed(at, by)
-        if at is not None:
-            self.query_one(PassList).move_to(self._shown.index(at))
+        index = self._timeline.next_changed(self._index, by)
+        while index is not None and index not in self._shown:
+            index = self._timeline.next_changed(index, by)
+        if index is not None:
+            self.query_one(PassList).move_to(self._shown.index(index))
 
     def action_only_changed(self) -> None:
         """Lists only passes that changed something, or all."""
-        self._only = not self._only
-        self._list()
+        self._only_changed = not self._only_changed
+        self._update_list()
 
     def action_mark(self) -> None:
-        """Marks the pass as the other end of the diff; once more takes the mark away."""
+        """Marks the pass as the other end of the diff, or removes its mark."""
         if self._timeline is not None:
             self._mark = None if self._mark == self._index else self._index
-            self._list()
+            self._update_list()
 
     def action_module(self) -> None:
         """Shows the module before the pass, or the diff."""
-        self._module = not self._module
+        self._show_module = not self._show_module
         if self._timeline is not None:
             self._show_text()
 
     def action_filter(self) -> None:
-        """Asks for a part of the names."""
+        """Opens the filter line."""
         if self._timeline is not None:
             self.query_one(FilterLine).ask()
 
     def on_input_changed(self) -> None:
-        """Filters as one types."""
-        self._list()
+        """Filters while the user types."""
+        self._update_list()
 
     def on_filter_line_left(self) -> None:
-        """The keys go to the list again."""
+        """Gives the focus back to the list."""
         self.query_one(PassList).focus()
 
     def on_diff_view_left(self) -> None:
-        """The keys go to the list again."""
+        """Gives the focus back to the list."""
         self.query_one(PassList).focus()

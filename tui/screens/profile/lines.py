@@ -1,6 +1,7 @@
-"""The rows of the page's table: measured kernels, filtered, sorted, those tried by a tuner folded.
+"""The rows of the profile page's table: measured kernels, filtered and sorted.
 
-Nothing is computed: every figure is one of the recording's or of the report's.
+Kernels that an autotuner tried are folded under the one it kept. No figure is computed here: each
+is the recording's or the report's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ...widgets.roofline import Point, Roof
 from ...widgets.table import Head, Row
 
 UNKNOWN = words.UNKNOWN
-BAR = 6
+BAR = 6  # cells of a bar
 Value = float | str | None
 SIGNS: Mapping[str, Piece] = {
     "exact": ("≡ ", "good"),
@@ -29,7 +30,7 @@ SIGNS: Mapping[str, Piece] = {
     "ambiguous": ("? ", "warning"),
     "none": ("· ", "dim"),
 }
-"""How a match looks before the kernel's name; the last column has it in words."""
+"""Verdict of a match -> the sign before the kernel's name; the last column has it in words."""
 STATIC: Sequence[tuple[str, str]] = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("VGPRs", "vgpr_count"),
@@ -37,7 +38,10 @@ STATIC: Sequence[tuple[str, str]] = (
     ("MFMA cycles", "cycles.mfma"),
     ("full waits", "count.full_wait"),
 )
-"""What stands beside a saved report's figures: of the main loop where it has it, else its own."""
+"""(title, static metric) shown beside measured figures of a saved report.
+
+The metric is the main loop's or, where that lacks it, the kernel's.
+"""
 _COUNTER = "measured.counter."
 _ROOFLINE = tuple(
     f"roofline.{name}"
@@ -46,15 +50,15 @@ _ROOFLINE = tuple(
 
 
 class Line(Struct, frozen=True):
-    """A measured kernel: of a recording, or a saved report with measured figures.
+    """A measured kernel: one of a recording, or a saved report with measured figures.
 
     Attributes:
-        key: what the cursor stays on.
-        name: the kernel's.
-        more: what tells it from others of its name.
-        metrics: what was measured.
-        kernel: of the recording.
-        entry: the saved report.
+        key: identifies the line when the rows change under the cursor.
+        name: the kernel's name.
+        more: what distinguishes it from other kernels of that name.
+        metrics: the measured metrics.
+        kernel: the kernel in the recording; None for a saved report.
+        entry: the saved report; None for a recording.
     """
 
     key: str
@@ -66,12 +70,12 @@ class Line(Struct, frozen=True):
 
     @property
     def tried(self) -> bool:
-        """Whether a tuner ran it and did not keep it."""
+        """Whether an autotuner ran it and did not keep it."""
         return self.kernel is not None and self.kernel.role == "autotune"
 
     @property
     def verdict(self) -> str:
-        """Whether it is an analysed kernel; empty for a saved report, which is one."""
+        """How surely it is one of the analysed kernels; "" for a saved report, which is one."""
         return self.kernel.match.verdict if self.kernel is not None else ""
 
     def number(self, name: str) -> float | None:
@@ -83,17 +87,26 @@ class Line(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """A column behind the kernel's name; one in which no row has a value is left out."""
+    """A column after the kernel's name; it is left out if no row has a value for it.
+
+    Attributes:
+        name: what sorting calls it.
+        title: at its head.
+        width: of the figure, in cells.
+        read: a line's figure, to sort by; None where unknown.
+        form: a line's figure as text.
+        share: whether a bar shows the figure, which then is a percentage.
+    """
 
     name: str
     title: str
     width: int
     read: Callable[[Line], Value]
     form: Callable[[Line], str]
-    share: bool = False  # whether a bar shows it
+    share: bool = False
 
     def head(self) -> Head:
-        """The column as the table knows it; one cell is kept for the arrow of the order."""
+        """The column for the table, with one cell kept free for the sort arrow."""
         width = max(self.width, len(self.title)) + 1 + (BAR + 1 if self.share else 0)
         return Head(self.name, f"{self.title} ", width, right=True)
 
@@ -112,8 +125,8 @@ class Column(Struct, frozen=True):
 
 
 def measured(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """Those that were measured, in their order."""
-    return {name: m for name, m in metrics.items() if m.origin == "measured"}
+    """The metrics that were measured, in their order."""
+    return {name: metric for name, metric in metrics.items() if metric.origin == "measured"}
 
 
 def has_measured(report: KernelReport) -> bool:
@@ -122,7 +135,7 @@ def has_measured(report: KernelReport) -> bool:
 
 
 def of_profile(profile: Profile) -> list[Line]:
-    """The kernels of a recording, most time first."""
+    """The kernels of a recording, in its order: the most time first."""
     names = Counter(kernel.name for kernel in profile.kernels)
     devices = words.devices(profile)
 
@@ -143,7 +156,7 @@ def of_profile(profile: Profile) -> list[Line]:
 
 
 def of_reports(entries: Iterable[Entry]) -> list[Line]:
-    """The reports that have something measured."""
+    """The reports that hold anything measured."""
     return [
         Line(
             entry.key,
@@ -158,12 +171,14 @@ def of_reports(entries: Iterable[Entry]) -> list[Line]:
 
 
 def point(line: Line) -> Point | None:
-    """The kernel under a roof, where the run tells its operations and bytes."""
-    across, up, rate, bandwidth = (line.number(name) for name in _ROOFLINE)
-    if not across or not up or across <= 0 or up <= 0:
+    """The kernel's point of the roofline; None where operations or bytes were not measured."""
+    intensity, rate, peak_rate, bandwidth = (line.number(name) for name in _ROOFLINE)
+    if not intensity or not rate or intensity <= 0 or rate <= 0:
         return None
-    roof = Roof(rate, bandwidth) if rate and bandwidth and min(rate, bandwidth) > 0 else None
-    return Point(line.name, across, up, roof)
+    roof = None
+    if peak_rate and bandwidth and min(peak_rate, bandwidth) > 0:
+        roof = Roof(peak_rate, bandwidth)
+    return Point(line.name, intensity, rate, roof)
 
 
 # ------------------------------------------------------------------------- columns
@@ -178,10 +193,10 @@ def _time(line: Line, name: str) -> float | None:
 def _spread(line: Line) -> str:
     if line.kernel is not None:
         return words.spread(line.kernel.duration)
-    least, most = _time(line, "min"), _time(line, "max")
-    if least is None or most is None:
+    shortest, longest = _time(line, "min"), _time(line, "max")
+    if shortest is None or longest is None:
         return UNKNOWN
-    return f"{words.duration(least)} … {words.duration(most)}"
+    return f"{words.duration(shortest)} … {words.duration(longest)}"
 
 
 def _dispatches(line: Line) -> float | None:
@@ -255,7 +270,7 @@ COLUMNS: Sequence[Column] = (
     _share("measured.share.memory", "memory %"),
     Column("match", "analysed", 9, lambda line: line.verdict or None, lambda line: line.verdict),
 )
-"""Those of every recording; what else a saved report measured comes behind them."""
+"""The columns of every recording; other metrics measured in a saved report follow them."""
 _ELSEWHERE = frozenset(
     {
         *(column.name for column in COLUMNS),
@@ -267,8 +282,8 @@ NAME = Column("kernel", "kernel", 0, lambda line: line.name, lambda line: line.n
 
 
 def columns(lines: Sequence[Line]) -> list[Column]:
-    """Those in which any row has a value."""
-    present = [c for c in COLUMNS if any(c.read(line) is not None for line in lines)]
+    """The columns in which any row has a value."""
+    present = [column for column in COLUMNS if any(column.read(line) is not None for line in lines)]
     if not any(line.entry is not None for line in lines):
         return present
     extra: dict[str, str] = {}
@@ -294,9 +309,12 @@ def _static(name: str, line: Line) -> Value:
 
 
 def chosen(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
-    """Those that hold all words; those that were only tried if they are asked for.
+    """The lines that contain all words of a filter.
 
-    Where nothing but tried ones was measured they are shown in any case.
+    Args:
+        lines: all lines.
+        text: the filter's words, separated by blanks.
+        tried: whether to show what an autotuner only tried; implied where there is nothing else.
     """
     needles = text.lower().split()
     tried = tried or all(line.tried for line in lines)
@@ -309,38 +327,44 @@ def chosen(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
 
 
 def ordered(lines: Sequence[Line], column: Column | None, *, down: bool) -> list[Line]:
-    """In the order of a column, unknown ones last; those tried stand under their kernel."""
+    """Lines sorted by a column, unknown figures last, and tried kernels under the one kept.
 
-    def by(line: Line) -> tuple[bool, float | str]:
+    Args:
+        lines: the lines.
+        column: None leaves their order.
+        down: whether to sort in descending order.
+    """
+
+    def sort_key(line: Line) -> tuple[bool, float | str]:
         value = column.read(line) if column is not None else 0.0
         return (value is None) is not down, value if value is not None else 0.0
 
     if column is NAME or (column is not None and column.name == "match"):
         rows = sorted(lines, key=lambda line: str(column.read(line)), reverse=down)
     else:
-        rows = sorted(lines, key=by, reverse=down) if column is not None else list(lines)
-    under: dict[str, list[Line]] = {}
+        rows = sorted(lines, key=sort_key, reverse=down) if column is not None else list(lines)
+    tried_by_name: dict[str, list[Line]] = {}
     mains = {line.name for line in rows if not line.tried}
     for line in rows:
         if line.tried and line.name in mains:
-            under.setdefault(line.name, []).append(line)
+            tried_by_name.setdefault(line.name, []).append(line)
     placed: list[Line] = []
     for line in rows:
         if line.tried and line.name in mains:
             continue
         placed.append(line)
         if not line.tried:
-            placed += under.pop(line.name, ())
+            placed += tried_by_name.pop(line.name, ())
     return placed
 
 
 def row(line: Line, shown_columns: Sequence[Column], *, folded: bool) -> Row:
-    """A row as the table draws it.
+    """A line as a row of the table.
 
     Args:
-        line: a measured kernel.
-        shown_columns: the columns.
-        folded: whether it stands under its kernel.
+            line: the measured kernel.
+        shown_columns: the columns to fill.
+        folded: whether the row is indented under the kernel that the tuner kept.
     """
     sign = SIGNS.get(line.verdict, ("", ""))
     first: list[Piece] = [(" ", "")]

@@ -1,4 +1,4 @@
-"""Lines of coloured pieces: what the lower half of the page says, laid out to its width."""
+"""Lays out sentences and tables as lines of styled pieces, for the lower half of the page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...widgets.bars import Piece
 
 Line = Sequence[Piece]
 BLANK: Line = ()
-GAP = 2
-_ROOM = 44  # columns that a long last one needs to stand beside the others
+GAP = 2  # cells between two columns of a table
+_LAST_COLUMN = 44  # cells below which a last column that needs more goes on lines of its own
 STYLES: Mapping[str, str] = MappingProxyType(
     {
         "title": "bold $primary",
@@ -30,7 +30,7 @@ STYLES: Mapping[str, str] = MappingProxyType(
         "heat": "$error",
     }
 )
-"""How a piece of each style looks; with the theme's colours."""
+"""Style of a piece -> Textual's markup for it, in the theme's colours."""
 
 
 def content(lines: Iterable[Line]) -> Content:
@@ -43,14 +43,14 @@ def content(lines: Iterable[Line]) -> Content:
 
 
 def wrapped(text: str, width: int, style: str = "", first: str = "", rest: str = "") -> list[Line]:
-    """A sentence in as many lines as it takes.
+    """Wraps a sentence.
 
     Args:
         text: the sentence.
-        width: of a line.
-        style: of all of it.
-        first: what the first line begins with.
-        rest: what the others begin with.
+            width: of a line, in cells; at least 12 are used.
+        style: of the whole text.
+        first: the indent of the first line.
+        rest: the indent of all other lines.
     """
     lines = textwrap.wrap(
         text, max(12, width), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
@@ -66,21 +66,21 @@ def gridded(
     right: Iterable[int] = (),
     indent: str = "  ",
 ) -> list[Line]:
-    """Rows in columns, each as wide as its widest cell; the last one is wrapped to what is left.
+    """Lays out a table: columns as wide as their widest cell, the last one wrapped to what is left.
 
     Columns without any text are left out.
 
     Args:
-        heads: titles; empty ones for columns that need none.
-        rows: their cells.
-        width: of all.
-        right: which columns stand at the right edge.
+        heads: the columns' titles; "" for none.
+        rows: one cell for each title.
+        width: of the table, in cells.
+        right: indices of the columns that are aligned right.
         indent: before every row.
     """
     if not rows:
         return []
     columns = [n for n in range(len(heads)) if any(row[n][0].strip() for row in rows)]
-    to_right = {columns.index(n) for n in right if n in columns}
+    right_aligned = {columns.index(n) for n in right if n in columns}
     table = [[row[n] for n in columns] for row in rows]
     titles = [(heads[n], "head") for n in columns]
     if any(text for text, _ in titles):
@@ -88,17 +88,17 @@ def gridded(
     widths = [max(cell_len(row[n][0]) for row in table) for n in range(len(columns))]
     lead = len(indent) + sum(widths[:-1]) + GAP * (len(widths) - 1)
     room = width - lead
-    # Where the last column would be next to nothing it goes on lines of its own.
-    below = room < min(widths[-1], _ROOM)
+    # Where too little width is left for the last column, it goes on lines of its own.
+    below = room < min(widths[-1], _LAST_COLUMN)
     lines: list[Line] = []
     for row in table:
         pieces: list[Piece] = [(indent, "")]
         for n, (text, style) in enumerate(row[:-1]):
             pad = " " * (widths[n] - cell_len(text))
             gap = " " * GAP if n < len(row) - 2 or not below else ""
-            pieces.append(((pad + text if n in to_right else text + pad) + gap, style))
+            pieces.append(((pad + text if n in right_aligned else text + pad) + gap, style))
         text, style = row[-1]
-        if len(row) - 1 in to_right:
+        if len(row) - 1 in right_aligned:
             text = " " * (widths[-1] - cell_len(text)) + text
         if below:
             lines.append(_cut(pieces, width))
