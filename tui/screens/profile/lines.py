@@ -362,7 +362,7 @@ def row(line: Line, shown_columns: Sequence[Column], *, folded: bool) -> Row:
     """A line as a row of the table.
 
     Args:
-            line: the measured kernel.
+        line: the measured kernel.
         shown_columns: the columns to fill.
         folded: whether the row is indented under the kernel that the tuner kept.
     """

@@ -47,7 +47,7 @@ def wrapped(text: str, width: int, style: str = "", first: str = "", rest: str =
 
     Args:
         text: the sentence.
-            width: of a line, in cells; at least 12 are used.
+        width: of a line, in cells; at least 12 are used.
         style: of the whole text.
         first: the indent of the first line.
         rest: the indent of all other lines.
