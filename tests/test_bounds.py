@@ -210,3 +210,18 @@ def test_the_report_names_the_bound() -> None:
     cells = dict(scorecard(hot_loop(UNITS["matrix"][0]).metrics))
     assert cells["bound"].startswith("256 cycles by matrix unit (")
     assert cells["bound"].endswith("8 waves/EU)")
+
+
+def test_no_unit_is_named_where_most_code_is_under_conditions() -> None:
+    """What is always executed says nothing of products that may be skipped."""
+    skipped = "s_cmp_eq_u32 s5, 0\ns_cbranch_scc1 .Lskip\n" + "\n".join(
+        MFMA.format(0, 15) for _ in range(12)
+    )
+    loop = hot_loop(FMA.format(4) + "\n" + skipped + "\n.Lskip:")
+    assert value_of(loop.metrics, "bound.covered") == round(100 * 6 / 18, 1)
+    assert value_of(loop.metrics, "bound.unit") is None
+    cell = dict(scorecard(loop.metrics))["bound"]
+    assert " at least (" in cell
+    assert cell.endswith("without code under conditions, 67 % of the instructions)")
+    whole = hot_loop(UNITS["matrix"][0])
+    assert value_of(whole.metrics, "bound.covered") == 100

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from emulated import KERNEL
+from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.metrics.divisions import expansion
 from kinspect.inspector.model import LoopReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -66,3 +69,21 @@ def test_paired_instructions_are_counted_once(loops: dict[tuple[str, str], LoopR
     assert divisions == 8
     assert taken <= 11 * divisions
     assert taken <= figure(loop, "count.valu")
+
+
+def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
+    """Of 22 divisions in a loop of gfx1100 the other halves' operands led to 332 instructions."""
+    text = (
+        "v_div_scale_f32 v3, null, s7, s7, v2\n"
+        "v_mul_f32_e32 v20, v21, v22\n"
+        "v_rcp_f32_e32 v4, v3\n"
+        "v_dual_fmac_f32 v4, v6, v4 :: v_dual_mul_f32 v23, v20, v20\n"
+        "v_div_fmas_f32 v3, v3, v4, v4\n"
+        "v_div_fixup_f32 v2, v3, s7, v2\n"
+    )
+    instructions = parse_text(KERNEL.format(arch="gfx1100", code=text), "k.s").kernels[0]
+    (end,) = (i for i in instructions.instructions if i.op.name.startswith("v_div_fixup"))
+    first = end.index - 5
+    assert expansion(instructions.instructions[: end.index + 1]) == {
+        first, first + 2, first + 3, first + 4, first + 5,
+    }  # fmt: skip

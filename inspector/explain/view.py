@@ -419,8 +419,12 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
     ]
     details += [f"{', '.join(unknown)} unknown"] if unknown else []
     details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
-    text = f"{cycles:.0f} cycles by {unit_name(unit)} ({', '.join(details)})"
-    return [("bound", text)]
+    covered = number_of(metrics, "bound.covered")
+    if covered is not None and covered < 100:
+        details.append(f"without code under conditions, {100 - covered:.0f} % of the instructions")
+    named = value_of(metrics, "bound.unit") is not None
+    by = f" by {unit_name(unit)}" if named else " at least"
+    return [("bound", f"{cycles:.0f} cycles{by} ({', '.join(details)})")]
 
 
 # --------------------------------------------------------------------------- memory

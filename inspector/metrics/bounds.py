@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from ..isa.graph.loops import DominatorTree
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
+COVERED = "bound.covered"
+MIN_COVERED = 0.5
+"""Share of a loop's instructions that is always executed, below which no unit is named."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
 
 UNITS: Mapping[str, str] = {
@@ -73,6 +76,14 @@ SPECS = (
         "loop",
         "What bounds a hot loop: the unit that takes most cycles while all resident waves do one "
         "iteration each",
+    ),
+    MetricSpec(
+        COVERED,
+        "%",
+        "derived",
+        "loop",
+        "Share of the loop's own instructions that every iteration executes, for which the bounds "
+        "are",
     ),
     MetricSpec(CYCLES, "cycles", "derived", "loop", "What that unit takes: no iteration is faster"),
     MetricSpec(
@@ -189,7 +200,10 @@ def _hot_loops(
             bounds["latency"] = Bound(None, note="not looked for")
         else:
             bounds["latency"] = latency(code, loop, executed)
-        yield loop, _metrics(subject, machine, executed, bounds, resident, metrics)
+        blocks = [function.blocks[block] for block in loop.blocks if owner[block].id == loop.id]
+        own = sum(block.stop - block.start for block in blocks)
+        covered = len(executed) / own if own else 0.0
+        yield loop, _metrics(subject, machine, executed, covered, bounds, resident, metrics)
 
 
 def _executed(
@@ -232,6 +246,7 @@ def _metrics(
     subject: Subject,
     machine: Machine,
     executed: Sequence[Instruction],
+    covered: float,
     bounds: Mapping[str, Bound],
     resident: Residency | None,
     metrics: Mapping[str, Metric],
@@ -241,6 +256,7 @@ def _metrics(
         for spec in SPECS:
             yield Metric(spec.name, None, spec.unit, spec.origin, why)
         return
+    yield Metric(COVERED, round(100 * covered, 1), "%", "derived")
     alone = {unit: _rounded(bounds[unit].cycles) for unit in UNITS}
     yield Metric(WAVE, alone, "mapping", "derived")
     if resident is None:
@@ -263,7 +279,11 @@ def _metrics(
     unit, (most, origin) = max(shared.items(), key=lambda item: item[1][0])
     unknown = ", ".join(each for each in UNITS if each not in shared)
     note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
-    yield Metric(UNIT, unit if most else None, "", origin, note)
+    if covered < MIN_COVERED:
+        why = "most of the loop's instructions are under conditions, for which nothing is counted"
+        yield Metric(UNIT, None, "", origin, why)
+    else:
+        yield Metric(UNIT, unit if most else None, "", origin, note)
     yield Metric(CYCLES, _rounded(most), "cycles", origin, note)
     yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
     yield from _uncached(subject, machine, executed, resident)

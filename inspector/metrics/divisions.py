@@ -94,7 +94,7 @@ def _of_loop(function: Function, loop: Loop, own: Sequence[Instruction]) -> Iter
         blocks = [function.blocks[number] for number in loop.blocks]
         for end in ends:
             block = next(b for b in blocks if b.start <= end.index < b.stop)
-            steps = _expansion(function.instructions[block.start : end.index + 1])
+            steps = expansion(function.instructions[block.start : end.index + 1])
             taken |= steps
             _, divisor, _ = _sources(end)
             if written.isdisjoint(named(divisor)):
@@ -114,7 +114,7 @@ def _sources(end: Instruction) -> tuple[str, str, str]:
     return quotient, divisor, dividend
 
 
-def _expansion(code: Sequence[Instruction]) -> set[int]:
+def expansion(code: Sequence[Instruction]) -> set[int]:
     """Indices of the vector instructions that a division consists of.
 
     Args:
@@ -128,15 +128,20 @@ def _expansion(code: Sequence[Instruction]) -> set[int]:
     for inst in reversed(before):
         if not wanted:
             break
-        results = _written(inst)
-        if wanted.isdisjoint(results):
+        if inst.cls in _WRITES_NOTHING:
             continue
-        wanted -= results
-        if _STEP.match(inst.op.name) is None:
-            continue
-        if inst.op.name.startswith("v_"):
-            steps.add(inst.index)
-        wanted |= (_read(inst) | set(unnamed_of(inst.op.name))) - operands
+        needed: set[int] = set()
+        for name, text in _halves(inst):
+            results = _results(name, text)
+            if wanted.isdisjoint(results):
+                continue
+            wanted -= results
+            if _STEP.match(name) is None:
+                continue
+            if name.startswith("v_"):
+                steps.add(inst.index)
+            needed |= (_read(name, text) | set(unnamed_of(name))) - operands
+        wanted |= needed
     return steps
 
 
@@ -152,23 +157,24 @@ def _written(inst: Instruction) -> set[int]:
     """Registers that an instruction writes."""
     if inst.cls in _WRITES_NOTHING:
         return set()
-    registers: set[int] = set()
-    for name, operands in _halves(inst):
-        result, sources = split_destination(operands)
-        registers.update(named(result))
-        if _TWO_RESULTS.match(name):
-            registers.update(named(split_destination(sources)[0]))
+    return {register for name, text in _halves(inst) for register in _results(name, text)}
+
+
+def _results(name: str, operands: str) -> set[int]:
+    """Registers that an operation, or half of a VOPD instruction, writes."""
+    result, sources = split_destination(operands)
+    registers = set(named(result))
+    if _TWO_RESULTS.match(name):
+        registers.update(named(split_destination(sources)[0]))
     return registers
 
 
-def _read(inst: Instruction) -> set[int]:
-    """Registers that a vector or scalar operation reads."""
-    registers: set[int] = set()
-    for name, operands in _halves(inst):
-        result, sources = split_destination(operands)
-        if _TWO_RESULTS.match(name):
-            sources = split_destination(sources)[1]
-        registers.update(named(sources))
-        if _ADDS_TO_RESULT.match(name):
-            registers.update(named(result))
+def _read(name: str, operands: str) -> set[int]:
+    """Registers that an operation reads."""
+    result, sources = split_destination(operands)
+    if _TWO_RESULTS.match(name):
+        sources = split_destination(sources)[1]
+    registers = set(named(sources))
+    if _ADDS_TO_RESULT.match(name):
+        registers.update(named(result))
     return registers

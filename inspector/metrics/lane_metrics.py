@@ -15,6 +15,7 @@ from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .subject import Subject, Tally, source_line
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
+_LARGE = "for large sizes and strides: those that the launch passes are not known"
 NOT_LOOKED_AT = "where its lanes lie was not looked at"
 
 SPECS = (
@@ -75,7 +76,7 @@ SPECS = (
         "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
         "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
         "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
-        "`estimated` where it depends on sizes that are not known",
+        "`estimated` where it depends on sizes that are not known, and what is `assumed` of them",
     ),
     MetricSpec(
         "cache.uniform_loads",
@@ -218,6 +219,7 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "layout": None,
         "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
+        "assumed": _LARGE if wasting and worst.origin == "estimated" else None,
     }
     yield Metric("cache.waste", value, "mapping", origin)
 

@@ -149,7 +149,11 @@ def uses_at(
             if any(use != each[0] for use in each):
                 uses[site] = LaneUse(unknown=WAVES)
     conflicting = [site for site, use in uses.items() if use.conflicts]
-    if conflicting:
+    # An access that lies nobody knows where may be of the same array, and need its alignment.
+    decided = not any(
+        uses[inst.index].unknown for inst in function.instructions if inst.cls in LDS_ACCESSES
+    )
+    if conflicting and decided:
         from .lds_rows import remedies
 
         in_lds = {

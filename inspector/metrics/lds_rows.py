@@ -64,6 +64,8 @@ def remedies(
         arch: gfx name.
     """
     spans = {site: _span(parts) for site, parts in accesses.items()}
+    # The same array may be touched elsewhere than in the first draw: by the other of two buffers.
+    widest = max(4, *(part.size for parts in accesses.values() for part in parts))
     found: dict[int, LdsRemedy] = {}
     for group in _groups(spans):
         wanted = [site for site in conflicting if site in group]
@@ -72,7 +74,7 @@ def remedies(
         alike = _alike([part for site in sorted(group) for part in accesses[site]])
         if len(alike) > MOST_ACCESSES:
             continue
-        remedy = _best(alike, min(spans[site][0] for site in group), arch)
+        remedy = _best(alike, min(spans[site][0] for site in group), widest, arch)
         found.update(dict.fromkeys(wanted, remedy))
     return found
 
@@ -122,7 +124,7 @@ def _alike(parts: Sequence[Places]) -> list[_Access]:
 _Layout = Callable[[Array], Array]
 
 
-def _best(accesses: Sequence[_Access], base: int, arch: str) -> LdsRemedy:
+def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> LdsRemedy:
     """The padding and the swizzle with fewest cycles over all accesses.
 
     Of equal paddings the one that is not too large a share of the row, and the shortest row.
@@ -130,28 +132,28 @@ def _best(accesses: Sequence[_Access], base: int, arch: str) -> LdsRemedy:
     Args:
         accesses: of the array.
         base: its first byte.
+        widest: bytes of a lane in the kernel's widest access of LDS, which is to stay aligned.
         arch: gfx name.
     """
-    step = max(4, *(access.places.size for access in accesses))
     now, ideal = _cycles(accesses, arch, lambda where: where)
     remedy = LdsRemedy(accesses=sum(a.times for a in accesses), cycles=now, cycles_ideal=ideal)
     paddings: list[tuple[float, bool, int, int]] = []
     swizzles: list[tuple[float, int]] = []
     for pitch in _pitches(accesses):
-        for pad in range(step, MOST_PADDING + 1, step):
+        for pad in range(widest, MOST_PADDING + 1, widest):
             cycles, _ = _cycles(accesses, arch, _with_padding(base, pitch, pad))
             paddings.append((cycles, pad > MOST_SHARE * pitch, pitch, pad))
             if cycles <= ideal:
                 break
-        if pitch & (pitch - 1) == 0 and pitch > step:
-            cycles, _ = _cycles(accesses, arch, _with_swizzle(base, pitch, step))
+        if pitch & (pitch - 1) == 0 and pitch > widest:
+            cycles, _ = _cycles(accesses, arch, _with_swizzle(base, pitch, widest))
             swizzles.append((cycles, pitch))
     if paddings and min(paddings)[0] < now:
         padded, _, row, pad = min(paddings)
         remedy = replace(remedy, row=row, pad=pad, padded=padded)
     if swizzles and min(swizzles)[0] < now:
         swizzled, row = min(swizzles)
-        remedy = replace(remedy, swizzle_row=row, swizzle=step, swizzled=swizzled)
+        remedy = replace(remedy, swizzle_row=row, swizzle=widest, swizzled=swizzled)
     return remedy
 
 
