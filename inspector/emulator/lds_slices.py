@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..model import Function, Instruction
 from .effects import Effect, bits_of, result_count
 from .operands import EXEC, M0, SCALAR_ROWS, Decoded
 from .outstanding import scalar_bits
+from .slices import backward_slice
 
 LDS_CLASSES: Final = frozenset(
     ("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store")
@@ -18,8 +19,6 @@ LDS_CLASSES: Final = frozenset(
 SCC_BIT: Final = scalar_bits(SCALAR_ROWS, 1)
 """Stands for the scalar condition code in a set of registers."""
 EXEC_BITS: Final = scalar_bits(EXEC, 2)
-MOST_ROUNDS: Final = 40
-"""Over the flow graph, until it is known what is needed; loops in loops take one each."""
 _M0_BITS: Final = scalar_bits(M0, 1)
 # Scalar operations that leave SCC alone (ISA documents: no "SCC = ..." stands with them).
 _KEEPS_SCC: Final = re.compile(
@@ -77,32 +76,10 @@ def lds_slice(
     Returns:
         Indices, ascending; none where it takes too long to find them.
     """
-    blocks = function.blocks
-    at_start = [0] * len(blocks)
-    chosen: set[int] = set()
-    accesses: Mapping[int, int] = {
-        inst.index: lds_address_bits(inst, decoded[inst.index])
-        for inst in function.instructions
+    accesses = {
+        inst.index: (lds_address_bits(inst, decoded[inst.index]), effect.low & effect.high)
+        for inst, effect in zip(function.instructions, effects, strict=True)
         if inst.cls in LDS_CLASSES
     }
-    changed, rounds = True, 0
-    while changed:
-        changed, rounds = False, rounds + 1
-        if rounds > MOST_ROUNDS:
-            return []
-        for block in reversed(blocks):
-            wanted = EXEC_BITS
-            for successor in block.successors:
-                wanted |= at_start[successor]
-            for at in range(block.stop - 1, block.start - 1, -1):
-                effect = effects[at]
-                if at in accesses:
-                    chosen.add(at)
-                    wanted = wanted & ~(effect.low & effect.high) | accesses[at]
-                elif effect.writes & wanted or decoded[at].name.startswith("s_cbranch_"):
-                    chosen.add(at)
-                    wanted = wanted & ~(effect.low & effect.high) | effect.reads | EXEC_BITS
-            if wanted != at_start[block.index]:
-                at_start[block.index] = wanted
-                changed = True
-    return sorted(chosen)
+    branches = {at for at, parts in enumerate(decoded) if parts.name.startswith("s_cbranch_")}
+    return backward_slice(function, effects, accesses, branches, EXEC_BITS)[0]

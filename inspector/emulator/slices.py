@@ -5,7 +5,7 @@ All scalar instructions are among them, since branches and masks rest on these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from ..model import Function, Instruction
@@ -50,32 +50,61 @@ def needed(
         Indices of these instructions, none where it takes too long to find them; of each block the
         registers that they read before they are written.
     """
+    instructions = function.instructions
+    accesses = {
+        inst.index: (address_bits(inst, decoded[inst.index]), effect.low | effect.high)
+        for inst, effect in zip(instructions, effects, strict=True)
+        if inst.cls in ACCESSES
+    }
+    always = {
+        index
+        for index, inst in enumerate(instructions)
+        if inst.cls in _SCALAR or inst.op.name.startswith("v_cmpx")
+    }
+    return backward_slice(function, effects, accesses, always)
+
+
+def backward_slice(
+    function: Function,
+    effects: Sequence[Effect],
+    accesses: Mapping[int, tuple[int, int]],
+    always: Container[int],
+    masks: int = 0,
+) -> tuple[list[int], list[int]]:
+    """Accesses, the instructions that always count, and what both depend on.
+
+    Args:
+        function: the code.
+        effects: what its instructions do to registers.
+        accesses: by index the registers that the address needs, and those that need not be known
+            before the access, since it writes them.
+        always: indices of instructions that count whatever needs them.
+        masks: registers that are needed wherever anything is carried out.
+
+    Returns:
+        As `needed` does.
+    """
     blocks = function.blocks
     at_start = [0] * len(blocks)
     chosen: set[int] = set()
-    always = {
-        index
-        for index, inst in enumerate(function.instructions)
-        if inst.cls in _SCALAR or inst.op.name.startswith("v_cmpx")
-    }
     changed, rounds = True, 0
     while changed:
         changed, rounds = False, rounds + 1
         if rounds > MOST_ROUNDS:
             return [], at_start
         for block in reversed(blocks):
-            wanted = 0
+            wanted = masks
             for successor in block.successors:
                 wanted |= at_start[successor]
             for at in range(block.stop - 1, block.start - 1, -1):
-                cls, effect = function.instructions[at].cls, effects[at]
-                if cls in ACCESSES:
+                effect = effects[at]
+                if at in accesses:
                     chosen.add(at)
-                    address = address_bits(function.instructions[at], decoded[at])
-                    wanted = wanted & ~effect.low & ~effect.high | address
+                    address, written = accesses[at]
+                    wanted = wanted & ~written | address
                 elif at in always or effect.writes & wanted:
                     chosen.add(at)
-                    wanted = wanted & ~(effect.low & effect.high) | effect.reads
+                    wanted = wanted & ~(effect.low & effect.high) | effect.reads | masks
             if wanted != at_start[block.index]:
                 at_start[block.index] = wanted
                 changed = True
