@@ -68,6 +68,11 @@ def test_a_launch_of_known_sizes(script: Path) -> None:
     assert figures["tail.efficiency"] == round(100 * 256 / (304 * places), 1)
 
 
+def test_a_small_share_is_not_none(script: Path) -> None:
+    """16 µs of 100 ms are 0.016 %."""
+    assert metrics(script, "--time-us", "100000")["time.bound_share"] == pytest.approx(0.016, 0.05)
+
+
 def test_a_time_below_the_bound_is_impossible(script: Path) -> None:
     assert metrics(script, "--time-us", "15.6")["time.impossible"] is True
 

@@ -181,9 +181,10 @@ def launch_lines(kernel: KernelReport) -> list[str]:
     workgroups, rounds = int_of(m, "grid.workgroups"), int_of(m, "tail.rounds")
     efficiency = number_of(m, "tail.efficiency")
     if workgroups is not None and rounds is not None and efficiency is not None:
+        used = f"{efficiency:.0f}" if efficiency >= 1 else f"{efficiency:.2g}"
         lines.append(
             f"{plural(workgroups, 'workgroup')} in {plural(rounds, 'round')} on "
-            f"{show(value_of(m, 'gpu.cus'))} CUs: {efficiency:.0f} % of their places used"
+            f"{show(value_of(m, 'gpu.cus'))} CUs: {used} % of their places used"
         )
     least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
     if least is not None:

@@ -124,7 +124,7 @@ def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]
     if time is None:
         return
     yield Metric(STATED, time, "us", "measured", "--time-us")
-    share = round(100 * least / time, 1) if least is not None else None
+    share = _percent(least / time) if least is not None else None
     yield Metric(SHARE, share, "%", "measured", note)
     impossible = least > time if least is not None else None
     yield Metric(IMPOSSIBLE, impossible, "bool", "measured", note)
@@ -139,11 +139,17 @@ def _tail(subject: Subject, gpu: Gpu | None, metrics: Mapping[str, Metric]) -> I
     if workgroups and places and gpu is not None:
         at_a_time = places * gpu.units
         rounds = -(-workgroups // at_a_time)
-        efficiency = round(100 * workgroups / (rounds * at_a_time), 1)
+        efficiency = _percent(workgroups / (rounds * at_a_time))
         origin = metrics["occupancy.workgroups_per_cu"].origin
         note = ""
     yield Metric(ROUNDS, rounds, "count", origin, note)
     yield Metric(EFFICIENCY, efficiency, "%", origin, note)
+
+
+def _percent(share: float) -> float:
+    """A share in percent, to one decimal; below 1 % to two digits, for it is not 0."""
+    percent = 100 * share
+    return round(percent, 1) if percent >= 1 else float(f"{percent:.2g}")
 
 
 def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
