@@ -67,6 +67,26 @@ class _Pattern(Struct, frozen=True):
     spans: Spans | None
 
 
+class _Last(Struct, frozen=True):
+    """An instruction's access by all lanes of some waves, and what it came to.
+
+    Args:
+        workgroups: those of the waves, the very array.
+        where: addresses, int64 [wave, lane].
+        size: bytes of each lane.
+        patterns: of the rows that stand for all.
+        repeated: how often each of these occurs.
+        places: where they lay, int64 [repetition, row].
+    """
+
+    workgroups: Array
+    where: Array
+    size: int
+    patterns: list[_Pattern]
+    repeated: int
+    places: Array
+
+
 class Counts:
     """The accesses of a launch.
 
@@ -82,6 +102,7 @@ class Counts:
         self.touched = Touched()
         self._patterns: dict[tuple[int, str, bytes], _Pattern] = {}
         self._numbers = 0
+        self._last: dict[tuple[int, str], _Last] = {}
 
     def access(
         self,
@@ -105,10 +126,17 @@ class Counts:
             size: bytes of each lane.
             writes: whether it writes LDS, whose phases are others then.
         """
-        count = self.accesses.setdefault((site, space), AccessCount(space, size))
+        key = site, space
+        count = self.accesses.setdefault(key, AccessCount(space, size))
         count.waves += waves.count
         active = None if usable is None or usable.all() else usable
         count.lanes += where.size if active is None else int(np.count_nonzero(active))
+        last = self._last.get(key)
+        if active is None and last is not None:
+            distance = self._distance(last, waves, where, size)
+            if distance is not None:
+                self._add(count, site, last, distance)
+                return
         # Conflicts do not change when all addresses move; lines do, by less than a line.
         first = where[:, :1]
         start = first - first % self._line
@@ -127,14 +155,32 @@ class Counts:
                 site, (spans[0] + places[0, row_of], spans[1] + places[0, row_of])
             )
             return
-        for number, row in enumerate(rows):
-            pattern = self._pattern(space, row, size, writes=writes)
+        patterns = [self._pattern(space, row, size, writes=writes) for row in rows]
+        last = _Last(waves.workgroup, where, size, patterns, repeated, places)
+        self._add(count, site, last, 0)
+        if active is None:
+            self._last[key] = last
+
+    def _distance(self, last: _Last, waves: Waves, where: Array, size: int) -> int | None:
+        """Whole lines by which all addresses of the last access have moved; None: they differ."""
+        if last.workgroups is not waves.workgroup or last.size != size:
+            return None
+        distance = int(where[0, 0] - last.where[0, 0])
+        same = where if not distance else where - distance
+        if distance % self._line or not np.array_equal(same, last.where):
+            return None
+        return distance
+
+    def _add(self, count: AccessCount, site: int, access: _Last, distance: int) -> None:
+        """Counts an access once more, `distance` bytes on."""
+        for number, pattern in enumerate(access.patterns):
             if pattern.spans is None:
-                count.conflicts += pattern.extra * repeated
+                count.conflicts += pattern.extra * access.repeated
                 continue
-            count.lines += pattern.extra * repeated
-            count.least_lines += pattern.least * repeated
-            self.touched.add(site, pattern.number, pattern.spans, places[:, number])
+            count.lines += pattern.extra * access.repeated
+            count.least_lines += pattern.least * access.repeated
+            places = access.places[:, number] + distance
+            self.touched.add(site, pattern.number, pattern.spans, places)
 
     def begin(self, accesses: dict[tuple[int, str], AccessCount] | None = None) -> None:
         """Goes on from accesses counted before, or none; patterns stay known."""

@@ -33,6 +33,8 @@ _SEVERAL: Final = _GROUP
 
 MOST_GRANULES: Final = 1 << 26
 """Of one buffer; each takes 8 bytes for its writer and as many for its readers."""
+MOST_POSTPONED: Final = 1 << 20
+"""Lanes of reads of one buffer that are kept; each takes 16 bytes."""
 
 
 class Granules(Struct, frozen=True):
@@ -49,26 +51,75 @@ class Granules(Struct, frozen=True):
     read: Array | None
 
 
+class _Read(Struct, frozen=True):
+    """A read of a buffer that nobody had written yet: offsets and workgroups [lane], its time."""
+
+    offsets: Array
+    groups: Array
+    size: int
+    time: np.int64
+
+
 class _Stamps:
-    """Of one buffer: last writer and readers of each granule, as time << 32 | workgroup + 1."""
+    """Of one buffer: last writer and readers of each granule, as time << 32 | workgroup + 1.
+
+    Reads matter to later writes alone. Those that come before the first write are therefore kept
+    as they are, and noted when one comes: most buffers are read only.
+    """
 
     def __init__(self, size: int, granule: int) -> None:
         self.granule = granule
         self.writers = np.zeros(size // granule + 2, I64)
-        self.readers: Array | None = None
+        self.written = False
+        self._readers: Array | None = None
+        self._reads: list[_Read] = []
+        self._lanes = 0
+
+    @property
+    def readers(self) -> Array | None:
+        """Stamps of the last readers, int64 [granule]; None where nobody has read."""
+        for read in self._reads:
+            self.note_read(read)
+        self._reads, self._lanes = [], 0
+        return self._readers
+
+    def postpone(self, read: _Read) -> None:
+        """Keeps a read until somebody asks for the readers."""
+        self._reads.append(read)
+        self._lanes += len(read.offsets)
+        if self._lanes > MOST_POSTPONED:
+            _ = self.readers
+
+    def note_read(self, read: _Read) -> None:
+        """Stamps the granules of a read."""
+        if self._readers is None:
+            self._readers = np.zeros(len(self.writers), I64)
+        granules = self.granules_of(read.offsets, read.size)
+        owners = read.groups + 1
+        before, mine = self._readers.take(granules), (read.time << _SHIFT) | owners
+        others = (before != 0) & ((before & _GROUP) != owners)
+        self._readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, mine)
+        # Another workgroup reads it at the same time.
+        lost = (self._readers.take(granules) != mine) & ~others
+        if lost.any():
+            self._readers[granules[lost]] = (read.time << _SHIFT) | _SEVERAL
+
+    def granules_of(self, offsets: Array, size: int) -> Array:
+        """The granules of every lane's access, int64 [granule, lane].
+
+        In this order where several lanes write one: `Words.scatter` writes dword by dword.
+        """
+        first = offsets >> (self.granule.bit_length() - 1)
+        return first + np.arange(max(size // self.granule, 1))[:, None]
 
     def make_finer(self, granule: int) -> None:
         """Smaller granules, when an access begins inside of one."""
         times = self.granule // granule
         self.writers = np.repeat(self.writers, times)
-        if self.readers is not None:
-            self.readers = np.repeat(self.readers, times)
+        readers = self.readers
+        if readers is not None:
+            self._readers = np.repeat(readers, times)
         self.granule = granule
-
-    def readers_made(self) -> Array:
-        if self.readers is None:
-            self.readers = np.zeros(len(self.writers), I64)
-        return self.readers
 
 
 class _Pending(Struct, frozen=True):
@@ -82,11 +133,15 @@ class _Pending(Struct, frozen=True):
     size: int
     values: Array
 
+    def is_aligned(self) -> bool:
+        """Whether all offsets are multiples of the access's size, a power of two."""
+        below = self.size - 1
+        return not self.size & below and not (self.offsets & below).any()
+
     def holds(self) -> Array:
-        """Whether memory holds each lane's value, bool [granule]."""
+        """Whether memory holds each lane's value, bool [lane]."""
         equal = self.words.gather(self.offsets, self.size) == self.values
-        equal = equal if equal.ndim == 1 else equal.all(0)
-        return np.repeat(equal, len(self.granules) // len(self.offsets))
+        return equal if equal.ndim == 1 else np.asarray(equal.all(0))
 
 
 class GlobalShadow:
@@ -124,17 +179,14 @@ class GlobalShadow:
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
             return 0
-        granules, owners = _spread(stamps, offsets, groups, size)
-        racing = self._unordered(stamps.writers[granules], owners)
         self._time += I64(1)
-        readers = stamps.readers_made()
-        before, mine = readers[granules], (self._time << _SHIFT) | (owners + 1)
-        others = (before != 0) & ((before & _GROUP) != owners + 1)
-        readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, mine)
-        lost = (readers[granules] != mine) & ~others  # another workgroup reads it at the same time
-        if lost.any():
-            readers[granules[lost]] = (self._time << _SHIFT) | _SEVERAL
-        return int(np.count_nonzero(racing))
+        read = _Read(offsets, groups, size, self._time)
+        if not stamps.written:
+            stamps.postpone(read)
+            return 0
+        written = stamps.writers.take(stamps.granules_of(offsets, size))
+        stamps.note_read(read)
+        return int(np.count_nonzero(self._unordered(written, groups)))
 
     def write(self, buffer: Buffer, offsets: Array, groups: Array, size: int, values: Array) -> int:
         """Notes a write, before it is done; `written` is to follow.
@@ -153,14 +205,18 @@ class GlobalShadow:
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
             return 0
-        granules, owners = _spread(stamps, offsets, groups, size)
+        granules = stamps.granules_of(offsets, size)
         self._time += I64(1)
-        mine = (self._time << _SHIFT) | (owners + 1)
+        mine = (self._time << _SHIFT) | (groups + 1)
         self._pending = _Pending(buffer.words, stamps, offsets, granules, mine, size, values)
-        racing = self._unordered(stamps.writers[granules], owners)
-        if stamps.readers is not None:
-            racing |= self._unordered(stamps.readers[granules], owners)
+        racing = np.zeros(granules.shape, bool)
+        if stamps.written:
+            racing = self._unordered(stamps.writers.take(granules), groups)
+        readers = stamps.readers
+        if readers is not None:
+            racing |= self._unordered(readers.take(granules), groups)
         stamps.writers[granules] = mine
+        stamps.written = True
         if not racing.any():
             return 0
         # Nobody can tell who wrote it last where all write the same.
@@ -173,12 +229,16 @@ class GlobalShadow:
         pending, self._pending = self._pending, None
         if pending is None:
             return 0
-        now = pending.stamps.writers[pending.granules]
+        granules = pending.granules
+        if pending.is_aligned():
+            granules = granules[:1]  # lanes lie on one another or apart: one granule tells of all
+        now = pending.stamps.writers.take(granules)
         lost = (now != pending.mine) & (now != 0)
         if not lost.any():
             return 0
         same = pending.holds()
-        pending.stamps.writers[pending.granules[lost & same]] = 0
+        alike = np.broadcast_to(lost & same, pending.granules.shape)
+        pending.stamps.writers[pending.granules[alike]] = 0
         return int(np.count_nonzero(lost & ~same))
 
     def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
@@ -189,8 +249,10 @@ class GlobalShadow:
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
             return 0
-        granules, groups = _spread(stamps, offsets, groups, size)
-        return int(np.count_nonzero(self._unordered(stamps.writers[granules], groups)))
+        if not stamps.written:
+            return 0
+        written = stamps.writers.take(stamps.granules_of(offsets, size))
+        return int(np.count_nonzero(self._unordered(written, groups)))
 
     def granules(self) -> dict[int, Granules]:
         """What was touched of each buffer that is watched, by its address."""
@@ -198,13 +260,18 @@ class GlobalShadow:
             address: Granules(
                 stamps.granule,
                 stamps.writers != 0,
-                None if stamps.readers is None else stamps.readers != 0,
+                None if (readers := stamps.readers) is None else readers != 0,
             )
             for address, stamps in self._stamps.items()
         }
 
     def _unordered(self, stamps: Array, groups: Array) -> Array:
-        """Which stamps are another workgroup's that nothing may have ordered with this access."""
+        """Which stamps are another workgroup's that nothing may have ordered with this access.
+
+        Args:
+            stamps: int64 [granule, lane].
+            groups: the lanes' workgroups, int64 [lane].
+        """
         racing = stamps != 0
         if not racing.any():
             return racing
@@ -212,9 +279,9 @@ class GlobalShadow:
         racing &= other != groups + 1
         if not racing.any():
             return racing
-        at = np.flatnonzero(racing)
+        at = np.nonzero(racing)
         times, several = stamps[at] >> _SHIFT, other[at] == _SEVERAL
-        mine = self._ordered[groups[at]] > times
+        mine = self._ordered[np.broadcast_to(groups, racing.shape)[at]] > times
         theirs = self._ordered[np.where(several, 1, other[at]) - 1] > times
         racing[at] = ~(mine & (theirs | several))
         return racing
@@ -232,12 +299,3 @@ class GlobalShadow:
         elif finer < granule:
             stamps.make_finer(finer)
         return stamps
-
-
-def _spread(stamps: _Stamps, offsets: Array, groups: Array, size: int) -> tuple[Array, Array]:
-    """The granules of every lane's access, and its workgroup for each."""
-    count = max(size // stamps.granule, 1)
-    granules = offsets >> (stamps.granule.bit_length() - 1)
-    if count == 1:
-        return granules, groups
-    return (granules[:, None] + np.arange(count)).reshape(-1), np.repeat(groups, count)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .memory import LocalMemory
 
@@ -19,6 +20,24 @@ SEVERAL = 62
 """Stands for the wave where more than one has read since the barrier."""
 _EPOCH = 64
 """One barrier: stamps are epoch * 64 + wave + 1, and 0 where nobody came yet."""
+MOST_POSTPONED = 64
+"""Reads that are kept."""
+
+
+class _Read(Struct, frozen=True):
+    """A read whose stamps are not yet noted.
+
+    Args:
+        granules: int64 [granule, lane].
+        slots: the lanes' workgroups, int64 [lane].
+        epochs: barriers that these had passed, int64 [lane].
+        stamps: int64 [lane].
+    """
+
+    granules: Array
+    slots: Array
+    epochs: Array
+    stamps: Array
 
 
 class LocalShadow:
@@ -40,6 +59,9 @@ class LocalShadow:
         self._late = np.zeros(len(self._writers), bool)
         self.met_late = False
         """Whether the last race that was told is with such an access."""
+        # A read matters to writes before the next barrier, and most are done behind it: a read is
+        # noted when one comes, unless all its workgroups have passed a barrier since.
+        self._reads: list[_Read] = []
 
     def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[int, int]:
         """Notes a read.
@@ -54,21 +76,33 @@ class LocalShadow:
             Lanes that read what another wave wrote since the barrier, and lanes that read what
             nobody has written.
         """
-        granules, slots, waves = self._spread(where, slots, waves, size)
-        first = self._epochs[slots] * _EPOCH
+        granules, epochs = self._granules(where, size), self._epochs.take(slots)
+        first = epochs * _EPOCH
         stamps = first + waves + 1
-        written = self._writers[granules]
+        written = self._writers.take(granules)
         racing = (written > first) & (written != stamps)
-        self.met_late = bool(self._late[granules[racing]].any())
-        readers = self._readers[granules]
+        self.met_late = bool(racing.any()) and bool(self._late[granules[racing]].any())
+        self._reads.append(_Read(granules, slots, epochs, stamps))
+        if len(self._reads) > MOST_POSTPONED:
+            self._note_reads()
+        return int(np.count_nonzero(racing)), int(np.count_nonzero(written == 0))
+
+    def _note_reads(self) -> None:
+        """Notes the reads that came before."""
+        for read in self._reads:
+            if not (self._epochs.take(read.slots) == read.epochs).any():
+                continue
+            self._stamp_reads(read.granules, read.epochs * _EPOCH, read.stamps)
+        self._reads = []
+
+    def _stamp_reads(self, granules: Array, first: Array, stamps: Array) -> None:
+        readers = self._readers.take(granules)
         several = (readers > first) & (readers != stamps)
         self._readers[granules] = np.where(several, first + SEVERAL + 1, stamps)
         # Two waves in this very instruction: the later one's stamp stands, the other's is missing.
-        other = self._readers[granules]
-        lost = (other != stamps) & ~several
+        lost = (self._readers.take(granules) != stamps) & ~several
         if lost.any():
-            self._readers[granules[lost]] = first[lost] + SEVERAL + 1
-        return int(np.count_nonzero(racing)), int(np.count_nonzero(written == 0))
+            self._readers[granules[lost]] = np.broadcast_to(first, lost.shape)[lost] + SEVERAL + 1
 
     def write(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
         """Notes a write, before it is done; see `read`.
@@ -83,15 +117,15 @@ class LocalShadow:
         Returns:
             Lanes that write what another wave has read or written since the barrier.
         """
-        granules, slots, waves = self._spread(where, slots, waves, size)
-        per_lane = len(granules) // max(len(where), 1)
-        first = self._epochs[slots] * _EPOCH
+        self._note_reads()
+        granules = self._granules(where, size)
+        first = self._epochs.take(slots) * _EPOCH
         stamps = first + waves + 1
-        written, readers = self._writers[granules], self._readers[granules]
+        written, readers = self._writers.take(granules), self._readers.take(granules)
         racing = (written > first) & (written != stamps)
         racing |= (readers > first) & (readers != stamps)
-        racing &= ~np.repeat(same, per_lane)
-        self.met_late = bool(self._late[granules[racing]].any())
+        racing &= ~same
+        self.met_late = bool(racing.any()) and bool(self._late[granules[racing]].any())
         self._writers[granules] = stamps
         self._late[granules] = False
         return int(np.count_nonzero(racing))
@@ -109,8 +143,8 @@ class LocalShadow:
         lost = np.flatnonzero(~same)
         if not len(lost):
             return 0
-        granules, lost_slots, lost_waves = self._spread(where[lost], slots[lost], waves[lost], size)
-        stamps = self._epochs[lost_slots] * _EPOCH + lost_waves + 1
+        granules = self._granules(where[lost], size)
+        stamps = self._epochs[slots[lost]] * _EPOCH + waves[lost] + 1
         return int(np.count_nonzero(self._writers[granules] != stamps))
 
     def delayed(self, where: Array, slots: Array, waves: Array, size: int) -> None:
@@ -118,26 +152,26 @@ class LocalShadow:
 
         They may happen on its other side, so that they count there.
         """
-        granules, slots, waves = self._spread(where, slots, waves, size)
+        self._note_reads()
+        granules = self._granules(where, size)
         self._writers[granules] = (self._epochs[slots] + 1) * _EPOCH + waves + 1
         self._late[granules] = True
 
     def delayed_read(self, where: Array, slots: Array, waves: Array, size: int) -> None:
         """Reads that no wait has covered when their wave arrives at a barrier: the same."""
-        granules, slots, waves = self._spread(where, slots, waves, size)
+        self._note_reads()
+        granules = self._granules(where, size)
         following = (self._epochs[slots] + 1) * _EPOCH
+        stamps = following + waves + 1
         readers = self._readers[granules]
-        others = (readers > following) & (readers != following + waves + 1)
-        self._readers[granules] = np.where(others, following + SEVERAL + 1, following + waves + 1)
+        others = (readers > following) & (readers != stamps)
+        self._readers[granules] = np.where(others, following + SEVERAL + 1, stamps)
         self._late[granules] = True
 
-    def _spread(
-        self, where: Array, slots: Array, waves: Array, size: int
-    ) -> tuple[Array, Array, Array]:
-        """The granules of every lane's access, with its workgroup and wave."""
-        count = max(size // self._granule, 1)
-        granules = where // self._granule
-        if count == 1:
-            return granules, slots, waves
-        granules = (granules[:, None] + np.arange(count)).reshape(-1)
-        return granules, np.repeat(slots, count), np.repeat(waves, count)
+    def _granules(self, where: Array, size: int) -> Array:
+        """The granules of every lane's access, int64 [granule, lane].
+
+        In this order where several lanes write one: `Words.scatter` writes dword by dword.
+        """
+        first = where // self._granule
+        return first + np.arange(max(size // self._granule, 1))[:, None]

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ..access import Assignment, NotCoveredError, assemble, destination, elementwise, raw, source
-from ..operands import Decoded, Operand
+from ..operands import Decoded, Operand, constant_bits
 from ..registry import Context, Step, builds
 from ..waves import I32, U32, Array, Waves
 
@@ -202,8 +202,6 @@ _define("v_ashrrev_i32", "i32", "i32 i32", lambda a, b: np.right_shift(b, a & I3
 _define("v_lshlrev_b64", "u64", "u32 u64", lambda a, b: b << _shift64(a))
 _define("v_lshrrev_b64", "u64", "u32 u64", lambda a, b: b >> _shift64(a))
 _define("v_ashrrev_i64", "i64", "u32 i64", lambda a, b: b >> _shift64(a).astype(I64))
-_define("v_lshl_add_u64", "u64", "u64 u32 u64",
-        lambda a, b, c: (a << (np.asarray(b) & U32(7)).astype(U64)) + c)  # fmt: skip
 _define("v_min_u32", "u32", "u32 u32", np.minimum)
 _define("v_max_u32", "u32", "u32 u32", np.maximum)
 _define("v_min_i32", "i32", "i32 i32", np.minimum)
@@ -234,6 +232,39 @@ _define("v_alignbyte_b32", "u32", "u32 u32 u32",
         lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b)
                          >> ((c & U32(3)) * U32(8)).astype(U64)).astype(U32))  # fmt: skip
 _define("v_perm_b32", "u32", "u32 u32 u32", permuted_bytes)
+
+
+def _shifted_sum(value: Array, by: Array, addend: Array) -> Array:
+    """V_LSHL_ADD_U64; shifts of more than 4 are undefined (CDNA3 ISA, 12.11)."""
+    shift = (np.asarray(by) & U32(7)).astype(U64)
+    return np.asarray((value << shift) + addend)
+
+
+_shift_add_any = elementwise("u64", "u64 u32 u64", _shifted_sum)
+
+
+@builds("v_lshl_add_u64")
+def shift_add(decoded: Decoded, context: Context) -> Step:
+    """By halves where the shift is known, as it is in addresses: half of what 64 bits take."""
+    result, value, by, addend = decoded.operands
+    vectors = [operand for operand in (value, addend) if operand.kind == "vgpr"]
+    if by.kind != "constant" or decoded.encoding not in ("", "e64") or not vectors:
+        return _shift_add_any(decoded, context)
+    shift, row = constant_bits(by, "u32") & 7, result.first
+    low_of, high_of = raw(value), raw(value, 1)
+    low_addend_of, high_addend_of = raw(addend), raw(addend, 1)
+
+    def step(waves: Waves) -> None:
+        low, high = low_of(waves), high_of(waves)
+        if shift:
+            high = (high << U32(shift)) | (low >> U32(32 - shift))
+            low = low << U32(shift)
+        low_sum = low + low_addend_of(waves)
+        high_sum = high + high_addend_of(waves)
+        waves.write(row, low_sum)
+        waves.write(row + 1, high_sum + (low_sum < low))
+
+    return step
 
 
 def _bytes_of(word: Array) -> list[Array]:
