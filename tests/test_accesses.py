@@ -104,6 +104,23 @@ def test_neighbours_that_count_down_get_no_hint_that_would_be_false(run: Report)
     assert "KI024" not in {finding.rule for finding in case(run, "counted_down").findings}
 
 
+@pytest.mark.parametrize(
+    ("name", "limited_by", "says"),
+    [
+        ("compared", "mask", "partner is not known to be divisible by"),
+        ("windows", "divisibility", "they move by 1 from iteration to iteration"),
+    ],
+)
+def test_what_takes_every_number_gets_no_hint_to_round_it(
+    run: Report, name: str, limited_by: str, says: str
+) -> None:
+    """`partner // 8 * 8` makes other pairs, and no multiple of 8 counts by one."""
+    access = one(case(run, name), "global_load")
+    assert (access.bits, access.limited_by, access.fix) == (16, limited_by, ""), access
+    assert says in access.reason
+    assert not {"KI025", "KI026"} & {finding.rule for finding in case(run, name).findings}
+
+
 def test_a_stride_that_cannot_be_one_is_not_called_unknown(run: Report) -> None:
     """What is advised instead is compiled beside it."""
     load = one(case(run, "one_column"), "global_load")
