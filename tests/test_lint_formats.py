@@ -157,6 +157,19 @@ def test_one_line_in_several_kernels_is_one_entry(small: LintReport) -> None:
     assert told.count("T001") == 2  # of no line that is known: another kernel
 
 
+def test_the_fingerprint_of_a_line_is_not_that_of_the_kernel_that_comes_first(
+    small: LintReport, tmp_path: Path
+) -> None:
+    a, b, c = (kernel(n, finding(locations=source(31)), name=f"_Z5quantI{n}") for n in range(3))
+    prints = [
+        sarif.to_dict(report_of(small, *kernels), tmp_path)["runs"][0]["results"][0][
+            "partialFingerprints"
+        ]
+        for kernels in ((a, b, c), (b, c))
+    ]
+    assert prints[0] == prints[1]
+
+
 def test_a_line_of_several_loops_is_one_entry(small: LintReport) -> None:
     loops = [finding(message=f"{n} × it", locations=source(31)) for n in (4, 1)]
     told = rendered(lint_text.write, report_of(small, kernel(0, *loops)))
