@@ -18,6 +18,12 @@ from .subject import Subject, Tally, source_line
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 _LARGE = "for large sizes and strides: those that the launch passes are not known"
+_ALONE = (
+    "unless the stride between neighbouring work-items, which the launch passes, is small or 1,"
+    " or a workgroup has only a few work-items"
+)
+_ELEMENT_BYTES: Final = 8
+"""Of the largest element: whoever moves more at once has a vector of neighbours already."""
 NOT_LOOKED_AT = "where its lanes lie was not looked at"
 
 SPECS = (
@@ -254,9 +260,22 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "layout": None,
         "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
-        "assumed": _LARGE if wasting and worst.origin == "estimated" else None,
+        "assumed": _assumed(worst) if wasting else None,
     }
     yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _assumed(use: LaneUse) -> str | None:
+    """What the lines of an access rest on; None where they are those of every launch.
+
+    Where each lane has a line for itself by a stride that is an argument, that may be a row's
+    length, or the 1 that a contiguous dimension's is.
+    """
+    if use.origin != "estimated":
+        return None
+    alone = use.lanes is not None and use.lines == use.lanes
+    element = use.bytes is not None and use.bytes <= _ELEMENT_BYTES * (use.lanes or 0)
+    return _ALONE if alone and element else _LARGE
 
 
 def _known(
