@@ -104,6 +104,23 @@ def test_neighbours_that_count_down_get_no_hint_that_would_be_false(run: Report)
     assert "KI024" not in {finding.rule for finding in case(run, "counted_down").findings}
 
 
+@pytest.mark.parametrize(
+    ("name", "limited_by", "says"),
+    [
+        ("compared", "mask", "partner is not known to be divisible by"),
+        ("windows", "divisibility", "they move by 1 from iteration to iteration"),
+    ],
+)
+def test_what_takes_every_number_gets_no_hint_to_round_it(
+    run: Report, name: str, limited_by: str, says: str
+) -> None:
+    """`partner // 8 * 8` makes other pairs, and no multiple of 8 counts by one."""
+    access = one(case(run, name), "global_load")
+    assert (access.bits, access.limited_by, access.fix) == (16, limited_by, ""), access
+    assert says in access.reason
+    assert not {"KI025", "KI026"} & {finding.rule for finding in case(run, name).findings}
+
+
 def test_a_stride_that_cannot_be_one_is_not_called_unknown(run: Report) -> None:
     """What is advised instead is compiled beside it."""
     load = one(case(run, "one_column"), "global_load")
@@ -409,3 +426,28 @@ def test_of_a_mask_nothing_may_be_known() -> None:
     assert reason is not None
     assert reason.text.startswith("pitch is not known to be 1")
     assert "the mask allows no more" in reason.text
+
+
+@pytest.mark.parametrize(
+    ("arch", "name", "advice", "rules"),
+    [
+        ("gfx942", "product", {"bits": 16, "whole": None, "kpack": 2}, set()),
+        ("gfx950", "product_of_words", {"bits": None, "whole": 32, "kpack": None}, {"KI043"}),
+        ("gfx1100", "product_of_words", {"bits": None, "whole": None, "kpack": None}, {"KI019"}),
+    ],
+)
+def test_conflicts_get_the_advice_that_their_target_has(
+    arch: str, name: str, advice: dict[str, int | None], rules: set[str]
+) -> None:
+    """Words lie as badly in any order, gfx950 takes no kpack; on the vector unit neither helps."""
+    pytest.importorskip("triton")
+    kernel = case(collect(Request((str(FILE),), (arch,), kernel="product", passes=False)), name)
+    (loop,) = kernel.loops
+    value = loop.metrics["lds.conflicts"].value
+    assert isinstance(value, dict)
+    assert value["accesses"]
+    assert {field: value[field] for field in advice} == advice
+    assert {finding.rule for finding in kernel.findings} & {"KI019", "KI043"} == rules
+    for finding in kernel.findings:
+        assert "kpack" not in finding.fix
+        assert ("twice as much of K" in finding.fix) == (finding.rule == "KI043")

@@ -182,3 +182,27 @@ kernel(64) void scaled(unsigned *out, volatile unsigned *scale, const unsigned *
     value = kernel.metrics["cache.uniform_loads"].value
     assert isinstance(value, dict)
     assert (value["loads"], value["of"], value["unknown"]) == (1, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("element", "index", "lines", "assumed"),
+    [
+        ("unsigned", "X * stride", 64, "unless the stride between neighbouring work-items"),
+        ("unsigned", "X / 8 * stride + X % 8", 8, "for large sizes and strides"),
+        ("__attribute__((ext_vector_type(4))) unsigned", "X * stride", 64, "for large sizes"),
+        ("unsigned", "X * 32", 64, None),
+    ],
+)
+def test_a_stride_that_may_be_one_is_said(
+    tmp_path: Path, element: str, index: str, lines: int, assumed: str | None
+) -> None:
+    """`x[i * stride]` is a column of a matrix, or the contiguous dimension of a strided tensor."""
+    source = f"""
+kernel(64) void strided(const {element} *in, {element} *out, int stride) {{
+    out[X] = in[{index}];
+}}
+"""
+    value = report(compiled(tmp_path, source), (64, 1, 1)).metrics["cache.waste"].value
+    assert isinstance(value, dict)
+    assert value["lines"] == lines
+    assert str(value["assumed"]).startswith(str(assumed))

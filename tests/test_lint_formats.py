@@ -137,6 +137,46 @@ def test_specialisations_are_one_entry(small: LintReport) -> None:
     assert told.splitlines()[0].endswith("12 specialisations")
 
 
+def test_one_line_in_several_kernels_is_one_entry(small: LintReport) -> None:
+    """Instantiations of a template, and what is inlined: a header's line was told 21 times."""
+    kernels = [
+        kernel(n, finding(message=f"{8 * n} × global_load_b{32 * n}", locations=source(31)),
+               name=f"_Z5quantI{n}", source=SourceLoc("gemm.py", 8 + n))
+        for n in (1, 2, 4)
+    ]  # fmt: skip
+    told = rendered(lint_text.write, report_of(small, *kernels))
+    assert told.count("T001") == 1
+    assert "8 × global_load_b32 (and in 2 more kernels, with other figures)" in told
+    loads, stores = (
+        kernel(0, finding(message=f"3 × global_{kind}_b32", locations=source(31)))
+        for kind in ("load", "store")
+    )
+    assert rendered(lint_text.write, report_of(small, loads, stores)).count("T001") == 2
+    elsewhere = replace(kernels[0], findings=(finding(message="9 × global_load_b32"),))
+    told = rendered(lint_text.write, report_of(small, elsewhere, *kernels[1:]))
+    assert told.count("T001") == 2  # of no line that is known: another kernel
+
+
+def test_the_fingerprint_of_a_line_is_not_that_of_the_kernel_that_comes_first(
+    small: LintReport, tmp_path: Path
+) -> None:
+    a, b, c = (kernel(n, finding(locations=source(31)), name=f"_Z5quantI{n}") for n in range(3))
+    prints = [
+        sarif.to_dict(report_of(small, *kernels), tmp_path)["runs"][0]["results"][0][
+            "partialFingerprints"
+        ]
+        for kernels in ((a, b, c), (b, c))
+    ]
+    assert prints[0] == prints[1]
+
+
+def test_a_line_of_several_loops_is_one_entry(small: LintReport) -> None:
+    loops = [finding(message=f"{n} × it", locations=source(31)) for n in (4, 1)]
+    told = rendered(lint_text.write, report_of(small, kernel(0, *loops)))
+    assert told.count("T001") == 1
+    assert "4 × it (and 1 more loop of it, with other figures)" in told
+
+
 def test_other_words_are_another_entry(small: LintReport) -> None:
     a, b = kernel(0, finding(message="3 × it")), kernel(1, finding(message="3 × that"))
     assert rendered(lint_text.write, report_of(small, a, b)).count("T001") == 2

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TextIO
 
 from ..explain.view import file_name, plural, show
-from ..lint.results import LintReport
+from ..lint.results import CheckedKernel, LintReport
 from ..model import MetricValue
 from ..printable import one_line
 from . import lint_view as view
@@ -102,9 +102,9 @@ class _Page:
         head = Line(one_line(kernel.name), "bold")
         at = kernel.source
         head.append(f"  {one_line(f'{at.file}:{at.line}' if at else kernel.file)}")
-        archs = dict.fromkeys(k.arch for k in kernels if k.arch)
+        archs = dict.fromkeys(k.arch for k in kernels if k.arch and k.name == kernel.name)
         head.append(f"  {one_line(', '.join(archs))}" if archs else "", "dim")
-        n = len({k.id for k in kernels})
+        n = len({k.id for k in kernels if k.name == kernel.name})
         head.append(f"  {n} specialisations" if n > 1 else "", "dim")
         self._paper.print(head)
         for group in groups:
@@ -123,7 +123,7 @@ class _Page:
         severity = groups[0].first.severity
         head = Line(f"{view.WORDS[severity]:<9}", _STYLES[severity])
         head.append(view.title_of(self._report, rule), "bold")
-        kernels = len({_kernel_key(g) for g in groups})
+        kernels = len({_key_of(o.kernel) for group in groups for o in group.occurrences})
         head.append(f"  {plural(len(groups), 'place')} in {plural(kernels, 'kernel')}", "dim")
         self._paper.print(head)
         for group in groups if self._details else groups[:MOST_PLACES]:
@@ -183,7 +183,10 @@ def _summary(report: LintReport) -> Line:
 
 
 def _kernel_key(group: Group) -> tuple[str, str]:
-    kernel = group.kernel
+    return _key_of(group.kernel)
+
+
+def _key_of(kernel: CheckedKernel) -> tuple[str, str]:
     return (kernel.name, kernel.source.file if kernel.source else kernel.file)
 
 

@@ -1,7 +1,8 @@
 """The findings of a lint report in groups, and the words for them that its renderers share.
 
-A library has a kernel in dozens of specialisations, and most findings are the same in all of them.
-Findings of one rule at one place whose messages differ only in numbers are one group.
+A library has a kernel in dozens of specialisations, a template in as many instantiations, and a
+function may be inlined into every kernel: most findings are the same in all of them. Findings of
+one rule at one place whose messages differ only in numbers and widths are one group.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ WORDS: Mapping[str, str] = MappingProxyType(
 """Severity -> what people and CI systems call it."""
 _CONFIDENCE = ("certain", "likely", "possible")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_WIDTH = re.compile(r"\b((?:global|buffer|flat|scratch|ds)_[a-z]+)_\w+")
+"""A memory instruction and what follows its operation: type and width."""
 _FIELD = re.compile(r"\{[^{}]*\}")
 
 
@@ -54,7 +57,9 @@ class Occurrence(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Findings of one rule at one place, whose messages differ only in numbers.
+    """Findings of one rule at one place, whose messages differ only in numbers and widths.
+
+    Those at one line of the source may be of several kernels, others are of one.
 
     Args:
         state: whether the findings count, are in the baseline, or are suppressed.
@@ -83,14 +88,15 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group
     for kernel in report.kernels:
         for state, finding, by in _findings(kernel):
             if state in states:
+                place = place_of(kernel, finding)
                 key = _Key(
                     state=state,
-                    place=place_of(kernel, finding),
+                    place=place,
                     by=by,
                     rule=finding.rule,
                     severity=finding.severity,
-                    message=_NUMBER.sub("#", finding.message),
-                    kernel=kernel.name,
+                    message=_words_of(finding),
+                    kernel="" if place.whole else kernel.name,
                 )
                 by_key.setdefault(key, []).append(Occurrence(kernel, finding))
     merged = [
@@ -101,7 +107,12 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group
 
 
 class _Key(Struct, frozen=True):
-    """The key of a group, which its findings share; `message` is without its numbers."""
+    """The key of a group, which its findings share.
+
+    Args:
+        message: without its numbers and the widths of instructions.
+        kernel: its name; empty where a line of the source is the place, which kernels may share.
+    """
 
     state: State
     place: Place
@@ -110,6 +121,15 @@ class _Key(Struct, frozen=True):
     severity: Severity
     message: str
     kernel: str
+
+
+def _words_of(finding: Finding) -> str:
+    """A message without its numbers, the widths of instructions, and what figures rest on."""
+    message = finding.message
+    assumed = finding.evidence.get("cache.waste.assumed")
+    if isinstance(assumed, str):
+        message = message.replace(f" ({assumed})", "")
+    return _NUMBER.sub("#", _WIDTH.sub(r"\1", message))
 
 
 def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
@@ -174,12 +194,18 @@ def other_occurrences(group: Group) -> str:
     if len(occurrences) == 1:
         return ""
     same_message = len({occurrence.finding.message for occurrence in occurrences}) == 1
+    figures = "" if same_message else ", with other figures"
+    kernel_names = len({occurrence.kernel.name for occurrence in occurrences})
+    if kernel_names > 1:
+        return f"and in {plural(kernel_names - 1, 'more kernel')}{figures}"
+    if len({occurrence.kernel.id for occurrence in occurrences}) == 1:
+        return f"and {plural(len(occurrences) - 1, 'more loop')} of it{figures}"
     if len({occurrence.kernel.case for occurrence in occurrences}) == 1:
         archs = list(dict.fromkeys(occurrence.kernel.arch or "?" for occurrence in occurrences))
         if len(archs) == len(occurrences):
             return f"{'also' if same_message else 'similar'} on {', '.join(archs[1:])}"
     others = plural(len(occurrences) - 1, "more specialisation")
-    return f"and {others}{'' if same_message else ', with other figures'}"
+    return f"and {others}{figures}"
 
 
 def message_of(group: Group, of_several: bool = False) -> str:

@@ -298,9 +298,15 @@ class _Fingerprints:
         self._counts: dict[str, int] = {}
 
     def fingerprint_of(self, group: Group) -> str:
-        """A hash of rule, kernel, file and text of the line, and a number for equal hashes."""
+        """A hash of rule, kernel, file and text of the line, and a number for equal hashes.
+
+        Of several kernels that share the line no name: which of them comes first may change.
+        """
         file = self._files.below(group.place.file) or group.place.file
-        identity = (group.first.rule, group.kernel.name, file, group.place.text.strip())
+        names = {occurrence.kernel.name for occurrence in group.occurrences}
+        name = group.kernel.name if len(names) == 1 else ""
+        text = group.place.text.strip()
+        identity = (group.first.rule, name, file, text)
         key = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         number = self._counts.get(key, 0) + 1
         self._counts[key] = number

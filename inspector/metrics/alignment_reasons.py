@@ -131,6 +131,9 @@ def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> t
             f" always is one, compute with {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of of an"
             " argument is lost).",
         )
+    if blame.kind == "constant" and blame.constant in (1, -1):
+        # What counts by one goes through all numbers: no multiple can take its place.
+        return f"they move by {name} from iteration to iteration{line_of(blame)}", ""
     if blame.kind == "constant":
         return f"{name} is not divisible by {need}", f"Use a multiple of {need}."
     if blame.kind == "loaded":
@@ -150,8 +153,20 @@ def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> t
         return f"{name} is not divisible by {need}{line_of(blame)}", ""
     return (
         f"{name} is not known to be divisible by {need}{line_of(blame)}",
-        f"Where it always is, compute with {name} // {need} * {need}.",
+        ""
+        if _differs(axes, blame)
+        else f"Where it always is, compute with {name} // {need} * {need}.",
     )
+
+
+def _differs(axes: Axes, blame: Blame) -> bool:
+    """Whether a value is a tensor of different elements: rounding makes other addresses of it."""
+    types = blame.op.result_types if blame.op is not None else ()
+    if not types or not types[0].shape:
+        return False
+    shape = types[0].shape
+    constancy = axes.of(blame.value, len(shape)).constancy
+    return any(same < size for same, size in zip(constancy, shape, strict=False))
 
 
 def argument_indivisible(name: str, argument: Noted, need: int) -> tuple[str, str]:
@@ -271,6 +286,8 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
             f"Pad {name} to a multiple of {ALIGNED}, which Triton then notes of the argument,"
             f" {unmasked}",
         )
+    if blame.kind == "constant" and blame.constant in (1, -1):
+        return f"its bound moves by {name} from iteration to iteration{line_of(blame)}", ""
     if blame.kind == "constant":
         return f"{name} is not divisible by {need}", f"Use a multiple of {need}, {unmasked}"
     if blame.kind in ("shift", "program", "range"):
@@ -284,7 +301,9 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
         )
     return (
         f"{name} is not known to be divisible by {need}{line_of(blame)}",
-        f"Where it always is, compute with {name} // {need} * {need}, {unmasked}",
+        ""
+        if _differs(axes, blame)
+        else f"Where it always is, compute with {name} // {need} * {need}, {unmasked}",
     )
 
 

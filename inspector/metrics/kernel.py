@@ -72,9 +72,11 @@ def kernel_report(
     remedies = spills.remedies(subject, loops, accesses, metrics)
     metrics.update((metric.name, metric) for metric in remedies)
     loops = with_narrow_reads(subject, loops, accesses, metrics)
-    metrics = dict(lane_metrics.with_layouts(metrics, accesses))
+    kpack = lane_metrics.untried_kpack(subject)
+    metrics = dict(lane_metrics.with_layouts(metrics, accesses, kpack))
     loops = tuple(
-        replace(loop, metrics=lane_metrics.with_layouts(loop.metrics, accesses)) for loop in loops
+        replace(loop, metrics=lane_metrics.with_layouts(loop.metrics, accesses, kpack))
+        for loop in loops
     )
     metrics.update((metric.name, metric) for metric in launch.compute(subject, metrics))
     loops = bounds.with_bounds(subject, loops, metrics)

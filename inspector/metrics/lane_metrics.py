@@ -11,11 +11,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..model import Access, Instruction, LaneUse, Metric, MetricSpec, Scalar
+from ..ttgir.lowered import element_bits
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
+from .options import option
 from .subject import Subject, Tally, source_line
 
 NO_LDS, NO_GLOBAL = "no access of LDS", "no access of global memory"
 _LARGE = "for large sizes and strides: those that the launch passes are not known"
+_ALONE = (
+    "unless the stride between neighbouring work-items, which the launch passes, is small or 1,"
+    " or a workgroup has only a few work-items"
+)
+_ELEMENT_BYTES: Final = 8
+"""Of the largest element: whoever moves more at once has a vector of neighbours already."""
 NOT_LOOKED_AT = "where its lanes lie was not looked at"
 
 SPECS = (
@@ -44,7 +52,9 @@ SPECS = (
         "`origin` of the phases. What was tried on all accesses of the same bytes, which take "
         "`array_cycles`, `array_ideal` without conflicts: `pad` bytes more after each `row` bytes "
         "leave `padded` cycles; pieces of `swizzle` bytes, their numbers XORed with that of the "
-        "row of `swizzle_row` bytes, `swizzled`; left out where Triton laid the tile out",
+        "row of `swizzle_row` bytes, `swizzled`; left out where Triton laid the tile out: there of "
+        "a dot's operand `bits` of an element where its order decides, `whole` bits of one that "
+        "fills a bank and no kpack widens, else a `kpack` to try",
     ),
     MetricSpec(
         "cache.lines",
@@ -75,7 +85,8 @@ SPECS = (
         "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
         "`bytes` used of each line (`line` bytes), `percent` of them unused, `instruction`, `at` "
         "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
-        "`accesses` with more lines than they need, of `of`, of which `unknown`; `origin`: "
+        "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
+        "(atomics are left out); `origin`: "
         "`estimated` where it depends on sizes that are not known, and what is `assumed` of them",
     ),
     MetricSpec(
@@ -104,23 +115,50 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     yield _uniform_loads(subject, [i for i in in_global if i.cls == "global_load"])
 
 
-def with_layouts(metrics: Mapping[str, Metric], accesses: Sequence[Access]) -> Mapping[str, Metric]:
+def untried_kpack(subject: Subject) -> int | None:
+    """The `kpack` of 2 that a Triton kernel was not compiled with; None where there is none."""
+    arch = subject.machine.arch if subject.machine is not None else ""
+    return 2 if arch in _WITH_KPACK and option(subject, "kpack") in (None, 1) else None
+
+
+_WITH_KPACK: Final = frozenset(("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942"))
+"""CDNA1 to CDNA3. Triton takes it as 1 on gfx950, and WMMA has none (Triton 3.9, AMD backend)."""
+
+
+def with_layouts(
+    metrics: Mapping[str, Metric], accesses: Sequence[Access], kpack: int | None = None
+) -> Mapping[str, Metric]:
     """Of Triton kernels, the layout of the tile that the worst access belongs to.
 
     Args:
         metrics: of a region.
         accesses: of the kernel, with the lines of their instructions.
+        kpack: `untried_kpack` of the kernel.
     """
-    layout_at = {line: access.layout for access in accesses for line in access.lines}
+    access_at = {line: access for access in accesses for line in access.lines}
+    products = any(metrics[name].value for name in _PRODUCTS & metrics.keys())
     changed = dict(metrics)
     for name in ("lds.conflicts", "cache.waste"):
         value = metrics[name].value if name in metrics else None
         if not isinstance(value, Mapping) or not isinstance(value["isa"], int):
             continue
-        layout = layout_at.get(value["isa"])
-        if layout is not None:
-            changed[name] = replace(metrics[name], value={**_laid_out(value), "layout": layout})
+        access = access_at.get(value["isa"])
+        if access is None:
+            continue
+        laid_out = {**_laid_out(value), "layout": access.layout}
+        if name == "lds.conflicts" and products:
+            bits = element_bits(access.dtype)
+            # One of 32 bits is a piece by itself, whichever way the tile lies.
+            fills_bank = bits is not None and bits >= _BANK_BITS
+            laid_out["bits"] = None if fills_bank else bits
+            laid_out["whole"] = bits if fills_bank and kpack is None else None
+            laid_out["kpack"] = kpack
+        changed[name] = replace(metrics[name], value=laid_out)
     return changed
+
+
+_PRODUCTS: Final = frozenset(("count.mfma", "count.wmma"))
+_BANK_BITS: Final = 32
 
 
 def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -181,6 +219,9 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
         "swizzle_row": remedy.swizzle_row if remedy is not None else None,
         "swizzle": remedy.swizzle if remedy is not None else None,
         "swizzled": _rounded(remedy.swizzled) if remedy is not None else None,
+        "bits": None,
+        "whole": None,
+        "kpack": None,
         "origin": worst.origin,
     }
     yield Metric("lds.conflicts", value, "mapping", origin)
@@ -219,9 +260,22 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "layout": None,
         "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
-        "assumed": _LARGE if wasting and worst.origin == "estimated" else None,
+        "assumed": _assumed(worst) if wasting else None,
     }
     yield Metric("cache.waste", value, "mapping", origin)
+
+
+def _assumed(use: LaneUse) -> str | None:
+    """What the lines of an access rest on; None where they are those of every launch.
+
+    Where each lane has a line for itself by a stride that is an argument, that may be a row's
+    length, or the 1 that a contiguous dimension's is.
+    """
+    if use.origin != "estimated":
+        return None
+    alone = use.lanes is not None and use.lines == use.lanes
+    element = use.bytes is not None and use.bytes <= _ELEMENT_BYTES * (use.lanes or 0)
+    return _ALONE if alone and element else _LARGE
 
 
 def _known(

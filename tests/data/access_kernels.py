@@ -67,6 +67,24 @@ def counted_down(x, y, pitch, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def compared(x, y, n, distance, BLOCK: tl.constexpr):
+    """A step of a bitonic sort: whether an element takes part differs from one to the next."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    partner = offsets ^ distance
+    tl.store(y + offsets, tl.load(x + offsets, mask=(partner < n) & (partner > offsets)))
+
+
+@triton.jit
+def windows(x, y, width, BLOCK: tl.constexpr):
+    """Each iteration reads from one element further on."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for k in range(width):
+        acc += tl.load(x + offsets + k)
+    tl.store(y + offsets, acc.to(tl.float16))
+
+
+@triton.jit
 def one_column(x, y, pitch, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """A pitch that is a multiple of 16 is not 1."""
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
@@ -190,6 +208,8 @@ KINSPECT_CASES = [
     _tile("told_of_range", {"n": "i32"}, BLOCK=2048),
     _tile("every_second", {}, BLOCK=2048),
     _tile("counted_down", {"pitch": "i32", "n": "i32"}, BLOCK=2048),
+    _tile("compared", {"n": "i32:16", "distance": "i32"}, BLOCK=2048),
+    _tile("windows", {"width": "i32"}, BLOCK=2048),
     _tile("one_column", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=1),
     {
         **_tile("one_column", {"pitch": "i32:16"}, warps=1, ROWS=512, COLUMNS=8),
@@ -212,6 +232,14 @@ KINSPECT_CASES = [
         "signature": {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp32:16", "K": "i32:16"},
         "constexprs": {"M": 64, "N": 64, "BLOCK_K": 64},
         "options": {"num_warps": 4},
+    },
+    {
+        "name": "product_of_words",
+        "kernel": "product",
+        "signature": {"a": "*fp32:16", "b": "*fp32:16", "c": "*fp32:16", "K": "i32:16"},
+        "constexprs": {"M": 64, "N": 64, "BLOCK_K": 64},
+        "options": {"num_warps": 4},
+        "archs": ["gfx950", "gfx1100"],
     },
     {
         "name": "scores",
