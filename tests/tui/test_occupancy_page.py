@@ -292,7 +292,7 @@ async def test_another_kernel(opened: Any, report: Report) -> None:
             assert isinstance(pilot.app.screen, KernelChooser)
             await pilot.press(*name[:4], "enter")
             (kernel,) = (k for k in report.kernels if k.name == name)
-            assert pilot.app.looked_at == kernel.id
+            assert pilot.app.last_kernel == kernel.id
             assert {f.name: field(pilot, f.name).value for f in FIELDS} == filled(kernel)
             assert page(pilot).crumb().startswith(name)
         await pilot.press("o")

@@ -260,7 +260,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         text = text_of(pilot.app)
         assert "kinspect tui FILE.py" in text
         assert "s chooses another kernel" in text
-        assert pilot.app.looked_at == next(k.id for k in report.kernels if k.name == "calls")
+        assert pilot.app.last_kernel == next(k.id for k in report.kernels if k.name == "calls")
         await pilot.press("k", *"zz", "enter")  # no list takes k now
         assert page(pilot).crumb().startswith("calls")
         await pilot.press("s", "up", "down", *"sm", "enter")
@@ -271,7 +271,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
 
 async def test_the_kernel_looked_at_last(opened: Any, report: Report, path: Path) -> None:
     async with opened(page="kernels", of=dumped(report, path)) as pilot:
-        pilot.app.looked_at = next(k.id for k in report.kernels if k.name == "calls")
+        pilot.app.last_kernel = next(k.id for k in report.kernels if k.name == "calls")
         await pilot.press("4")
         await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
         assert page(pilot).crumb().startswith("calls")

@@ -325,7 +325,7 @@ async def test_it_opens_by_itself_when_a_recording_arrives(opened: Any, report: 
                 pass
 
         app.feed = Brought()
-        app._look()
+        app._poll()
         await pilot.pause()
         assert isinstance(app.screen, ProfilePage)
         app.feed = None

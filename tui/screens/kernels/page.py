@@ -125,7 +125,7 @@ class KernelsPage(Page):
         last, took = self._rebuilt
         running = self.session.progress.running
         if running and time.monotonic() - last < took * _PAUSE:
-            self._seen = -1  # the next look comes back to it
+            self._shown_revision = -1  # so that the next poll tries again
             return
         self.rebuild()
 

@@ -166,7 +166,7 @@ class OccupancyPage(Page):
     def session_changed(self) -> None:
         """Takes a kernel if there was none, or its new report if nothing has been typed."""
         if self._key not in self.session.entries:
-            looked = self.kinspect.looked_at
+            looked = self.kinspect.last_kernel
             self._key = looked if looked in self.session.entries else worst_kernel(self.session)
         entry = self.session.entries.get(self._key or "")
         kernel = entry.report if entry is not None else None
@@ -189,7 +189,7 @@ class OccupancyPage(Page):
 
     def _chosen(self, key: str | None) -> None:
         if key is not None and key in self.session.entries:
-            self._key = self.kinspect.looked_at = key
+            self._key = self.kinspect.last_kernel = key
             self._kernel = self.session.entries[key].report
             self._fill(filled(self._kernel))
 

@@ -143,7 +143,7 @@ class PassesPage(Page):
     def session_changed(self) -> None:
         """Chooses a kernel if there is none yet; reads its dump if that is a new one."""
         if self._kernel() is None:
-            looked = self.kinspect.looked_at
+            looked = self.kinspect.last_kernel
             looked_key = looked if looked in self.session.entries else None
             self._key = looked_key or worst_kernel(self.session, lambda k: "passes" in k.artifacts)
         kernel = self._kernel()
@@ -187,7 +187,7 @@ class PassesPage(Page):
 
     def _chosen(self, key: str | None) -> None:
         if key is not None:
-            self._key = self.kinspect.looked_at = key
+            self._key = self.kinspect.last_kernel = key
             self.session_changed()
 
     def action_open(self) -> None:

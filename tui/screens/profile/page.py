@@ -159,11 +159,11 @@ class ProfilePage(Page):
 
     def on_resize(self, event: Resize) -> None:
         """Another width is filled by other lines."""
-        if self._is_whole():
+        if self._has_widgets():
             self.call_after_refresh(self._laid_out)
 
     def _laid_out(self) -> None:
-        if not self._is_whole():
+        if not self._has_widgets():
             return
         if self._measured:
             self._head()
@@ -271,10 +271,10 @@ class ProfilePage(Page):
         """What there is nothing for is not offered."""
         if action in ("open", "filter", "sort", "reverse", "tried", "other", "copy"):
             offered = action != "tried" or any(line.tried for line in self._lines)
-            return self._is_whole() and bool(self._lines) and offered
+            return self._has_widgets() and bool(self._lines) and offered
         if action == "view":
             return (
-                self._is_whole()
+                self._has_widgets()
                 and self._measured
                 and self.query_one(Lower).offers(str(parameters[0]))
             )
