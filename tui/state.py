@@ -30,7 +30,6 @@ class State:
         columns: names of the shown columns of the kernels' table; empty: the default ones.
         sort: name of the column that the kernels are sorted by; "" for the run's order.
         reverse: whether that order is reversed.
-        panes: the texts that the kernel page shows.
         export: the path of the last export.
     """
 
@@ -38,7 +37,7 @@ class State:
     columns: list[str] = field(default_factory=list)
     sort: str = ""
     reverse: bool = False
-    panes: list[str] = field(default_factory=list)
+
     export: str = ""
 
     @classmethod
