@@ -129,10 +129,7 @@ class SideBySide(Horizontal):
         """
         starts = self._aligned.differences
         cursor = self.cursor
-        if direction > 0:
-            index = bisect_right(starts, cursor)
-        else:
-            index = bisect_left(starts, cursor) - 1
+        index = bisect_right(starts, cursor) if direction > 0 else bisect_left(starts, cursor) - 1
         if not 0 <= index < len(starts):
             return None
         self._move_to(starts[index])
