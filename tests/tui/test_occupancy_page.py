@@ -13,8 +13,8 @@ from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.occupancy import words as say
-from kinspect.tui.screens.occupancy.fields import FIELDS, Query, filled, understood
+from kinspect.tui.screens.occupancy import words
+from kinspect.tui.screens.occupancy.fields import FIELDS, Query, fields_of, parsed
 from kinspect.tui.screens.occupancy.page import Figure, OccupancyPage
 from kinspect.tui.screens.passes.choose import KernelChooser
 from kinspect.tui.widgets.plot import StepPlot, Steps
@@ -196,7 +196,7 @@ async def test_keys_that_change_the_field(opened: Any, report: Report) -> None:
         await pilot.press("plus")
         assert field(pilot, "wave_size").value == "64"
         await pilot.press("r")
-        assert {f.name: field(pilot, f.name).value for f in FIELDS} == filled(report.kernels[-1])
+        assert {f.name: field(pilot, f.name).value for f in FIELDS} == fields_of(report.kernels[-1])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -293,7 +293,7 @@ async def test_another_kernel(opened: Any, report: Report) -> None:
             await pilot.press(*name[:4], "enter")
             (kernel,) = (k for k in report.kernels if k.name == name)
             assert pilot.app.last_kernel == kernel.id
-            assert {f.name: field(pilot, f.name).value for f in FIELDS} == filled(kernel)
+            assert {f.name: field(pilot, f.name).value for f in FIELDS} == fields_of(kernel)
             assert page(pilot).crumb().startswith(name)
         await pilot.press("o")
         await pilot.pause()
@@ -361,13 +361,13 @@ async def test_resizes(opened: Any, report: Report) -> None:
 def test_a_kernels_own_figures_give_its_own_occupancy(report: Report) -> None:
     assert len(report.kernels) == 5
     for kernel in report.kernels:
-        asked, bad = understood(filled(kernel), kernel)
+        asked, bad = parsed(fields_of(kernel), kernel)
         assert asked is not None, (kernel.name, bad)
-        found = say.work_out(asked)
+        found = words.work_out(asked)
         for name in ("waves_per_eu", "workgroups_per_cu", "limiter", "by_vgpr", "by_sgpr"):
             assert getattr(found, name) == kernel.metrics[f"occupancy.{name}"].value, kernel.name
         if kernel.metrics["occupancy.waves_per_eu"].origin == "derived":
-            (_, first), *_ = say.words(asked, found)
+            (_, first), *_ = words.words(asked, found)
             assert first == occupancy_lines(kernel)[0]
 
 
@@ -375,7 +375,7 @@ def test_a_kernels_own_figures_give_its_own_occupancy(report: Report) -> None:
 def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None:
     machine = machines.load(arch)
     asked = Query(machine, demand)
-    by_vgprs, by_lds = say.curves(asked, say.work_out(asked))
+    by_vgprs, by_lds = words.curves(asked, words.work_out(asked))
     for vgprs in range(0, machine.vgpr_addressable + 1, 3):
         expected = occupancy(machine, replace(demand, vgprs=vgprs)).waves_per_eu
         assert by_vgprs.at(vgprs) == expected, vgprs
@@ -392,8 +392,8 @@ def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None
 def test_a_step_of_two_resources_is_marked_in_both_plots() -> None:
     machine, demand = machines.load("gfx942"), Demand(132, 0, 30, 20000, 4)
     asked = Query(machine, demand)
-    found = say.work_out(asked)
-    by_vgprs, by_lds = say.curves(asked, found)
+    found = words.work_out(asked)
+    by_vgprs, by_lds = words.curves(asked, found)
     assert (by_vgprs.needs, by_lds.needs) == ("less LDS", "less VGPRs")
     assert by_vgprs.step is not None
     assert by_lds.step is not None
@@ -422,8 +422,8 @@ def test_the_next_step_reaches_what_it_says() -> None:
             vgprs_requested=dice.choice((None, None, dice.randrange(0, 256))),
         )
         asked = Query(machine, demand)
-        found = say.work_out(asked)
-        changed = say.stepped(asked, found)
+        found = words.work_out(asked)
+        changed = words.fields_after_step(asked, found)
         assert bool(changed) == (found.next_step is not None), demand
         if found.next_step is None:
             continue
@@ -438,9 +438,9 @@ def test_the_next_step_reaches_what_it_says() -> None:
             "mode": "",
             "asked": "" if demand.vgprs_requested is None else str(demand.vgprs_requested),
         }
-        after, bad = understood({**values, **changed}, None)
+        after, bad = parsed({**values, **changed}, None)
         assert after is not None, bad
-        reached = say.work_out(after).waves_per_eu
+        reached = words.work_out(after).waves_per_eu
         assert reached is not None
         assert reached >= found.next_step.gives, (demand, changed)
         taken += 1
@@ -451,13 +451,13 @@ def test_why_the_figures_differ_is_said_in_words() -> None:
     asked = Query(
         machines.load("gfx942"), Demand(132, 0, 30, 32768, 8, compiler_lds=0, lds_from="triton")
     )
-    found = say.work_out(asked)
+    found = words.work_out(asked)
     assert found.compiler != found.waves_per_eu
-    lines = dict(say.words(asked, found))
+    lines = dict(words.words(asked, found))
     assert lines["compiler"] == (
         f"{found.compiler} waves/EU: it sees neither Triton's LDS nor whole workgroups"
     )
-    assert "Triton" in say.why_two(found, asked)[1]
+    assert "Triton" in words.why_two(found, asked)[1]
 
 
 # ------------------------------------------------------------------ the plot

@@ -327,7 +327,7 @@ async def test_a_dump_that_vanishes(
 async def test_a_big_dump_is_read_by_another_process(
     opened: Any, report: Report, path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes_child, "BIG", 0)
+    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         await pilot.press("m", "n", "n")
@@ -335,7 +335,7 @@ async def test_a_big_dump_is_read_by_another_process(
 
 
 def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes_child, "BIG", 0)
+    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
     started: list[Any] = []
     popen = passes_child.subprocess.Popen
 
@@ -344,15 +344,15 @@ def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.Mon
         return started[-1]
 
     monkeypatch.setattr(passes_child.subprocess, "Popen", noted)
-    assert list(passes_child.found_in(path, None, lambda: True)) == []
+    assert list(passes_child.results_of(path, None, lambda: True)) == []
     assert started[0].poll() is not None
 
 
 def test_both_ways_of_reading_agree(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = list(passes_child.found_in(path, None, lambda: False))
-    monkeypatch.setattr(passes_child, "BIG", 0)
-    assert list(passes_child.found_in(path, None, lambda: False)) == here
-    (one,) = passes_child.found_in(path, (3, 3), lambda: False)
+    here = list(passes_child.results_of(path, None, lambda: False))
+    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
+    assert list(passes_child.results_of(path, None, lambda: False)) == here
+    (one,) = passes_child.results_of(path, (3, 3), lambda: False)
     assert one == ("text", ((3, 3), PassText(read_passes(path, changes=False).state(3))))
 
 
@@ -360,7 +360,7 @@ def test_a_text_that_nobody_reads_is_cut(
     path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = diff(dump, 43, 44).splitlines()
-    monkeypatch.setattr(passes_child, "MOST", 5000)
+    monkeypatch.setattr(passes_child, "MAX_CHARS", 5000)
     made = passes_child.pass_text(dump, (43, 44))
     assert made.change == change_of(diff(dump, 43, 44))
     *lines, last = made.text.splitlines()
