@@ -12,7 +12,7 @@ from ....inspector.explain.view import file_name, place
 from ....inspector.model import MetricValue
 from ...session import SEVERITIES, Entry
 from ...widgets.bars import Piece, bar
-from ...widgets.table import Head
+from ...widgets.table_rows import Head
 
 UNKNOWN = "-"
 Value = int | float | str | None

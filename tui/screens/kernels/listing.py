@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....inspector.model import KernelReport
 from ...session import Session
 from ...state import State
-from ...widgets.table import Head, Row
+from ...widgets.table_rows import Head, Row
 from .columns import COLUMNS, Column, chosen
 from .filter import FilterError, Sets, Test, parse
 from .row_cells import row_of

@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from ...widgets.table import Head, Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Head, Row
 from .columns import COLUMNS
 
 _TITLE = 17  # cells for a column's box and title
@@ -52,7 +53,7 @@ class ColumnsMenu(ModalScreen[list[str]]):
         with Vertical() as box:
             box.border_title = "Columns"
             box.border_subtitle = "space shows or hides  J/K moves  d default  enter closes"
-            yield Table(id="columns", least=_TITLE)
+            yield Table(id="columns", least_first=_TITLE)
 
     def on_resize(self) -> None:
         """Fills the table for its new width, once it has been laid out."""

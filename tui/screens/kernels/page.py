@@ -19,7 +19,8 @@ from ...pages import Page
 from ...session import Entry
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ...widgets.table import Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Row
 from .columns import fitting
 from .detail import Detail, FailureScreen
 from .listing import Listing

@@ -8,7 +8,7 @@ from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import Entry
 from ...widgets.bars import Piece
-from ...widgets.table import Row
+from ...widgets.table_rows import Row
 from .columns import Column, cell, span_cell
 from .rows import Leaf, Node
 
@@ -39,7 +39,7 @@ def row_of(
         return Row(name, _group_figures(node, columns), faded=is_stale)
     name = _leaf_name(node, leaf, marked, stars)
     if leaf.error is not None:
-        return Row(name, rest=_message(leaf.error))
+        return Row(name, message=_message(leaf.error))
     assert leaf.entry is not None
     return Row(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
 

@@ -23,6 +23,7 @@ LEVELS = " ▁▂▃▄▅▆▇█"
 _HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
 _STAGE_WIDTH = max(map(len, STAGES)) + 2
 _SIZE_WIDTH, _NAME_WIDTH = 12, 36
+_CACHE_CHARS = 32 << 20  # of all cached diffs and modules
 
 
 class Timeline(Struct):
@@ -105,6 +106,16 @@ class Timeline(Struct):
         )
 
 
+class TextCache(dict[tuple[int, int], str]):
+    """(first, last) -> the diff between two states; if they are equal, that state's module."""
+
+    def add(self, span: tuple[int, int], text: str) -> None:
+        """Adds a text; drops all others if they would be too large together."""
+        if sum(map(len, self.values())) + len(text) > _CACHE_CHARS:
+            self.clear()
+        self[span] = text
+
+
 def _searched(compiler_pass: Pass) -> str:
     where = compiler_pass.function or compiler_pass.op
     parts = (
@@ -161,6 +172,22 @@ def title(timeline: Timeline, index: int, mark: int | None) -> str:
     if timeline.is_last(last):
         return f"{first} {names[0]} up to, but without, {last} {names[1]}"
     return f"{first} {names[0]} to {last} {names[1]}, together"
+
+
+def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool) -> str:
+    """The title of the pane beside the list.
+
+    Args:
+        timeline: the dump.
+        index: the pass under the cursor.
+        mark: the marked pass, the diff's other end; None: the diff is of one pass.
+        module: whether the pane shows the module before the pass instead of the diff.
+    """
+    if module:
+        return f"the module before {title(timeline, index, None)}"
+    change = timeline.changes.get(index)
+    lines = f"{change} lines  " if change is not None and mark is None else ""
+    return f"{lines}{title(timeline, index, mark)}"
 
 
 # ------------------------------------------------------------------ the list

@@ -32,7 +32,6 @@ from .views import Compared, DiffView, PassList, Read
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
-_DIFF_CACHE_CHARS = 32 << 20  # characters of cached diffs
 _NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
 _PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed
 _LONG_PAUSE_S = 0.3  # the same for big dumps, whose diffs are computed in a process of their own
@@ -93,8 +92,7 @@ class PassesPage(Page):
         self._shown: list[int] = []  # the passes that the filter leaves
         self._only_changed = False
         self._show_module = False  # the module before the pass, in place of the diff
-        # (first, last) -> the diff between two states; where they are equal, that state's module.
-        self._texts: dict[tuple[int, int], str] = {}
+        self._texts = data.TextCache()
         self._drawn: object = None  # identifies what the right pane shows
         self._pause_timer: Timer | None = None
 
@@ -232,9 +230,7 @@ class PassesPage(Page):
                 )
             return
         text = event.result.text
-        if sum(map(len, self._texts.values())) + len(text) > _DIFF_CACHE_CHARS:
-            self._texts.clear()
-        self._texts[event.span] = text
+        self._texts.add(event.span, text)
         first, last = event.span
         is_one_pass = last == first + 1 and self._timeline.passes[first].changed
         if is_one_pass and event.result.change is not None:
@@ -289,7 +285,7 @@ class PassesPage(Page):
         """Shows the diff or the module; computes it first if it is not cached."""
         timeline, index = self._timeline, self._index
         assert timeline is not None
-        title = self._title(timeline)
+        title = data.diff_title(timeline, index, self._mark, module=self._show_module)
         span = self._span()
         if span is None:
             self._draw_text(title, "last", lambda: data.plain(*data.NO_RESULT))
@@ -311,13 +307,6 @@ class PassesPage(Page):
             self._pause_timer = self.set_timer(
                 _LONG_PAUSE_S if is_large else _PAUSE_S, self._compute_text
             )
-
-    def _title(self, timeline: data.Timeline) -> str:
-        if self._show_module:
-            return f"the module before {data.title(timeline, self._index, None)}"
-        title = data.title(timeline, self._index, self._mark)
-        change = timeline.changes.get(self._index)
-        return f"{change} lines  {title}" if change is not None and self._mark is None else title
 
     def _compute_text(self) -> None:
         """Computes the text of the pass under the cursor, which may have moved meanwhile."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ....inspector.explain import profile_view as words
 from ....inspector.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
-from ...widgets.table import Head, Row
+from ...widgets.table_rows import Head, Row
 
 MAX_LISTED = 1_000
 """At most this many dispatches of a kernel are listed, the earliest ones."""

@@ -19,7 +19,7 @@ from ....inspector.recording import KernelProfile, Profile
 from ...session import Entry
 from ...widgets.bars import Piece, bar
 from ...widgets.roofline import Point, Roof
-from ...widgets.table import Head, Row
+from ...widgets.table_rows import Head, Row
 
 UNKNOWN = words.UNKNOWN
 BAR = 6  # cells of a bar

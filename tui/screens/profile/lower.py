@@ -15,7 +15,8 @@ from ....inspector.explain import profile_view as words
 from ....inspector.model import KernelReport
 from ....inspector.recording import Profile
 from ...widgets.roofline import Point, Roofline
-from ...widgets.table import Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Row
 from . import detail, dispatches, recorded
 from .lines import Line
 from .styled_lines import StyledLine, content
@@ -81,7 +82,7 @@ class Lower(Vertical):
         with Horizontal(id="views"):
             with VerticalScroll(id="detail"):
                 yield Static(id="said", markup=False)
-            yield Table(id="dispatches", least=20)
+            yield Table(id="dispatches", least_first=20)
             yield Roofline()
 
     # ------------------------------------------------------------------ what is shown

@@ -20,7 +20,8 @@ from ...widgets.filtering import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.roofline import Point, Roofline
-from ...widgets.table import Head, Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Head, Row
 from . import recorded
 from .lines import (
     NAME,
@@ -103,7 +104,7 @@ class ProfilePage(Page):
         with Vertical(id="measured"):
             yield Static(id="recording", markup=False)
             yield FilterLine("words: kernel, exact, likely, ambiguous, none", id="filter")
-            yield Table(id="table", least=24)
+            yield Table(id="table", least_first=24)
             yield Lower(id="below")
         yield Keys(palette=False)
 
