@@ -127,7 +127,7 @@ async def test_what_no_wave_can_have_is_said_beside_the_field_and_answered(
         assert wrong(pilot) == {"vgprs", "lds"}
         assert beside(pilot, "vgprs") == "more than the 512 there are"
         assert "cannot launch: 520 VGPRs are more than the 512" in said(pilot)
-        assert plotted(pilot, "vgprs").now is None
+        assert plotted(pilot, "vgprs").current is None
 
 
 async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> None:
@@ -142,8 +142,8 @@ async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> 
         await pilot.pause()
         assert "2 waves/EU = 1 workgroup/CU: limited by" in said(pilot)
         assert f"{found.compiler} waves/EU" in said(pilot)
-        assert plotted(pilot, "vgprs").now == (132, 2)
-        assert plotted(pilot, "lds").now == (32768, 2)
+        assert plotted(pilot, "vgprs").current == (132, 2)
+        assert plotted(pilot, "lds").current == (32768, 2)
         assert "what if" in page(pilot).crumb()
         text = text_of(pilot.app)
         (now,) = (line for line in text.splitlines() if "◀ now" in line)
@@ -160,7 +160,7 @@ async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None
         assert beside(pilot, "lds") == "unknown"
         assert "LDS unknown" in said(pilot)
         assert plotted(pilot, "vgprs").title == "waves/EU over VGPRs alone"
-        assert plotted(pilot, "lds").now is None
+        assert plotted(pilot, "lds").current is None
         await put(pilot, waves="")
         assert "LDS -  workgroups -" in said(pilot)
         assert "needs the waves of a workgroup" in text_of(pilot.app)
@@ -378,15 +378,19 @@ def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None
     by_vgprs, by_lds = words.curves(asked, words.work_out(asked))
     for vgprs in range(0, machine.vgpr_addressable + 1, 3):
         expected = occupancy(machine, replace(demand, vgprs=vgprs)).waves_per_eu
-        assert by_vgprs.at(vgprs) == expected, vgprs
+        assert by_vgprs.value_at(vgprs) == expected, vgprs
     for lds in range(0, machine.lds_max + 1, 1021):
         expected = occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
-        assert by_lds.at(lds) == expected, lds
+        assert by_lds.value_at(lds) == expected, lds
     for steps in (by_vgprs, by_lds):
         assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(steps.points))
         if steps.step is not None and not steps.needs:
-            assert steps.now is not None
-            assert steps.at(steps.step[0]) > steps.now[1] >= steps.at(steps.step[0] + 1)
+            assert steps.current is not None
+            assert (
+                steps.value_at(steps.step[0])
+                > steps.current[1]
+                >= steps.value_at(steps.step[0] + 1)
+            )
 
 
 def test_a_step_of_two_resources_is_marked_in_both_plots() -> None:
@@ -477,7 +481,7 @@ async def test_the_plot_draws_the_function(opened: Any, report: Report) -> None:
         ]
         body = [row[plot._margin :] for row in rows[1 : 1 + height]]
         for column in range(width):
-            y = steps.at(column / (width - 1) * steps.points[-1][0])
+            y = steps.value_at(column / (width - 1) * steps.points[-1][0])
             row = round((1 - y / steps.top) * (height - 1))
             assert body[row][column] in "─╰●◆", (column, y)
         labels = {row[: plot._margin - 2].strip() for row in rows[1 : 1 + height]}

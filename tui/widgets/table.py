@@ -254,28 +254,28 @@ class Table(Styled, can_focus=True):
             )
         return self._column_layout
 
-    def _forget(self) -> None:
+    def _drop_drawn(self) -> None:
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
         """Draws one line of the view: the titles (0), or a row."""
-        self._make_sure()
+        self._check_styles()
         width = self.size.width
         row = self.scroll_offset.y + y - 1
         if y == 0:
-            titles = title_segments(self._columns(), self._sorted, self._over)
-            return Strip(titles).adjust_cell_length(width, self._over("", "head"))
+            titles = title_segments(self._columns(), self._sorted, self._style_over)
+            return Strip(titles).adjust_cell_length(width, self._style_over("", "head"))
         if row >= self._count:
             message = self._empty if not self._count and y == 2 else ""
-            strip = Strip([Segment(f"  {message}", self._over("", "empty"))])
+            strip = Strip([Segment(f"  {message}", self._style_over("", "empty"))])
             return strip.adjust_cell_length(width, self._base)
         state = ""
         if row == self._cursor:
             state = "cursor" if self.has_focus else "cursor-blurred"
         cached = self._strips.get((row, state))
         if cached is None:
-            strip = Strip(row_segments(self._draw(row), self._columns(), state, self._over))
-            cached = strip.adjust_cell_length(width, self._over(state, ""))
+            strip = Strip(row_segments(self._draw(row), self._columns(), state, self._style_over))
+            cached = strip.adjust_cell_length(width, self._style_over(state, ""))
             self._strips[row, state] = cached
         return cached
 

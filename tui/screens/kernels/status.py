@@ -157,7 +157,7 @@ class FilterLine(Input):
         Binding("down,tab", "leave", "Back to the table", show=False),
     ]
 
-    def __init__(self, *, id: str, classes: str) -> None:  # Textual's name for it
+    def __init__(self, *, id: str, classes: str) -> None:  # Textual's id of the widget
         super().__init__(
             placeholder="words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word",
             id=id,

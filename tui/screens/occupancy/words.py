@@ -194,7 +194,7 @@ def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
     grain = machine.lds_granule["hardware"]
     title = "waves/EU over LDS"
     if demand.waves_per_workgroup is None:
-        lds = Steps(title, why="needs the waves of a workgroup")
+        lds = Steps(title, message="needs the waves of a workgroup")
     else:
         lds = _steps(
             title,
@@ -218,14 +218,14 @@ def _with_joint_step(steps: Steps, answer: Occupancy, resource: str, demand: Dem
     No point of the curve shows such a step, since a cut of either resource alone gains nothing.
     """
     step = answer.next_step
-    if step is None or not step.also or steps.step is not None or steps.now is None:
+    if step is None or not step.also or steps.step is not None or steps.current is None:
         return steps
     cuts = {step.resource: step.reduce_by, **dict(step.also)}
     if resource not in cuts or (resource == "vgpr" and demand.agprs):
         return steps  # the step does not tell how to share the cut between VGPRs and AGPRs
     other_names = " and ".join(_NAMES[name] for name in cuts if name != resource)
     return replace(
-        steps, step=(steps.now[0] - cuts[resource], step.gives), needs=f"less {other_names}"
+        steps, step=(steps.current[0] - cuts[resource], step.gives), needs=f"less {other_names}"
     )
 
 
@@ -254,7 +254,7 @@ def _steps(
     """
     points = falling(waves_at, last, grain)
     if not points:
-        return Steps(title, why="unknown")
+        return Steps(title, message="unknown")
     if position is None or present is None or position > last:
         return Steps(title, points, max_waves, unit=unit)
     better = [point for point in points if point[0] < position and point[1] > present]
@@ -306,7 +306,7 @@ def neighbour(steps: Steps, position: int, direction: int) -> int | None:
     """The largest x of the next better step (-1), or the least of the next worse one (1)."""
     if not steps.points:
         return None
-    level = steps.at(position)
+    level = steps.value_at(position)
     if direction < 0:
         better = [x for x, y in steps.points if x < position and y > level]
         return int(better[-1]) if better else None

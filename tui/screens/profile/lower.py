@@ -67,7 +67,7 @@ class Lower(Vertical):
     """
     _NONE: ClassVar[LowerState] = LowerState((), None, None, None, False, {})
 
-    def __init__(self, *, id: str | None = None) -> None:  # Textual's name for it
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
         self.view = DETAIL
         self._shown = self._NONE
