@@ -16,11 +16,11 @@ _COUNTER = "measured.counter."
 _SHOWN_ELSEWHERE = ("measured.dispatches", "measured.share_of_time", "measured.duration.")
 """Prefixes of metrics that the views show in the kernels' table or above the rows."""
 _UNITS = {"bytes": "B", "bytes/s": "B/s"}
-MOST_NOTE = 150
+MAX_NOTE_CHARS = 150
 """Characters of a metric's note that are shown."""
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _SCALES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-_BESIDE: Sequence[tuple[str, str]] = (
+_STATIC_COUNTERPARTS: Sequence[tuple[str, str]] = (
     ("measured.occupancy.waves_per_eu", "occupancy.waves_per_eu"),
     ("measured.mfma_busy", "cycles.mfma"),
     ("measured.lds.conflict_percent", "cycles.lds"),
@@ -137,15 +137,15 @@ def timed(kernel: KernelProfile, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def short_name(name: str, most: int | None) -> str:
+def short_name(name: str, limit: int | None) -> str:
     """A kernel's name cut to `most` characters (None: not cut).
 
     The middle is cut: a library's kernels share a prefix, and the arguments at the end differ.
     """
-    if most is None or len(name) <= most:
+    if limit is None or len(name) <= limit:
         return name
-    end = (most - 1) // 2
-    return f"{name[: most - 1 - end]}…{name[len(name) - end :]}"
+    end = (limit - 1) // 2
+    return f"{name[: limit - 1 - end]}…{name[len(name) - end :]}"
 
 
 def tool(profile: Profile) -> str:
@@ -167,13 +167,13 @@ def agent(device: Agent) -> str:
 
 def devices(profile: Profile) -> dict[str, str]:
     """Key -> name of each device that ran kernels; empty where there was only one."""
-    used = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
-    if len(used) < 2:
+    keys = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
+    if len(keys) < 2:
         return {}
     by_key = {device.key: device for device in profile.recording.agents}
-    archs = {by_key[key].arch for key in used if key in by_key}
+    archs = {by_key[key].arch for key in keys if key in by_key}
     labels = {}
-    for key in used:
+    for key in keys:
         arch = by_key[key].arch if key in by_key else None
         name = key if key.startswith("device") else f"device {key}"
         labels[key] = f"{name} ({arch})" if arch and len(archs) > 1 else name
@@ -182,9 +182,9 @@ def devices(profile: Profile) -> dict[str, str]:
 
 def agents(profile: Profile) -> list[str]:
     """The GPUs that ran kernels, equal ones in one line; all GPUs if none of them is recorded."""
-    used = {k.shape.agent for k in profile.kernels}
+    keys = {k.shape.agent for k in profile.kernels}
     gpus = [a for a in profile.recording.agents if a.kind == "gpu"]
-    named = [a for a in gpus if a.key in used] or gpus
+    named = [a for a in gpus if a.key in keys] or gpus
     lines: dict[str, int] = {}
     for device in named:
         lines[agent(device)] = lines.get(agent(device), 0) + 1
@@ -278,8 +278,8 @@ def dispatches(kernel: KernelProfile) -> str:
 
 
 def short(note: str) -> str:
-    """A metric's note cut to `MOST_NOTE` characters; JSON has all of it."""
-    return note if len(note) <= MOST_NOTE else f"{note[: MOST_NOTE - 1]}…"
+    """A metric's note cut to `MAX_NOTE_CHARS` characters; JSON has all of it."""
+    return note if len(note) <= MAX_NOTE_CHARS else f"{note[: MAX_NOTE_CHARS - 1]}…"
 
 
 def trace(recorded: ThreadTrace) -> str:
@@ -296,7 +296,7 @@ def trace(recorded: ThreadTrace) -> str:
     return ", ".join(["thread trace", *filter(None, words)])
 
 
-def sampled(profile: Profile, most: int) -> list[Sampled]:
+def sampled(profile: Profile, limit: int) -> list[Sampled]:
     """The `most` most sampled instructions that belong to no line of an analysed kernel."""
     placed_shapes = {
         number for kernel in profile.kernels if kernel.lines for number in kernel.shapes
@@ -306,18 +306,18 @@ def sampled(profile: Profile, most: int) -> list[Sampled]:
     counts: Counter[tuple[str, str, str]] = Counter()
     total = 0
     for sample in profile.recording.samples:
-        place = sample.place
-        if place.shape is not None and place.shape in placed_shapes:
+        location = sample.place
+        if location.shape is not None and location.shape in placed_shapes:
             continue
         total += sample.count
-        kernel = shapes[place.shape].name if place.shape is not None else ""
-        address = f"address {place.offset:#x}" if place.offset is not None else ""
-        key = (kernel, place.text or address, place.comment or "")
+        kernel = shapes[location.shape].name if location.shape is not None else ""
+        address = f"address {location.offset:#x}" if location.offset is not None else ""
+        key = (kernel, location.text or address, location.comment or "")
         counts[key] += sample.count
         reasons.setdefault(key, Counter()).update(sample.reasons)
     return [
         Sampled(*key, count, 100 * count / total, tuple(reasons[key].most_common(2)))
-        for key, count in counts.most_common(most)
+        for key, count in counts.most_common(limit)
     ]
 
 
@@ -355,7 +355,7 @@ def report_of(kernel: KernelProfile, profile: Profile) -> KernelReport | None:
 
 def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> Iterator[Row]:
     """The measured metrics except plain counters, each with its static counterpart."""
-    static_names = dict(_BESIDE)
+    static_names = dict(_STATIC_COUNTERPARTS)
     for name, metric in metrics.items():
         if metric.origin != "measured" or name.startswith((_COUNTER, *_SHOWN_ELSEWHERE)):
             continue

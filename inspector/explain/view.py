@@ -181,10 +181,10 @@ def launch_lines(kernel: KernelReport) -> list[str]:
     workgroups, rounds = int_of(m, "grid.workgroups"), int_of(m, "tail.rounds")
     efficiency = number_of(m, "tail.efficiency")
     if workgroups is not None and rounds is not None and efficiency is not None:
-        used = f"{efficiency:.0f}" if efficiency >= 1 else f"{efficiency:.2g}"
+        share = f"{efficiency:.0f}" if efficiency >= 1 else f"{efficiency:.2g}"
         lines.append(
             f"{plural(workgroups, 'workgroup')} in {plural(rounds, 'round')} on "
-            f"{show(value_of(m, 'gpu.cus'))} CUs: {used} % of their places used"
+            f"{show(value_of(m, 'gpu.cus'))} CUs: {share} % of their places used"
         )
     least, time = number_of(m, "launch.matrix_us"), number_of(m, "time.us")
     if least is not None:
@@ -254,18 +254,18 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
         if allocated is not None and pool is not None:
             return f"{resource} ({allocated} of {pool} per SIMD{with_waves})"
     if limiter == "waves_per_eu":
-        allocated, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
-        if allocated is not None and used is not None:
+        allocated, in_use = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
+        if allocated is not None and in_use is not None:
             return (
-                f"the option {resource}: {allocated} VGPRs are asked for, {used} used{with_waves}"
+                f"the option {resource}: {allocated} VGPRs are asked for, {in_use} used{with_waves}"
             )
     if limiter == "vgpr_request":
-        allocated, used = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
-        if allocated is not None and used is not None:
-            return f"{resource}: {allocated}, of which {used} are used{with_waves}"
+        allocated, in_use = int_of(m, "vgpr_allocated"), int_of(m, "vgpr_count")
+        if allocated is not None and in_use is not None:
+            return f"{resource}: {allocated}, of which {in_use} are used{with_waves}"
     if limiter == "lds":
-        used, pool = int_of(m, "lds_bytes"), int_of(m, "lds_pool")
-        return f"{resource} ({kib(used)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
+        in_use, pool = int_of(m, "lds_bytes"), int_of(m, "lds_pool")
+        return f"{resource} ({kib(in_use)} of {kib(pool)} per {_unit(kernel)}{with_waves})"
     return f"{resource}{with_waves}"
 
 
@@ -281,19 +281,19 @@ def _step(step: Mapping[str, object]) -> str:
     # Where two resources set the same limit, reducing only one changes nothing: name both.
     cuts = [(str(step.get("resource")), step.get("reduce_by"))]
     cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
-    reductions = " and ".join(cut(name, by) for name, by in cuts)
+    reductions = " and ".join(cut(name, amount) for name, amount in cuts)
     return f"{reductions} would give {step.get('gives')} waves/EU"
 
 
-def cut(resource: str, by: object) -> str:
+def cut(resource: str, amount: object) -> str:
     """The reduction of a resource by `by` of its units, in words."""
     if resource == "lds":
-        return f"{by} B of LDS fewer"
+        return f"{amount} B of LDS fewer"
     if resource == "waves_per_eu":
-        return f"asking for {by} fewer VGPRs, by another waves_per_eu,"
+        return f"asking for {amount} fewer VGPRs, by another waves_per_eu,"
     if resource == "vgpr_request":
-        return f"asking for {by} fewer VGPRs"
-    return f"{by} fewer {_RESOURCES.get(resource, resource)}"
+        return f"asking for {amount} fewer VGPRs"
+    return f"{amount} fewer {_RESOURCES.get(resource, resource)}"
 
 
 # --------------------------------------------------------------------------- loops
@@ -323,10 +323,10 @@ def loop_title(loop: LoopReport) -> str:
     return "   ".join(part for part in parts if part)
 
 
-def source_span(places: Sequence[SourceLoc]) -> str:
+def source_span(locations: Sequence[SourceLoc]) -> str:
     """`gemm.py:16–21`: the range of lines in the file that most of the places are in."""
     by_file: dict[str, list[int]] = {}
-    for loc in places:
+    for loc in locations:
         by_file.setdefault(loc.file, []).append(loc.line)
     if not by_file:
         return ""
@@ -497,7 +497,7 @@ def _places(ops: Sequence[MemoryOp], max_lines: int = 4) -> str:
     return " ".join(texts)
 
 
-def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
+def narrow_accesses(kernel: KernelReport, limit: int = 3) -> list[str]:
     """Why accesses in hot loops are narrow, one line each, the narrowest first.
 
     A reason that a finding already gives is left out, and several copies of one source access make
@@ -517,9 +517,9 @@ def narrow_accesses(kernel: KernelReport, most: int = 3) -> list[str]:
         if not any(access.reason in message for message in messages):
             lines.setdefault(_narrow(access), access.bits)
     texts = sorted(lines, key=lambda text: lines[text])
-    if len(texts) > most:
-        omitted = len(texts) - most + 1
-        texts = [*texts[: most - 1], f"and {omitted} more (--format json)"]
+    if len(texts) > limit:
+        omitted = len(texts) - limit + 1
+        texts = [*texts[: limit - 1], f"and {omitted} more (--format json)"]
     return texts
 
 

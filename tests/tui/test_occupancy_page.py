@@ -150,7 +150,7 @@ async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> 
         assert now.split()[:2] == ["2", "1"]
         await put(pilot, arch="gfx1100", agprs="", asked="")
         assert "WGP" in said(pilot)
-        assert plotted(pilot, "vgprs").top == 16
+        assert plotted(pilot, "vgprs").max_y == 16
 
 
 async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None:
@@ -482,7 +482,7 @@ async def test_the_plot_draws_the_function(opened: Any, report: Report) -> None:
         body = [row[plot._margin :] for row in rows[1 : 1 + height]]
         for column in range(width):
             y = steps.value_at(column / (width - 1) * steps.points[-1][0])
-            row = round((1 - y / steps.top) * (height - 1))
+            row = round((1 - y / steps.max_y) * (height - 1))
             assert body[row][column] in "─╰●◆", (column, y)
         labels = {row[: plot._margin - 2].strip() for row in rows[1 : 1 + height]}
         assert {"0", "8"} <= labels

@@ -76,7 +76,7 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
             }
             for finding in kernel.findings
         ],
-        "narrow": view.narrow_accesses(kernel, most=8),
+        "narrow": view.narrow_accesses(kernel, limit=8),
         "stalls": stalls(kernel)[:40],
         "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),
