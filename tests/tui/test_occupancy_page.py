@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.explain.view import occupancy_lines
+from kinspect.inspector.explain.occupancy_view import occupancy_lines
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported

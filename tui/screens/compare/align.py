@@ -17,7 +17,7 @@ from msgspec import Struct
 from ....inspector.compare.diff import isa
 from ....inspector.compare.diff.results import KernelDiff, LoopPair
 from ....inspector.errors import KinspectError
-from ....inspector.explain import view
+from ....inspector.explain import loop_view, view
 from ....inspector.model import Function, Instruction, KernelReport, LoopReport, SourceLoc
 
 Sign = Literal[" ", "-", "+", "~"]
@@ -155,7 +155,7 @@ def _loop_title(loops: LoopPair, loop: LoopReport | None) -> str:
     if loop is None:
         return "no such loop"
     basis = f"  {loops.basis}" if loops.basis else ""
-    return f"hot loop {loop.id}  {view.source_span(loop.source)}{basis}"
+    return f"hot loop {loop.id}  {loop_view.source_span(loop.source)}{basis}"
 
 
 def _place_row(

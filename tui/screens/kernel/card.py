@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import view
+from ....inspector.explain import loop_view, occupancy_view, view
 from ....inspector.model import Finding, KernelReport, LoopReport, WaitOp
 from ...widgets.scorecard import Block, Card, Fact
 from .text import SIGNS
@@ -38,29 +38,29 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
     """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy."""
     memory = [
         Fact(f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_at(report, row)}")
-        for row in view.memory_rows(report.memory_ops, loop.id if loop else None)
+        for row in loop_view.memory_rows(report.memory_ops, loop.id if loop else None)
     ]
     if len(memory) > _MOST_ROWS:
         memory = [*memory[: _MOST_ROWS - 1], Fact("", f"and {len(memory) - _MOST_ROWS + 1} more")]
     metrics = loop.metrics if loop is not None else report.metrics
-    mix = [Fact(label, figure) for label, figure in view.scorecard(metrics)]
+    mix = [Fact(label, figure) for label, figure in loop_view.scorecard(metrics)]
     if report.measured_lines:
         from .measured import of_region
 
         mix = [*of_region(report, loop), *mix]
     if assumed := view.assumed(report):
         mix.insert(0, Fact("", assumed, "warning"))
-    occupancy = [Fact("", text) for text in view.occupancy_lines(report)]
+    occupancy = [Fact("", text) for text in occupancy_view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
         _title(report, loop),
-        "" if loop is None else view.loop_title(loop),
+        "" if loop is None else loop_view.loop_title(loop),
         Block("", tuple(mix)),
         (Block(where, tuple(memory)), Block("Occupancy", tuple(occupancy))),
     )
 
 
-def _at(report: KernelReport, row: view.MemoryRow) -> str:
+def _at(report: KernelReport, row: loop_view.MemoryRow) -> str:
     """Where accesses are; the kernel's own file need not be named."""
     own = view.file_name(report.source.file) if report.source is not None else ""
     return row.places.removeprefix(own) if own else row.places

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....inspector.explain import view
+from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import SEVERITIES, Entry
 from ...widgets.styles import part_style
@@ -101,7 +101,7 @@ class Detail(Widget):
             title.append(("star", "  ★ no other configuration beats it in the code's figures"))
         if leaf.stale:
             title.append(("dim", "  of the run before"))
-        occupancy = "   ".join(view.occupancy_lines(report))
+        occupancy = "   ".join(occupancy_view.occupancy_lines(report))
         lines = [
             self._text(*title),
             *([self._changes(leaf)] if leaf.changed else []),

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ....inspector.explain.occupancy_view import occupancy_words
 from ....inspector.explain.table import Column, rows_of
-from ....inspector.explain.view import occupancy_words, plural
+from ....inspector.explain.view import plural
 from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.metrics.occupancy import Level, Occupancy, metrics, occupancy
 from ....inspector.model import Demand, KernelReport, Metric

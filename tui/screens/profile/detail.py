@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ....inspector.explain import loop_view, occupancy_view, view
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import view
 from ....inspector.model import KernelReport, LoopReport, Metric
 from ....inspector.profile.figures import executed
 from ....inspector.profile.placing.stalls import Stall, stalls
@@ -171,17 +171,21 @@ def _static(report: KernelReport, width: int) -> Iterator[StyledLine]:
     """The static figures of the analysed kernel: main loop, occupancy, findings."""
     yield BLANK
     yield (("Static analysis", "title"),)
-    main = view.main_loop(report)
+    main = loop_view.main_loop(report)
     if main is not None:
         yield from _loop(main, width)
-    for text in view.occupancy_lines(report):
+    for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "", "  ", "    ")
     yield ((f"  {view.findings_summary(report)}", "dim"),)
 
 
 def _loop(loop: LoopReport, width: int) -> Iterator[StyledLine]:
-    yield from wrapped(f"main loop {loop.id}  {view.loop_title(loop)}", width, "name", "  ", "    ")
-    scorecard = "  ".join(f"{label} {figure}" for label, figure in view.scorecard(loop.metrics))
+    yield from wrapped(
+        f"main loop {loop.id}  {loop_view.loop_title(loop)}", width, "name", "  ", "    "
+    )
+    scorecard = "  ".join(
+        f"{label} {figure}" for label, figure in loop_view.scorecard(loop.metrics)
+    )
     yield from wrapped(scorecard, width, "dim", "    ", "    ")
     metric = loop.metrics.get("measured.stall_share")
     if metric is not None:
@@ -196,7 +200,7 @@ def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
     """Everything measured of a saved report's kernel and its loops, beside the static figures."""
     yield ((f"{report.name}  {report.arch or words.UNKNOWN}", "title"),)
     yield from _figures(report.metrics, width)
-    for text in view.occupancy_lines(report):
+    for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "dim", "  ", "    ")
     stall_costs = stalls(report)
     if stall_costs:
@@ -206,9 +210,11 @@ def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
         if not measured(loop.metrics):
             continue
         yield BLANK
-        yield ((f"Loop {loop.id}   {view.loop_title(loop)}", "title"),)
+        yield ((f"Loop {loop.id}   {loop_view.loop_title(loop)}", "title"),)
         yield from _figures(loop.metrics, width)
-        rows = [((label, "dim"), (figure, "dim")) for label, figure in view.scorecard(loop.metrics)]
+        rows = [
+            ((label, "dim"), (figure, "dim")) for label, figure in loop_view.scorecard(loop.metrics)
+        ]
         yield from gridded(("", ""), rows, width)
 
 

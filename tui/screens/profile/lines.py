@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import view
+from ....inspector.explain import recording_view, view
 from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
 from ...session import Entry
@@ -142,7 +142,7 @@ def has_measured(report: KernelReport) -> bool:
 def of_profile(profile: Profile) -> list[Line]:
     """The kernels of a recording, in its order: the most time first."""
     names = Counter(kernel.name for kernel in profile.kernels)
-    devices = words.devices(profile)
+    devices = recording_view.devices(profile)
 
     def distinction(kernel: KernelProfile) -> str:
         number = kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else ""
