@@ -22,6 +22,7 @@ from ..inspector.model import ErrorRecord, KernelReport
 from .harmless import HarmlessApp
 from .page_table import PAGES
 from .pages import Page, page_class
+from .palette import palette_commands
 from .session import Session
 from .state import State
 from .themes import THEMES
@@ -391,27 +392,8 @@ class KinspectApp(HarmlessApp):
         self.theme = names[index % len(names)]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yields the command palette's entries: keys of the page, other pages, themes."""
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.node is not self and active.enabled and len(binding.description) > 1:
-                yield SystemCommand(
-                    binding.description,
-                    binding.tooltip or f"this page's key {self.get_key_display(binding)}",
-                    partial(self.run_action, binding.action, active.node),
-                )
-        for name, spec in PAGES.items():
-            if spec.key:
-                yield SystemCommand(
-                    f"Go to {spec.title}", spec.about, partial(self.action_page, name)
-                )
-        yield SystemCommand("Help", "What the keys of this page do", self.action_help)
-        yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)
-        for theme in THEMES:
-            yield SystemCommand(
-                f"Theme: {theme.name}", "Colours", partial(setattr, self, "theme", theme.name)
-            )
-        yield SystemCommand("Quit", "Leave kinspect", self.action_leave)
+        """Yields the command palette's entries."""
+        return palette_commands(self, screen)
 
 
 def _internal_error(error: BaseException) -> str:
