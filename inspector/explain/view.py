@@ -1,8 +1,8 @@
 """Puts a kernel's report into words, for every output that people read (text, Markdown, the TUI).
 
 Takes a `KernelReport` and returns plain strings; `occupancy_view` and `loop_view` do so for their
-subjects. Colour and layout are left to the renderers, and no figure is computed that the report does
-not hold.
+subjects. Colour and layout are left to the renderers, and no figure is computed that the report
+does not hold.
 """
 
 from __future__ import annotations
