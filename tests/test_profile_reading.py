@@ -106,7 +106,7 @@ def test_rows_say_which_device_they_are_of() -> None:
     lines = text(shown).splitlines()
     assert any("device 4" in line for line in lines)
     assert any("device 5" in line for line in lines)
-    assert [line.more for line in of_profile(shown)] == ["#1 device 4", "#2 device 5"]
+    assert [line.suffix for line in of_profile(shown)] == ["#1 device 4", "#2 device 5"]
     assert "device 4" not in text(read(run_of((None, rows[:1]))))
 
 

@@ -1,4 +1,4 @@
-"""The application: which pages there are, what is open, and what a key does on every page."""
+"""The application: runs the pipeline, passes its results to the pages and owns the global keys."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..inspector.model import ErrorRecord, KernelReport
 from .harmless import HarmlessApp
 from .page_table import PAGES
 from .pages import Page, page_class
+from .palette import palette_commands
 from .session import Session
 from .state import State
 from .themes import THEMES
@@ -34,23 +35,23 @@ if TYPE_CHECKING:
     from .feed import Feed
     from .watching import Watcher
 
-_LOOKS_PER_SECOND = 10
-_FIRST_LOOK = 0.15
-"""Seconds that the first page has for itself."""
+_POLLS_PER_SECOND = 10
+_FIRST_PAINT = 0.15
+"""Seconds that the first page has for painting before a run starts."""
 
 
 class Opening(Struct, frozen=True):
-    """What the application begins with.
+    """The application's starting state, from the command line.
 
     Attributes:
-        request: what to analyse, or what gives it: making one imports what the first page does not
-            need. None opens the history.
+        request: the targets to analyse, or a function that makes the request: making one imports
+            modules that the first page does not need. None opens the history.
         page: the page to begin with; None: the kernels, or the history without a request.
         watch: whether files are analysed again when they are saved.
         history: the history's file; None: the user's.
-        remember: whether themes, columns and the like are kept from one start to the next.
+        remember: whether themes, columns and the like are loaded at the start and saved at the end.
         text: a file of assembly or IR that is the only target: its text is shown at once, before
-            anything of it is known.
+            it has been analysed.
     """
 
     request: Request | Callable[[], Request] | None = None
@@ -62,7 +63,20 @@ class Opening(Struct, frozen=True):
 
 
 class KinspectApp(HarmlessApp):
-    """The terminal UI."""
+    """The terminal UI.
+
+    Args:
+        opening: the starting state.
+
+    Attributes:
+        session: the kernels, failures and notes of the run so far.
+        state: the user's settings, loaded and saved across starts.
+        feed: the run that is under way; None when there is none.
+        watcher: watches the run's files; None without `--watch`.
+        fault: one line on the internal error that ended the application; "" when none did.
+        suspended: whether an editor has the terminal.
+        last_kernel: the key of the kernel that a page showed last.
+    """
 
     TITLE = "kinspect"
     CSS_PATH = "kinspect.tcss"
@@ -87,63 +101,65 @@ class KinspectApp(HarmlessApp):
         self.state = State.load() if opening.remember else State()
         self.feed: Feed | None = None
         self.watcher: Watcher | None = None
-        self._awaited = opening.request
-        self._under: str | None = None  # what comes when the first page is closed
+        self._pending_request = opening.request
+        self._next_page: str | None = None  # the page that replaces the first one when that closes
         self.fault = ""
         self.suspended = False
-        self.looked_at: str | None = None  # the kernel, by its key, that a page showed last
+        self.last_kernel: str | None = None
 
-    # ------------------------------------------------------------------ life
+    # ------------------------------------------------------------------ start and end
 
     def on_mount(self) -> None:
-        """Shows the first page; the run begins once it has been painted."""
+        """Shows the first page; the run starts once that has been painted."""
         for theme in THEMES:
             self.register_theme(theme)
         available = self.state.theme in self.available_themes
         self.theme = self.state.theme if available else THEMES[0].name
         first = self.opening.page or ("kernels" if self.opening.request else "history")
         if self.opening.text is not None and self.opening.page is None:
-            self._under = first  # made when it is gone back to: the text is there sooner
+            self._next_page = first  # made when the text is closed, so that the text shows sooner
             self._show(partial(self._text_page, self.opening.text))
         if len(self.screen_stack) < 2:
-            self._under = None
+            self._next_page = None
             self.push_screen(page_class(first)())
-        self.set_interval(1 / _LOOKS_PER_SECOND, self._look)
+        self.set_interval(1 / _POLLS_PER_SECOND, self._poll)
         if self.opening.request is not None:
-            # Imports would hold up the first page; one that fails takes this call with it.
-            self.call_after_refresh(self.set_timer, _FIRST_LOOK, self._begin)
-            self.set_timer(4 * _FIRST_LOOK, self._begin)
+            # Imports would hold up the first page. If that page fails, its refresh never comes:
+            # the second timer starts the run all the same.
+            self.call_after_refresh(self.set_timer, _FIRST_PAINT, self._start_run)
+            self.set_timer(4 * _FIRST_PAINT, self._start_run)
 
     def _text_page(self, path: Path) -> Page:
         from .screens.kernel.page import KernelPage
 
         return KernelPage.of_file(path)
 
-    def _begin(self) -> None:
-        awaited, self._awaited = self._awaited, None
-        if callable(awaited):
-            self.run_worker(partial(self._make, awaited), thread=True, group="request")
-        elif awaited is not None:
-            self.run_request(awaited)
+    def _start_run(self) -> None:
+        request, self._pending_request = self._pending_request, None
+        if callable(request):
+            self.run_worker(partial(self._make_request, request), thread=True, group="request")
+        elif request is not None:
+            self.run_request(request)
 
-    def _make(self, make_request: Callable[[], Request]) -> None:
-        # Imported here, so that no key has to wait for it.
+    def _make_request(self, make_request: Callable[[], Request]) -> None:
+        """Makes the request and starts its run; called in a thread."""
+        # Imported in the thread, so that no key has to wait for it.
         from . import feed, watching  # noqa: F401
 
         try:
             request = make_request()
         except KinspectError as error:
-            self.call_from_thread(self._not_begun, error)
+            self.call_from_thread(self._request_failed, error)
             return
         self.call_from_thread(self.run_request, request)
 
-    def _not_begun(self, error: KinspectError) -> None:
+    def _request_failed(self, error: KinspectError) -> None:
         self.session.progress.running = False
         self.session.errors.append(ErrorRecord(None, None, "open", error.message, error.hint))
         self.session.revision += 1
 
     def run_request(self, request: Request) -> None:
-        """Begins a run; one that is under way is given up."""
+        """Starts a run; one that is under way is stopped."""
         from .feed import Feed
 
         if self.feed is not None:
@@ -165,22 +181,10 @@ class KinspectApp(HarmlessApp):
         self.watcher = Watcher(request)
         self.watcher.start()
 
-    def _look(self) -> None:
-        """Takes what the run has brought and lets the page show it."""
+    def _poll(self) -> None:
+        """Adds the run's new events to the session and lets the page show them."""
         if self.feed is not None:
-            from .feed import Ended
-
-            profile = self.session.profile
-            for event in self.feed.taken():
-                if not isinstance(event, Ended):
-                    self.session.take(event)
-                    continue
-                self.feed = None
-                self.session.end()
-                if self.watcher is not None:
-                    self.watcher.watch_sources_of(e.report for e in self.session.entries.values())
-            if self.session.profile is not profile and self.opening.page is None:
-                self.action_page("profile")  # who opens a recording wants to see what was measured
+            self._take_events(self.feed)
         if self.watcher is not None and self.watcher.changed():
             self.run_request(self.watcher.request)
         for screen in reversed(self.screen_stack):
@@ -188,15 +192,31 @@ class KinspectApp(HarmlessApp):
                 screen.refresh_from_session()
                 break
 
+    def _take_events(self, feed: Feed) -> None:
+        """Adds the events of a run to the session; opens the profile page for a recording."""
+        from .feed import Ended
+
+        profile = self.session.profile
+        for event in feed.new_events():
+            if not isinstance(event, Ended):
+                self.session.take(event)
+                continue
+            self.feed = None
+            self.session.end()
+            if self.watcher is not None:
+                self.watcher.watch_sources_of(e.report for e in self.session.entries.values())
+        if self.session.profile is not profile and self.opening.page is None:
+            self.action_page("profile")
+
     def action_leave(self) -> None:
-        """Ends the run and the application; what was set is kept."""
+        """Ends the run and the application, and saves the settings."""
         self.leave(0)
 
     def leave(self, status: int) -> None:
-        """Ends the run and the application.
+        """Ends the run and the application, and saves the settings.
 
         Args:
-            status: of the process.
+            status: the process's exit status.
         """
         if self.feed is not None:
             self.session.progress.interrupted = True
@@ -205,14 +225,14 @@ class KinspectApp(HarmlessApp):
             self.watcher.stop()
         self.state.theme = self.theme
         if self.opening.remember:
-            # A folder that cannot be written is no reason to stay.
+            # A folder that cannot be written does not stop the user from leaving.
             with contextlib.suppress(OSError):
                 self.state.save()
         self.exit(status, return_code=status)
 
     @contextlib.contextmanager
     def suspend(self) -> Iterator[None]:
-        """Lends the terminal to another program, an editor: its Ctrl-C is not for us."""
+        """Hands the terminal to an editor; while that runs, Ctrl-C does not end this process."""
         self.suspended = True
         try:
             with super().suspend():
@@ -222,12 +242,13 @@ class KinspectApp(HarmlessApp):
 
     # ------------------------------------------------------------------ faults
 
-    # Textual ends the application with a traceback at any fault. Here a fault costs as little as it
-    # can: a key, a thread's work, a page; in the first page the application, which says so in one
-    # line. Tests and KINSPECT_TRACEBACK get Textual's own way.
+    # Textual ends the application with a traceback at any exception. Here an exception in a key's
+    # action or in a thread becomes a message, one in a page closes that page, and one in the first
+    # page ends the application with a one-line error. Tests and KINSPECT_TRACEBACK keep Textual's
+    # behaviour.
 
     @property
-    def _plain_faults(self) -> bool:
+    def _raises_faults(self) -> bool:
         return self.is_headless or bool(os.environ.get("KINSPECT_TRACEBACK"))
 
     async def run_action(
@@ -236,42 +257,42 @@ class KinspectApp(HarmlessApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Does what a key stands for; a fault in it is a message."""
+        """Runs a key's action; an exception in it is shown as a message."""
         try:
             return await super().run_action(action, default_namespace, namespaces)
         except Exception as error:
-            if self._plain_faults:
+            if self._raises_faults:
                 raise
-            self._tell(error)
+            self._notify_error(error)
             return True
 
     def _handle_exception(self, error: Exception) -> None:
-        """A fault in a page closes the page and says so; elsewhere it ends the application."""
-        if self._plain_faults:
+        """Closes the page that raised an exception; ends the application where none did."""
+        if self._raises_faults:
             super()._handle_exception(error)
             return
         if isinstance(error, WorkerFailed):
-            self._tell(error.error)
+            self._notify_error(error.error)
             return
         pump = active_message_pump.get(None)
         screen = pump.screen if isinstance(pump, DOMNode) and pump is not self else None
-        # Under the first page there may be nothing that could be shown in its place.
-        if screen is not None and screen in self.screen_stack[1 if self._under else 2 :]:
-            self.call_later(self._close_failed, screen, error)
+        # The first page can be closed only where another one replaces it.
+        if screen is not None and screen in self.screen_stack[1 if self._next_page else 2 :]:
+            self.call_later(self._close_failed_page, screen, error)
         elif not self.fault:
-            self.fault = _internal(error)
+            self.fault = _internal_error(error)
             self.exit(2, return_code=2)
 
-    def _close_failed(self, screen: Screen[object], error: Exception) -> None:
+    def _close_failed_page(self, screen: Screen[object], error: Exception) -> None:
         while screen in self.screen_stack[2:]:
             self.pop_screen()
         if screen in self.screen_stack:
             self.action_back()
-        self._tell(error, "The page was closed")
+        self._notify_error(error, "The page was closed")
 
-    def _tell(self, error: BaseException, title: str = "") -> None:
+    def _notify_error(self, error: BaseException, title: str = "") -> None:
         self.notify(
-            str(error) if isinstance(error, KinspectError) else _internal(error),
+            str(error) if isinstance(error, KinspectError) else _internal_error(error),
             title=title,
             severity="error",
             timeout=15,
@@ -281,18 +302,18 @@ class KinspectApp(HarmlessApp):
     # ------------------------------------------------------------------ pages
 
     def _show(self, make: Callable[[], Page]) -> None:
-        """Shows a page that is made now; one that cannot be made is a message, not the end."""
+        """Makes a page and shows it; an exception while it is made is shown as a message."""
         try:
             page = make()
         except Exception as error:
-            if self._plain_faults and not isinstance(error, KinspectError):
+            if self._raises_faults and not isinstance(error, KinspectError):
                 raise
-            self._tell(error)
+            self._notify_error(error)
         else:
             self.open_page(page)
 
     def open_page(self, page: Page) -> None:
-        """Shows a page over the present one; one of the same kind is replaced."""
+        """Shows a page above the current one; a page of the same class is replaced."""
         while len(self.screen_stack) > 2 and not isinstance(self.screen, Page):
             self.pop_screen()
         if isinstance(self.screen, type(page)) and len(self.screen_stack) > 2:
@@ -301,7 +322,7 @@ class KinspectApp(HarmlessApp):
             self.push_screen(page)
 
     def action_page(self, name: str) -> None:
-        """Shows the page of that name: the one that is open, or a new one."""
+        """Shows the open page of that name, or a new one."""
         for depth, screen in enumerate(self.screen_stack):
             if isinstance(screen, Page) and name == screen.NAME:
                 while len(self.screen_stack) > depth + 1:
@@ -310,19 +331,19 @@ class KinspectApp(HarmlessApp):
         self._show(lambda: page_class(name)())
 
     def action_back(self) -> None:  # type: ignore[override]  # pages call it too
-        """Closes the page; the first one stays.
+        """Closes the page; the first page stays open.
 
-        Escape is pressed to get out of something: it does not end a run that took minutes.
+        Users press Escape to get out of something, and it must not end a run that took minutes.
         """
         if len(self.screen_stack) > 2:
             self.pop_screen()
-        elif self._under is not None:
-            name, self._under = self._under, None
+        elif self._next_page is not None:
+            name, self._next_page = self._next_page, None
             self.switch_screen(page_class(name)())
 
     def action_close(self) -> None:
-        """Closes the page; the first one closes the application."""
-        if len(self.screen_stack) > 2 or self._under is not None:
+        """Closes the page; on the first page, leaves the application."""
+        if len(self.screen_stack) > 2 or self._next_page is not None:
             self.action_back()
         else:
             self.action_leave()
@@ -332,12 +353,12 @@ class KinspectApp(HarmlessApp):
 
         Args:
             key: the kernel's id in the session.
-            line: where to put the cursor, counted from 1.
-            text: in which text that line is: source, ttgir, llir or amdgcn.
+            line: the line to put the cursor on, counted from 1; None: the page chooses one.
+            text: the text that has that line: source, ttgir, llir or amdgcn.
         """
         from .screens.kernel.page import KernelPage
 
-        self.looked_at = key
+        self.last_kernel = key
         self._show(lambda: KernelPage(key, line=line, text=text))
 
     def compare(self, left: KernelReport, right: KernelReport) -> None:
@@ -346,53 +367,34 @@ class KinspectApp(HarmlessApp):
 
         self._show(lambda: ComparePage(left, right))
 
-    # ------------------------------------------------------------------ everywhere
+    # ------------------------------------------------------------------ keys of every page
 
     def action_help(self) -> None:
-        """What the page is for and what its keys do."""
+        """Shows the page's purpose and keys."""
         from .screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
 
     def action_export(self) -> None:
-        """Asks for a file and writes the screen or the report to it."""
+        """Asks for a file and exports the screen or the report to it."""
         from .export import Picture
         from .screens.export import ExportScreen
 
         if not isinstance(self.screen, ExportScreen):
-            # Taken before the question covers it.
+            # The picture is taken before the dialogue covers the page.
             self.push_screen(ExportScreen(Picture.of(self)))
 
     def action_next_theme(self) -> None:
-        """Goes on to the next of our themes."""
+        """Switches to the next of kinspect's themes."""
         names = [theme.name for theme in THEMES]
-        at = names.index(self.theme) + 1 if self.theme in names else 0
-        self.theme = names[at % len(names)]
+        index = names.index(self.theme) + 1 if self.theme in names else 0
+        self.theme = names[index % len(names)]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the command palette offers: the keys of the present page, pages, themes."""
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.node is not self and active.enabled and len(binding.description) > 1:
-                yield SystemCommand(
-                    binding.description,
-                    binding.tooltip or f"this page's key {self.get_key_display(binding)}",
-                    partial(self.run_action, binding.action, active.node),
-                )
-        for name, spec in PAGES.items():
-            if spec.key:
-                yield SystemCommand(
-                    f"Go to {spec.title}", spec.about, partial(self.action_page, name)
-                )
-        yield SystemCommand("Help", "What the keys of this page do", self.action_help)
-        yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)
-        for theme in THEMES:
-            yield SystemCommand(
-                f"Theme: {theme.name}", "Colours", partial(setattr, self, "theme", theme.name)
-            )
-        yield SystemCommand("Quit", "Leave kinspect", self.action_leave)
+        """Yields the command palette's entries."""
+        return palette_commands(self, screen)
 
 
-def _internal(error: BaseException) -> str:
+def _internal_error(error: BaseException) -> str:
     return f"internal error: {type(error).__name__}: {error}"

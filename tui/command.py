@@ -63,25 +63,30 @@ def tui(
     from . import terminal
     from . import web as browser
 
-    in_browser = browser.served()
+    in_browser = browser.in_browser()
     if not in_browser:
         terminal.prepare()
     from .app import KinspectApp, Opening
 
-    text = _text(target.targets) if target.kernel is None else None
+    text = _text_file(target.targets) if target.kernel is None else None
     app = KinspectApp(Opening(request if target.targets else None, page, watch, text=text))
     return terminal.status_of(app, app.run()) if in_browser else terminal.run(app)
 
 
 def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
-    """Whatever can be seen to be wrong at a glance is told before the screen opens."""
+    """Checks targets and archs before the screen opens; folders may take long and are skipped.
+
+    Raises:
+        KinspectError: a target cannot be opened, or an arch is unknown.
+    """
     for number, target in enumerate(targets):
-        if Path(target.partition("::")[0]).is_dir():  # what lies in a folder may take a while
+        if Path(target.partition("::")[0]).is_dir():
             continue
         try:
             resolve(target)
         except KinspectError:
-            if number or not Path(target).exists() or not _recorded(target):
+            is_recording = number == 0 and Path(target).exists() and _is_recording(target)
+            if not is_recording:
                 raise
     if archs:
         from ..inspector import machines
@@ -90,14 +95,14 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
             machines.load(arch)
 
 
-def _recorded(target: str) -> bool:
-    """Whether it is a profiler's file; only asked of what is no target otherwise."""
+def _is_recording(target: str) -> bool:
+    """Whether a file is a profiler's recording."""
     from ..inspector.pipeline import profiling
 
     return profiling.is_recording(Path(target))
 
 
-def _text(targets: Sequence[str]) -> Path | None:
-    """The one file named, if it is a text that can be read before anything is known of it."""
+def _text_file(targets: Sequence[str]) -> Path | None:
+    """The only target, if it is a file of assembly or IR, which can be shown unanalysed."""
     path = Path(targets[0]) if len(targets) == 1 else None
     return path if path is not None and path.is_file() and path.suffix in _TEXTS else None

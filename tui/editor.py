@@ -1,4 +1,4 @@
-"""Opens the user's editor at a line, and gives the terminal back to the UI afterwards."""
+"""Opens the user's editor at a line; afterwards the UI has the terminal again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from textual.app import App, SuspendNotSupported
 from ..inspector.errors import KinspectError
 
 _VARIABLES = ("VISUAL", "EDITOR")
-"""What names the editor; the first that is set counts."""
+"""Environment variables that name the editor; the first that is set counts."""
 
 
 def _plus(file: str, line: int) -> list[str]:
@@ -39,7 +39,13 @@ def _option(file: str, line: int) -> list[str]:
 
 
 class _Style(Struct, frozen=True):
-    """How a kind of editors wants the line, and whether it has a window of its own."""
+    """Editors that take the line in the same way.
+
+    Attributes:
+        arguments: (file, line, counted from 1) -> the editor's arguments.
+        window: whether the editors open a window of their own.
+        names: their programs.
+    """
 
     arguments: Callable[[str, int], list[str]]
     window: bool
@@ -72,13 +78,13 @@ _STYLE_OF: Mapping[str, _Style] = MappingProxyType(
 
 
 class Command(Struct, frozen=True):
-    """What is to be run.
+    """The command that opens a file in an editor.
 
     Attributes:
         words: the program and its arguments.
-        name: of the editor, for messages.
-        window: whether it has a window of its own, so that the terminal stays the UI's.
-        at_line: whether it can be told the line.
+        name: the editor's name, for messages.
+        window: whether it opens a window of its own, so that the UI keeps the terminal.
+        at_line: whether the command states the line, if there is one to state.
     """
 
     words: tuple[str, ...]
@@ -88,12 +94,12 @@ class Command(Struct, frozen=True):
 
 
 def editor_command(environment: Mapping[str, str], file: Path, line: int | None) -> Command:
-    """What opens a file in the user's editor.
+    """The command that opens a file in the user's editor.
 
     Args:
-        environment: where `VISUAL` and `EDITOR` stand.
+        environment: the environment variables, of which VISUAL and EDITOR name the editor.
         file: the file; it has to exist.
-        line: counted from 1; None for wherever the editor begins.
+        line: counted from 1; None: the editor chooses one.
 
     Raises:
         KinspectError: no editor is named, it is not installed, or there is no such file.
@@ -111,7 +117,7 @@ def editor_command(environment: Mapping[str, str], file: Path, line: int | None)
         raise KinspectError(f"{variable} names {words[0] if words else '?'}, which is not there")
     name = Path(words[0]).name
     style = _STYLE_OF.get(name) or _STYLE_OF.get(name.partition(".")[0])
-    # An absolute path is never taken for an option.
+    # Absolute, so that a name that starts with - or + is not taken for an option.
     path = str(file.absolute())
     if style is None:
         return Command((*words, path), name, False, line is None)
@@ -120,14 +126,15 @@ def editor_command(environment: Mapping[str, str], file: Path, line: int | None)
 
 
 def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
-    """Opens the user's editor; the UI stands still until it is closed, unless it has a window.
+    """Opens a file in the user's editor; failures are shown as a message.
 
-    Whatever goes wrong is told in one line.
+    The UI waits until an editor that runs in the terminal is closed; it does not wait for one that
+    has a window of its own.
 
     Args:
         app: the application.
-        file: what to open.
-        line: counted from 1; None for the beginning.
+        file: the file to open.
+        line: counted from 1; None: the editor chooses one.
 
     Returns:
         Whether the editor was started and ended well.
@@ -148,7 +155,7 @@ def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
 
 
 def _start(command: Command) -> None:
-    """Starts an editor that has a window of its own; nobody waits for it."""
+    """Starts an editor that has a window of its own, without waiting for it."""
     with _start_errors(command):
         subprocess.Popen(
             command.words,
@@ -160,7 +167,11 @@ def _start(command: Command) -> None:
 
 
 def _wait_for(app: App[object], command: Command) -> None:
-    """Leaves the terminal to the editor until it ends."""
+    """Runs an editor in the terminal and waits until it ends.
+
+    Raises:
+        KinspectError: the editor cannot be started or fails.
+    """
     try:
         status = _suspended(app, command.words)
     except SuspendNotSupported:
@@ -170,13 +181,16 @@ def _wait_for(app: App[object], command: Command) -> None:
     if isinstance(status, OSError):
         raise KinspectError(f"{command.name} cannot be started: {status.strerror}")
     if status:
-        how = f"ended with {status}" if status > 0 else f"was ended by signal {-status}"
-        raise KinspectError(f"{command.name} {how}")
+        ending = f"ended with {status}" if status > 0 else f"was ended by signal {-status}"
+        raise KinspectError(f"{command.name} {ending}")
     app.refresh()
 
 
 def _suspended(app: App[object], words: Sequence[str]) -> int | OSError:
-    """The editor's exit status. Nothing is raised inside: the UI would not come back."""
+    """Suspends the UI and runs a program; returns its exit status or why it did not start.
+
+    An exception within `suspend` would leave the UI suspended.
+    """
     status: int | OSError = 0
     with app.suspend(), _no_interrupt():
         try:
@@ -196,9 +210,9 @@ def _start_errors(command: Command) -> Iterator[None]:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Ctrl-C is the editor's while it runs: it must not end the UI behind it.
+    """Keeps a Ctrl-C that is meant for the editor from ending the UI behind it.
 
-    A handler that does nothing is not inherited by the editor, as ignoring the signal would be.
+    The signal gets an empty handler instead of SIG_IGN, which the editor would inherit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -207,5 +221,5 @@ def _no_interrupt() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(TypeError):  # a handler that was not set from Python
+        with suppress(TypeError):  # None: the previous handler was not set from Python
             signal.signal(signal.SIGINT, previous_handler)

@@ -1,4 +1,4 @@
-"""Writes what is shown, or the report behind it, to a file: the file's suffix says which.
+"""Exports the screen or the report to a file, in the format of its suffix.
 
 `.svg` and `.html` are pictures of the screen; `.json`, `.md` and `.kinspect` are the report.
 """
@@ -32,7 +32,7 @@ FORMATS: Mapping[str, str] = {
     ".md": "the report to be read, as Markdown",
     ".kinspect": "the report and what was compiled, a TARGET",
 }
-"""Suffix -> what is written."""
+"""Suffix -> description of the format."""
 PICTURES = frozenset({".svg", ".html"})
 
 
@@ -40,9 +40,9 @@ class Picture(Struct, frozen=True):
     """A screen as it was at one moment.
 
     Attributes:
-        console: has its cells recorded.
-        title: of the window that is drawn around it.
-        theme: the colours where a cell has none of its own.
+        console: has recorded the screen's cells.
+        title: of the window that is drawn around the cells.
+        theme: the default colours of the cells.
     """
 
     console: Console
@@ -51,7 +51,7 @@ class Picture(Struct, frozen=True):
 
     @classmethod
     def of(cls, app: App[int]) -> Picture:
-        """The screen that is shown now."""
+        """Records the screen that an application shows now."""
         width, height = app.size
         console = Console(
             width=width,
@@ -67,19 +67,19 @@ class Picture(Struct, frozen=True):
         return cls(console, app.title, app.ansi_theme)
 
     def svg(self) -> str:
-        """As an SVG picture."""
+        """Renders the screen as an SVG image."""
         return self.console.export_svg(title=self.title, clear=False, theme=self.theme)
 
     def html(self) -> str:
-        """As an HTML page."""
+        """Renders the screen as an HTML page."""
         return self.console.export_html(clear=False, inline_styles=True, theme=self.theme)
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix of a file that is to be written.
+    """A path's suffix in lower case, a key of `FORMATS`.
 
     Raises:
-        KinspectError: it is none of those that are known.
+        KinspectError: there is no such format.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -90,7 +90,7 @@ def suffix_of(path: Path) -> str:
 
 
 def check(path: Path) -> None:
-    """Makes sure that a file can be written there at all.
+    """Checks that a path can be that of a regular file in an existing folder.
 
     Raises:
         KinspectError: it cannot.
@@ -106,18 +106,18 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, report: Report, picture: Picture) -> int:
-    """Writes the file as a whole, or not at all; a file that was there is replaced.
+    """Writes a file atomically, replacing one of that name.
 
     Args:
-        path: where; its suffix says what.
-        report: written to `.json`, `.md` and `.kinspect`, as made by this kinspect.
+        path: the file; its suffix chooses the format.
+        report: written to `.json`, `.md` and `.kinspect`, signed with this kinspect's version.
         picture: written to `.svg` and `.html`.
 
     Returns:
         The file's size in bytes.
 
     Raises:
-        KinspectError: it cannot be written; what was there is as it was.
+        KinspectError: it cannot be written; an older file of that name is unchanged.
     """
     suffix = suffix_of(path)
     check(path)
@@ -134,6 +134,7 @@ def write(path: Path, report: Report, picture: Picture) -> int:
 
 
 def _text(suffix: str, report: Report, picture: Picture) -> str:
+    """The content of a file in one of the text formats."""
     if suffix == ".svg":
         return picture.svg()
     if suffix == ".html":
@@ -150,6 +151,7 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
 
 
 def _signed(report: Report) -> Report:
+    """The report with this kinspect as the tool that made it."""
     from ..inspector.pipeline.analysis import ANALYSIS_VERSION
     from ..inspector.version import VERSION
 
@@ -158,9 +160,9 @@ def _signed(report: Report) -> Report:
 
 
 def _write_text(path: Path, text: str) -> None:
-    place = Path(os.path.realpath(path))  # a link stays one
+    target = Path(os.path.realpath(path))  # replacing a link's target keeps the link
     try:
-        with replacing_text(place) as file:
+        with replacing_text(target) as file:
             file.write(printable(text))
     except OSError as error:
         raise unwritable(path, error, "name another place") from None

@@ -1,9 +1,9 @@
-"""Runs the pipeline in a process of its own; its events are fetched by the UI at its own pace.
+"""Runs the pipeline in a child process, whose events the UI fetches at its own pace.
 
-Analysis is hundreds of milliseconds of Python at a time: in a thread it would hold up every key
-press. In a process it does not, can be ended at any moment whatever it is at, and takes nothing
-with it if it dies. The process ends, and its compilers with it, once its standard input is closed:
-when the run is stopped, and when the UI ends in whatever way.
+Analysis is hundreds of milliseconds of Python at a time: in a thread it would delay every key
+press. A process does not, can be ended at any moment, and leaves the UI running if it dies. The
+process and its compilers end once its standard input is closed: when the run is stopped, and when
+the UI ends for any reason.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from ..inspector.pipeline.jobs import Request
 
 CHILD = Path(__file__).resolve().with_name("feeder.py")
 GRACE_SECONDS = 8.0
-"""How long a run that is stopped may take to end its compilers before it is killed."""
+"""Time that a stopped run has to end its compilers before it is killed."""
 _TAIL_BYTES = 2000
+"""Bytes at the end of the process's error output in which its last line is looked for."""
 
 
 class Ended(Struct, frozen=True):
-    """Nothing more will come."""
+    """The last event of every run."""
 
 
 class Feed:
-    """One run of the pipeline.
+    """Runs a request in a child process and queues its events.
 
     Args:
-        request: the run.
+        request: the targets and options of the run.
     """
 
     def __init__(self, request: Request) -> None:
@@ -52,23 +53,27 @@ class Feed:
 
     @property
     def pid(self) -> int | None:
-        """The id of the run's process, once it was started."""
+        """The id of the run's process; None before it is started."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Begins the run."""
+        """Starts the run."""
         self._thread.start()
 
-    def taken(self, most: int = 500) -> Iterator[Happening | Ended]:
-        """What has come since the last call, at most `most` events; never waits."""
-        for _ in range(most):
+    def new_events(self, limit: int = 500) -> Iterator[Happening | Ended]:
+        """Yields the events since the last call, at most `limit`; never waits."""
+        for _ in range(limit):
             try:
                 yield self._events.get_nowait()
             except queue.Empty:
                 return
 
     def stop(self, seconds: float = 5.0) -> None:
-        """Ends the run and its compilers; waits that long for them at most."""
+        """Ends the run and its compilers.
+
+        Args:
+            seconds: how long to wait for them at most.
+        """
         with self._lock:
             self._stopped.set()
             process = self._process
@@ -83,18 +88,19 @@ class Feed:
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        # Unnamed: what the process says when it can say nothing over its channel.
+        # The process's error output, for when it dies without reporting an error as an event.
         with tempfile.TemporaryFile() as errors:
             try:
-                process = self._begin(errors)
+                process = self._start_process(errors)
                 if process is not None:
-                    self._listen(process, errors)
+                    self._receive(process, errors)
             except OSError as error:
                 self._fail(f"the process that analyses cannot be started: {error.strerror}")
             finally:
                 self._events.put(Ended())
 
-    def _begin(self, errors: IO[bytes]) -> subprocess.Popen[bytes] | None:
+    def _start_process(self, errors: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        """Starts the process and sends it the request; None when the run is stopped already."""
         with self._lock:
             if self._stopped.is_set():
                 return None
@@ -108,12 +114,13 @@ class Feed:
             )
         assert process.stdin is not None
         with contextlib.suppress(OSError, ValueError):  # stopped already
-            pickle.dump(sys.path, process.stdin)  # first: the rest is found by it
+            pickle.dump(sys.path, process.stdin)  # first: unpickling the request imports modules
             pickle.dump(self.request, process.stdin)
             process.stdin.flush()
         return process
 
-    def _listen(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    def _receive(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        """Queues the process's events until it ends; a crash becomes a failure."""
         assert process.stdout is not None
         ended = False
         with process.stdout as stream:
@@ -135,8 +142,9 @@ class Feed:
         if not ended and not self._stopped.is_set():
             errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
             last_line = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-            how = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-            self._fail(f"the process that analyses {how}{': ' + last_line[0] if last_line else ''}")
+            ending = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
+            reason = f": {last_line[0]}" if last_line else ""
+            self._fail(f"the process that analyses {ending}{reason}")
 
     def _fail(self, message: str) -> None:
         hint = "free memory or use fewer --jobs; else please report it"

@@ -1,16 +1,15 @@
 """The process that runs the pipeline for the UI: `PYTHON feeder.py`, started by `feed.Feed`.
 
 It reads the request from its standard input and writes events to its standard output, pickled;
-`None` is the last. When its input is closed, or it is told to end, it ends its compilers and
-itself.
-There is no second thread in it: the pipeline reads many files by forks of this process.
+`None` is the last. When its input is closed or a signal arrives, it ends its compilers and itself.
+It has a single thread, because the pipeline forks this process to read many files.
 """
 
 import os
 import sys
 
 SECONDS = 5
-"""What the pipeline has to end its compilers; then the process is ended as it is."""
+"""Time that the pipeline has to end its compilers before SIGALRM ends the process."""
 
 
 def main() -> int:
@@ -20,7 +19,7 @@ def main() -> int:
         The exit status.
     """
     folder = os.path.dirname(os.path.abspath(__file__))
-    # A script's folder stands first: our module names would shadow those of others.
+    # A script's folder comes first in sys.path: our module names would shadow those of others.
     if sys.path and os.path.abspath(sys.path[0]) == folder:
         del sys.path[0]
     import contextlib
@@ -30,7 +29,7 @@ def main() -> int:
     from types import FrameType
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # Once is enough, and the rest must not take longer than this.
+        # Further signals are ignored; the alarm limits how long the compilers may take to end.
         for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGIO):
             signal.signal(caught, signal.SIG_IGN)
         signal.alarm(SECONDS)
@@ -39,7 +38,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
     channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anything prints must not stand between two events
+    os.dup2(2, 1)  # output of other code must not get between two events
     try:
         sys.path[:] = pickle.load(sys.stdin.buffer)
         request = pickle.load(sys.stdin.buffer)
@@ -61,5 +60,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # Nothing is left to clean up.
+    # Ends at once: nothing is left to clean up.
     os._exit(main())

@@ -1,4 +1,4 @@
-"""What the process of a run does: the pipeline's events, written to a stream."""
+"""Runs a request in the child process and writes the pipeline's events to a stream."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def feed(request: Request, stream: IO[bytes]) -> None:
-    """Runs a request; writes its events and then None, each pickled.
+    """Runs a request and writes its events and then None, each pickled.
 
     Args:
-        request: the run.
-        stream: where to.
+        request: the targets and options of the run.
+        stream: the channel to the UI's process.
     """
     target = " ".join(request.targets)
     events = _events(request)
@@ -36,7 +36,7 @@ def feed(request: Request, stream: IO[bytes]) -> None:
     except KinspectError as error:
         _write(Failed((0, 0), ErrorRecord(target, None, "open", error.message, error.hint)), stream)
     except Exception as error:
-        # A bug must be seen in the UI, with all that was done by then.
+        # A bug must be seen in the UI, beside everything that was analysed before it.
         message = f"internal error: {type(error).__name__}: {error}"
         bug = ErrorRecord(target, None, "analyze", message, "please report it")
         _write(Failed((0, 0), bug), stream)
@@ -44,7 +44,7 @@ def feed(request: Request, stream: IO[bytes]) -> None:
 
 
 def _events(request: Request) -> Generator[Happening, None, None]:
-    """What a run brings: a profiler's recording with its kernels, or kernels alone."""
+    """Yields a run's events: a recording with its kernels, or the targets' kernels."""
     first = Path(request.targets[0])
     if not profiling.is_recording(first):
         yield from pipeline.analyze(request)

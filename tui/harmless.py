@@ -1,4 +1,4 @@
-"""The last gate before the screen: nothing that a stranger wrote steers the terminal."""
+"""Removes control sequences from every line that is drawn, whoever wrote its text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..inspector.printable import is_printable
 
 
 class Harmless(LineFilter):
-    """Takes what steers a terminal out of every line that is drawn.
+    """Replaces control characters in every line that is drawn.
 
-    Textual passes escape sequences through as it was given them. What takes a column is replaced by
-    U+FFFD, what takes none is dropped: the line stays as wide as it was laid out.
+    Textual passes escape sequences on to the terminal. A control character that takes a column is
+    replaced by U+FFFD and one that takes none is dropped, so that the line keeps its width.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments of one line, harmless."""
+        """Returns the segments of a line without control characters."""
         if all(segment.text.isprintable() for segment in segments):
             return segments
         return [
@@ -32,10 +32,10 @@ class Harmless(LineFilter):
 
 
 class HarmlessApp(App[int]):
-    """An application that shows what strangers wrote as it is, and lets none of it act."""
+    """An application in which no text acts as a control sequence or as markup."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Whatever a widget draws, no line steers the terminal."""
+        """Textual's line filters, and the one that removes control characters."""
         return [*super().get_line_filters(), _HARMLESS]
 
     def notify(
@@ -47,12 +47,15 @@ class HarmlessApp(App[int]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Shows a message as it is: paths and names in it are no markup, whoever asks for it."""
+        """Shows a message without interpreting markup, whatever `markup` says.
+
+        Paths and kernels' names in messages may contain square brackets.
+        """
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=False)
 
 
 def _harmless(text: str) -> str:
-    # A tab or a line feed, which no line has, would move the cursor too.
+    # Tabs and line feeds are printable, but would move the cursor; no laid-out line has them.
     return "".join(
         c if c.isprintable() or (is_printable(c) and c not in "\t\n\r") else "\ufffd" * cell_len(c)
         for c in text

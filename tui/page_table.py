@@ -1,4 +1,4 @@
-"""The pages of the application, by name: what can be said of them without Textual."""
+"""The table of the application's pages, which can be imported without Textual."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from msgspec import Struct
 
 
 class PageSpec(Struct, frozen=True):
-    """A page that the application has.
+    """A page of the application.
 
     Attributes:
-        key: the digit that opens it from any page; "" where it is opened from another one.
+        key: the digit that opens it from any page; "" if only another page can open it.
         module: its folder in `screens/`.
-        cls: its class in `page.py` there.
-        title: what the header and the command palette call it.
-        about: what it shows, for the palette.
+        cls: its class in that folder's `page.py`.
+        title: its name in the header and the command palette.
+        about: a description for the palette.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""What every page has; a page's module is imported when it is first opened."""
+"""The base class of the pages, whose modules are imported when they are first opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 
 def page_class(name: str) -> type[Page]:
-    """The class of a page; its module is imported now."""
+    """Imports a page's module and returns the page's class.
+
+    Args:
+        name: a key of `PAGES`.
+
+    Raises:
+        TypeError: the class is not a `Page`.
+    """
     spec = PAGES[name]
     page_cls: Any = getattr(import_module(f"kinspect.tui.screens.{spec.module}.page"), spec.cls)
     if not issubclass(page_cls, Page):
@@ -28,8 +35,8 @@ class Page(Screen[None]):
     """A full screen of the application.
 
     Attributes:
-        NAME: of the page, a key of `PAGES`.
-        HELP: what the help screen says above the keys, a few plain sentences.
+        NAME: the page's key in `PAGES`.
+        HELP: the help screen's introduction to the page, a few sentences.
     """
 
     NAME: ClassVar[str] = ""
@@ -43,7 +50,7 @@ class Page(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen = -1  # the session's revision that was shown last
+        self._shown_revision = -1  # of the session; -1 makes the next refresh draw the page anew
 
     @property
     def kinspect(self) -> KinspectApp:
@@ -52,34 +59,38 @@ class Page(Screen[None]):
 
     @property
     def session(self) -> Session:
-        """What is open."""
+        """The kernels, failures and notes that the pages show."""
         return self.kinspect.session
 
     def crumb(self) -> str:
-        """What the header says after the page's title: which kernel, how many, ..."""
+        """The header's text after the page's title, such as the kernel's name."""
         return ""
 
     def session_changed(self) -> None:
-        """Called when the session has changed, at most ten times a second, and once when shown."""
+        """Shows the session's new state.
 
-    def _is_whole(self) -> bool:
-        """Whether its widgets are there: not yet, or no longer, while it is opened or closed."""
+        Called when the page is opened or shown again, and at most ten times a second while the
+        session changes.
+        """
+
+    def _has_widgets(self) -> bool:
+        """Whether the page's widgets exist; they do not while it is being opened or closed."""
         return self.is_mounted and self.is_running and len(self.children) > 0
 
     def refresh_from_session(self) -> None:
-        """Shows what is new, if anything is; not before the page has all of its widgets."""
-        if self._is_whole() and self._seen != self.session.revision:
-            self._seen = self.session.revision
+        """Calls `session_changed` if the session has changed and the page has its widgets."""
+        if self._has_widgets() and self._shown_revision != self.session.revision:
+            self._shown_revision = self.session.revision
             self.session_changed()
 
     def on_screen_resume(self) -> None:
-        """A page that is shown again may have missed something."""
-        self._seen = -1
+        """Brings a page up to date that is shown again."""
+        self._shown_revision = -1
         self.refresh_from_session()
-        self.call_after_refresh(self._see_focus)
+        self.call_after_refresh(self._drop_hidden_focus)
 
-    def _see_focus(self) -> None:
-        """A hidden field that Textual gave the focus would swallow the keys."""
+    def _drop_hidden_focus(self) -> None:
+        """Takes the focus from a hidden field, which would swallow the keys."""
         focused = self.focused
         if focused is not None and not all(node.display for node in focused.ancestors_with_self):
             self.set_focus(None)

@@ -1,11 +1,11 @@
-"""Recompiles a kernel in a process of its own, whose `main` is below.
+"""Recompiles a kernel in a child process, whose `main` is below.
 
-The analysis of what was compiled is hundreds of milliseconds of Python: in a thread of the UI it
-would hold up every key press. The process ends, and its compilers with it, when it is told to or
-when its standard input is closed, in whatever way the UI ends.
+Analysing the compiled kernel is hundreds of milliseconds of Python: in a thread of the UI it would
+delay every key press. The process and its compilers end on SIGTERM and once its standard input is
+closed, which happens however the UI ends.
 
-Standard input carries the kernel, what is changed and the request; standard output pairs, pickled:
-("say", text), and at last ("made", KernelReport) or ("error", (message, hint)).
+Its standard input carries (kernel, changed settings, request), its standard output pairs, all
+pickled: ("progress", text) and finally ("report", KernelReport) or ("error", (message, hint)).
 """
 
 from __future__ import annotations
@@ -29,45 +29,46 @@ from ..inspector.model import KernelReport
 from ..inspector.pipeline.jobs import Request
 
 _SECONDS = 5
-"""What a compile that is given up has to end its compilers; then it is ended as it is."""
+"""Time that a cancelled compile has to end its compilers before SIGALRM ends the process."""
 _TAIL_BYTES = 2000
+"""Bytes at the end of the process's error output in which its last line is looked for."""
 
 
 class Recompile:
-    """One compile of a kernel with something changed.
+    """Compiles a kernel with changed settings in a child process.
 
     Args:
-        report: the kernel as it is.
-        changed: names and values.
-        request: the run that it comes from: how to capture and compile.
+        report: the kernel.
+        changed: name of a setting -> its new value.
+        request: the run of the kernel, whose options are used to capture and compile.
     """
 
     def __init__(
         self, report: KernelReport, changed: Mapping[str, Value], request: Request
     ) -> None:
-        self._given = (report, dict(changed), request)
+        self._input = (report, dict(changed), request)
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._lock = threading.Lock()
 
-    def run(self, say: Callable[[str], None]) -> KernelReport:
-        """Compiles and analyses; to be called in a thread.
+    def run(self, on_progress: Callable[[str], None]) -> KernelReport:
+        """Compiles and analyses the kernel; to be called in a thread.
 
         Args:
-            say: told what is being done.
+            on_progress: called with the step that starts, such as "compiling".
 
         Raises:
-            KinspectError: a name or value that cannot be set, the compile failed, or `stop`.
+            KinspectError: a setting cannot have its value, the compile failed or was stopped.
         """
-        # Unnamed: what the process says when it can say nothing over its channel.
+        # The process's error output, for when it dies without sending an error.
         with tempfile.TemporaryFile() as errors:
             try:
-                process = self._begin(errors)
+                process = self._start_process(errors)
                 assert process.stdin is not None
-                with contextlib.suppress(BrokenPipeError):  # the end says why
-                    pickle.dump(self._given, process.stdin, pickle.HIGHEST_PROTOCOL)
+                with contextlib.suppress(BrokenPipeError):  # `_receive` says why it ended
+                    pickle.dump(self._input, process.stdin, pickle.HIGHEST_PROTOCOL)
                     process.stdin.flush()
-                return self._listen(process, say, errors)
+                return self._receive(process, on_progress, errors)
             except OSError as error:
                 message = f"the process that compiles cannot be started: {error.strerror}"
                 raise KinspectError(message, "free memory, then try again") from None
@@ -76,18 +77,19 @@ class Recompile:
                 self._reap()
 
     def stop(self) -> None:
-        """Ends it and its compilers; may be called in any thread, and more than once."""
+        """Ends the process and its compilers; may be called in any thread, and more than once."""
         with self._lock:
             self._stopped = True
             if self._process is not None and self._process.poll() is None:
                 self._process.terminate()
 
     def _reap(self) -> None:
+        """Waits for the process to end; kills it if its compilers take too long."""
         process = self._process
         if process is None:
             return
         assert process.stdin is not None
-        with contextlib.suppress(OSError):  # what it was not told it need not know any more
+        with contextlib.suppress(OSError):  # unsent input is no longer needed
             process.stdin.close()
         try:
             process.wait(_SECONDS + 1)
@@ -95,11 +97,12 @@ class Recompile:
             process.kill()
             process.wait()
 
-    def _begin(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start_process(self, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Starts the process; raises KinspectError if the compile was stopped already."""
         with self._lock:
             if self._stopped:
                 raise KinspectError("cancelled", "")
-            # Not by -m: what is then called __main__ could not be unpickled here.
+            # Not by -m: pickles of classes in __main__ could not be read here.
             self._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import main; main()"],
                 stdin=subprocess.PIPE,
@@ -110,9 +113,13 @@ class Recompile:
             )
             return self._process
 
-    def _listen(
-        self, process: subprocess.Popen[bytes], say: Callable[[str], None], errors: IO[bytes]
+    def _receive(
+        self,
+        process: subprocess.Popen[bytes],
+        on_progress: Callable[[str], None],
+        errors: IO[bytes],
     ) -> KernelReport:
+        """Reads the process's messages up to the report; raises KinspectError without one."""
         assert process.stdout is not None
         with process.stdout as stream:
             while True:
@@ -120,8 +127,8 @@ class Recompile:
                     kind, payload = pickle.load(stream)
                 except (EOFError, pickle.UnpicklingError):
                     break
-                if kind == "say":
-                    say(payload)
+                if kind == "progress":
+                    on_progress(payload)
                 elif kind == "error":
                     raise KinspectError(*payload)
                 else:
@@ -131,19 +138,19 @@ class Recompile:
         if self._stopped:
             raise KinspectError("cancelled", "")
         errors.seek(max(0, errors.seek(0, 2) - _TAIL_BYTES))
-        last = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-        how = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-        message = f"the process that compiles {how}{': ' + last[0] if last else ''}"
+        last_line = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+        ending = f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
+        message = f"the process that compiles {ending}{': ' + last_line[0] if last_line else ''}"
         raise KinspectError(message, "free memory, then try again; else please report it")
 
 
 def main() -> None:
-    """Does what its standard input asks for."""
+    """Recompiles the kernel on standard input; the body of the child process."""
     channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anything prints must not stand between two messages
+    os.dup2(2, 1)  # output of other code must not get between two messages
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # Once is enough, and the rest must not take longer than this.
+        # Further signals are ignored; the alarm limits how long the compilers may take to end.
         for caught in (signal.SIGTERM, signal.SIGIO):
             signal.signal(caught, signal.SIG_IGN)
         signal.alarm(_SECONDS)
@@ -160,35 +167,36 @@ def main() -> None:
         signal.signal(signal.SIGIO, interrupt)
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-        _work(report, changed, request, send)
+        _recompile(report, changed, request, send)
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         pass
     os._exit(0)  # nothing is left to clean up
 
 
-def _work(
+def _recompile(
     report: KernelReport,
     changed: Mapping[str, Value],
     request: Request,
     send: Callable[[str, Any], None],
 ) -> None:
+    """Recompiles a kernel and sends its report, or the error that prevented one."""
     from .recompiling import compiler_for, recompiled
 
     try:
         with compiler_for(request) as compiler:
             try:
                 new_report = recompiled(
-                    report, changed, request, compiler, lambda s: send("say", s)
+                    report, changed, request, compiler, lambda text: send("progress", text)
                 )
             except BaseException:
                 compiler.abort()
                 raise
-        send("made", new_report)
+        send("report", new_report)
     except KinspectError as error:
         send("error", (error.message, error.hint))
     except BrokenPipeError:
         raise
     except Exception as error:
-        # A bug must be seen, not end the form.
+        # A bug must be shown as an error, not end the form.
         message = f"internal error: {type(error).__name__}: {error}"
         send("error", (message, "please report it"))

@@ -1,7 +1,7 @@
-"""A kernel compiled once more with something changed: the composition behind the small form.
+"""Compiles a kernel again with changed options or constexprs, for the recompile form.
 
-Options that the backend alone reads are set on the same TTIR. Constexprs go through the front end:
-the file is captured again with the kernel launched with the values asked for, as a sweep does.
+Options that only the backend reads are set on the same TTIR. A constexpr needs the front end: the
+file is captured again and the kernel launched with the new values, as in a sweep.
 """
 
 from __future__ import annotations
@@ -28,13 +28,19 @@ from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
 
 OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
-"""The options that are asked for, whether or not the launch stated them."""
+"""The options in the form, whether or not the launch stated them."""
 DEFAULTS: Mapping[str, Value] = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0}
-"""What these are where a launch does not state them."""
+"""The backend's values of options that a launch does not state."""
 
 
 class Setting(Struct, frozen=True):
-    """Something that can be changed: its name, its value, and what it is."""
+    """A setting of a kernel that can be changed.
+
+    Attributes:
+        name: of the option or constexpr.
+        value: the kernel's value; None where it is unknown.
+        constexpr: whether the setting is a constexpr, else an option of the backend.
+    """
 
     name: str
     value: Value | None
@@ -42,10 +48,10 @@ class Setting(Struct, frozen=True):
 
 
 def settings_of_kernel(report: KernelReport) -> list[Setting]:
-    """What can be changed of a kernel: options of the backend, then its constexprs.
+    """The settings of a kernel that can be changed: options of the backend, then constexprs.
 
     Raises:
-        KinspectError: it was not compiled here, so nothing can.
+        KinspectError: the kernel was read and not compiled, so that nothing can be changed.
     """
     variant = _variant(report)
     options = [name for name in OPTIONS if name not in variant.signature]
@@ -60,10 +66,14 @@ def settings_of_kernel(report: KernelReport) -> list[Setting]:
 
 
 def changes(settings: Iterable[Setting], typed: Mapping[str, str]) -> dict[str, Value]:
-    """What was typed, as far as it is not what is there.
+    """The settings whose typed value differs from the kernel's, with the new values.
+
+    Args:
+        settings: the kernel's settings.
+        typed: name of a setting -> the text typed for it; empty: unchanged.
 
     Raises:
-        KinspectError: something that is no single value.
+        KinspectError: a text is not a single value.
     """
     changed: dict[str, Value] = {}
     for setting in settings:
@@ -86,19 +96,19 @@ def recompiled(
     changed: Mapping[str, Value],
     request: Request,
     compiler: Compiler,
-    say: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> KernelReport:
-    """Compiles a kernel with some values changed, and reports on it.
+    """Compiles a kernel with changed settings and analyses it.
 
     Args:
-        report: the kernel as it is.
-        changed: names and values.
-        request: the run that it comes from: how to capture and compile.
-        compiler: its workers.
-        say: told what is being done.
+        report: the kernel.
+        changed: name of a setting -> its new value.
+        request: the run of the kernel, whose options are used to capture and compile.
+        compiler: compiles as the run does.
+        on_progress: called with the step that starts, such as "compiling".
 
     Raises:
-        KinspectError: a name or value that cannot be set, or the compile failed.
+        KinspectError: a setting cannot have its value, or the compile failed.
     """
     old = _variant(report)
     options = {k: v for k, v in changed.items() if k not in old.signature and k in BACKEND_ONLY}
@@ -111,7 +121,7 @@ def recompiled(
         raise refused_name(unknown[0], toolchain_options, tuple(old.constexprs), path)
     base = old
     if constexprs:
-        say("capturing")
+        on_progress("capturing")
         base = _captured(report, old, constexprs, request, compiler)
     elif not old.ttir:
         base = replace(old, ttir=_saved_ttir(report))
@@ -119,7 +129,7 @@ def recompiled(
         k: v for k, v in old.options.items() if k in BACKEND_ONLY and k not in old.signature
     }
     variant = replace(base, options={**base.options, **inherited, **options}, case=old.case)
-    say("compiling")
+    on_progress("compiling")
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, request.rules)
     outcome = compile_and_report(job, compiler)
     if outcome.error is not None:
@@ -130,11 +140,12 @@ def recompiled(
 
 
 def compiler_for(request: Request | None) -> Compiler:
-    """Workers that compile as the run does."""
+    """A compiler with a run's settings; the default ones without a request."""
     return Compiler(settings_of(request if request is not None else Request(())))
 
 
 def _variant(report: KernelReport) -> Variant:
+    """The variant that a kernel was compiled from; raises KinspectError without its TTIR."""
     variant = report.variant
     if variant is None or not (variant.ttir or "ttir" in report.artifacts):
         raise KinspectError(
@@ -158,35 +169,30 @@ def _captured(
     request: Request,
     compiler: Compiler,
 ) -> Variant:
-    """The kernel's file captured again, with other constexprs."""
+    """Captures the kernel's file again with changed constexprs.
+
+    Returns:
+        The variant with those constexprs that is most like the old one.
+
+    Raises:
+        KinspectError: the file launches the kernel with no such constexprs.
+    """
     path = Path(report.id.partition("::")[0])
     targets = [target for target in resolve(str(path)) if target.kind in COMPILED - {"ttir"}]
     if not targets:
         raise KinspectError(
             f"{path}: constexprs are part of its TTIR", "change options alone, or open the .py file"
         )
-    # A configuration that the autotuner chose is asked for by its values.
+    # The values that the autotuner chose are fixed, so that it need not choose them again.
     tuned = {k: v for k, v in (old.tuning or {}).items() if k in old.constexprs}
     axes = {**tuned, **changed}
-    capture = replace(
-        request.capture,
-        axes={name: (value,) for name, value in axes.items()},
-        max_configs=1,
-        all_configs=False,
-    )
-    capture_request = replace(
-        request,
-        targets=(str(path),),
-        archs=(old.arch,),
-        kernel=old.kernel,
-        capture=capture,
-    )
+    capture_request = _capture_request(request, path, old, axes)
     captured: list[Variant] = []
     errors: list[ErrorRecord] = []
     for target in targets:
-        variants, failed = variants_of(target, capture_request, compiler)
+        variants, failures = variants_of(target, capture_request, compiler)
         captured += variants
-        errors += failed
+        errors += failures
     fitting = [
         v
         for v in captured
@@ -205,8 +211,30 @@ def _captured(
     )
 
 
+def _capture_request(
+    request: Request, path: Path, old: Variant, axes: Mapping[str, Value]
+) -> Request:
+    """A run's request narrowed to one kernel of one file, launched with the values of the axes."""
+    capture = replace(
+        request.capture,
+        axes={name: (value,) for name, value in axes.items()},
+        max_configs=1,
+        all_configs=False,
+    )
+    return replace(
+        request,
+        targets=(str(path),),
+        archs=(old.arch,),
+        kernel=old.kernel,
+        capture=capture,
+    )
+
+
 def _likeness(variant: Variant, old: Variant, axes: Mapping[str, object]) -> tuple[int, ...]:
-    """How much of one specialisation is as in another: one launch of several is meant."""
+    """A sort key that is the greater the more a variant has in common with the old one.
+
+    A script may launch the kernel with the same constexprs several times.
+    """
     unchanged = {k: v for k, v in old.constexprs.items() if k not in axes}
     return (
         variant.signature == old.signature,

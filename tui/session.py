@@ -1,10 +1,10 @@
-"""What is open: the kernels, failures and notes that a run has brought so far.
+"""The session: the kernels, failures and notes of a run so far.
 
-Events of the pipeline come in here and rows of the table come out. Nothing is computed from a
-report: every figure shown is one of its metrics.
+It takes the pipeline's events and holds what the pages show. Nothing is computed from a report:
+every figure shown is one of its metrics.
 
-When a request is run again (a file was saved), what the last run brought stays until the new run
-replaces it, and can be asked for as what there was before.
+When a request is run again (a file was saved), the last run's kernels stay until the new run
+replaces them, and `before` returns the last run's report of a kernel.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ SEVERITIES = ("error", "warning", "info")
 
 
 class Entry(Struct, frozen=True):
-    """A kernel of the session: its report and its place in the run.
+    """A kernel of the session.
 
     Attributes:
-        order: its place: target, and number in it.
-        report: of the kernel.
-        nth: 0; of kernels whose reports have one id the second has 1, and so on.
-        tried: what was changed by hand for it: it is no kernel of the run.
+        order: its position in the run: number of the target, number within the target.
+        report: the kernel's report.
+        nth: numbers the kernels whose reports have the same id, from 0.
+        tried: the settings that the user changed to compile it, as text; "" for a kernel of the
+            run.
     """
 
     order: tuple[int, int]
@@ -42,23 +43,23 @@ class Entry(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What the session calls it."""
+        """The kernel's name in the session: its report's id, numbered where that is not unique."""
         return f"{self.report.id}~{self.nth + 1}" if self.nth else self.report.id
 
     @property
     def path(self) -> str:
-        """The file that it was read or captured from, as its id names it."""
+        """The file that the kernel was read or captured from, as its id names it."""
         return self.report.id.partition("::")[0]
 
     @property
     def case(self) -> str:
-        """What tells it from the others of its kernel: the case, and what was changed by hand."""
+        """The case and the settings changed by the user, which tell a kernel's entries apart."""
         variant = self.report.variant
         case = (variant.case or "") if variant is not None else ""
         return ", ".join(part for part in (case, self.tried) if part)
 
     def metric(self, name: str) -> MetricValue:
-        """A metric of the main loop, else of the kernel; None where neither has it."""
+        """The value of a metric of the main loop, else of the kernel; None if neither has it."""
         for loop in self.report.loops:
             if loop.id == self.report.main_loop and name in loop.metrics:
                 return loop.metrics[name].value
@@ -66,12 +67,20 @@ class Entry(Struct, frozen=True):
         return metric.value if metric is not None else None
 
     def count(self, severity: str) -> int:
-        """Findings of that severity."""
+        """The number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.report.findings)
 
 
 class Progress(Struct):
-    """How far the run is: `expected` grows while scripts are captured."""
+    """The progress of a run, in kernels.
+
+    Attributes:
+        expected: kernels to report; grows while scripts are captured.
+        compiled: kernels that were compiled.
+        done: kernels that were reported, and failures.
+        running: whether the run is under way.
+        interrupted: whether the user ended it.
+    """
 
     expected: int = 0
     compiled: int = 0
@@ -81,17 +90,18 @@ class Progress(Struct):
 
 
 class Session(Struct):
-    """Everything that is open.
+    """The kernels, failures and notes of the current run.
 
     Attributes:
-        request: the run; None where only the history is open.
-        entries: kernels by id, in the order in which they came.
-        errors: what could not be reported.
-        notes: of the run as a whole, each once.
-        revision: grows with every change, so that views see cheaply whether they are current.
-        runs: how often a run was begun.
-        stale: keys of kernels that the present run has not brought yet, or could not.
-        profile: a profiler's recording that is open, joined to the kernels.
+        request: the targets and options; None where only the history is open.
+        entries: kernels by key, in the order in which they were reported.
+        errors: failures of files and kernels.
+        notes: the run's notes, each once (the values are None).
+        progress: of the current run.
+        revision: grows with every change, so that views can tell cheaply whether they are current.
+        runs: the number of runs started.
+        stale: keys of the last run's kernels that the current run has not reported (yet).
+        profile: the open profiler's recording, joined to the kernels; None without one.
     """
 
     request: Request | None = None
@@ -109,15 +119,15 @@ class Session(Struct):
     # ------------------------------------------------------------------ a run
 
     def begin(self, request: Request) -> None:
-        """A run begins: of something else, or of the same once more."""
+        """Starts a run of new targets, or of the same ones again."""
         if self.request is not None and request != self.request:
             self.entries.clear()
             self.profile = None
         self.request = request
-        # What was not replaced by an interrupted or failed run is still what there was before.
+        # Entries that an interrupted or failed run did not replace stay in `_previous`.
         fresh = {k: e for k, e in self.entries.items() if k not in self.stale and not e.tried}
         self._previous = {**{k: e for k, e in self._previous.items() if k in self.entries}, **fresh}
-        self._previous_by_name = {_called(entry): entry for entry in self._previous.values()}
+        self._previous_by_name = {_identity(entry): entry for entry in self._previous.values()}
         self.entries = {key: entry for key, entry in self.entries.items() if not entry.tried}
         self.stale = set(self.entries)
         self.errors.clear()
@@ -127,7 +137,7 @@ class Session(Struct):
         self.revision += 1
 
     def take(self, event: Happening) -> None:
-        """Takes in what the pipeline says."""
+        """Adds an event of the pipeline to the session."""
         if isinstance(event, Captured):
             self.progress.expected += len(event.variants)
             self.notes.update(dict.fromkeys(event.notes))
@@ -146,15 +156,15 @@ class Session(Struct):
         self.revision += 1
 
     def end(self) -> None:
-        """The run is over: what it did not bring again is gone, unless its file failed."""
+        """Ends the run: removes kernels that it did not report, unless their file failed."""
         self.progress.running = False
         failed = {_file(error.file) for error in self.errors if error.file is not None}
-        # Where nothing could be opened or told, nothing is known to be gone.
-        everything = any(e.stage == "open" or e.file is None for e in self.errors)
-        gone = [k for k in self.stale if _file(self.entries[k].path) not in failed]
-        for key in () if everything else gone:
-            del self.entries[key]
-            self.stale.discard(key)
+        # A failure to open the targets, or one of no file, may concern any kernel.
+        any_may_have_failed = any(e.stage == "open" or e.file is None for e in self.errors)
+        if not any_may_have_failed:
+            for key in [k for k in self.stale if _file(self.entries[k].path) not in failed]:
+                del self.entries[key]
+                self.stale.discard(key)
         self.revision += 1
 
     def _add(self, event: Reported) -> None:
@@ -167,7 +177,16 @@ class Session(Struct):
         self.stale.discard(entry.key)
 
     def add_tried(self, report: KernelReport, like: Entry, changed: str) -> Entry:
-        """Takes in a kernel that was compiled by hand, beside the one that it was made from."""
+        """Adds a kernel that the user compiled with other settings.
+
+        Args:
+            report: the new kernel.
+            like: the kernel whose settings were changed; the new one follows it in the table.
+            changed: the changed settings as text.
+
+        Returns:
+            The new entry, which replaces an earlier one with the same changes.
+        """
         changes = ", ".join(part for part in (like.tried, changed) if part)
         entry = Entry(like.order, report, 0, changes)
         while entry.key in self.entries and self.entries[entry.key].tried != changes:
@@ -176,13 +195,13 @@ class Session(Struct):
         self.revision += 1
         return entry
 
-    # ------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------ queries
 
     def before(self, entry: Entry) -> Entry | None:
-        """What the run before had of this kernel; None: nothing, or it is the same report."""
+        """The previous run's entry of a kernel; None if there is none or the report is the same."""
         if not self._previous or entry.tried or entry.key in self.stale:
             return None
-        previous = self._previous.get(entry.key) or self._previous_by_name.get(_called(entry))
+        previous = self._previous.get(entry.key) or self._previous_by_name.get(_identity(entry))
         return previous if previous is not None and previous.report is not entry.report else None
 
     def ordered(self) -> list[Entry]:
@@ -190,23 +209,27 @@ class Session(Struct):
         return sorted(self.entries.values(), key=lambda entry: (entry.order, bool(entry.tried)))
 
     def findings(self) -> Iterator[tuple[Entry, Finding]]:
-        """Every finding with its kernel."""
+        """Yields every finding with its kernel, in the order of the targets."""
         for entry in self.ordered():
             for finding in entry.report.findings:
                 yield entry, finding
 
     def report(self, tool: Mapping[str, str]) -> Report:
-        """What is open as one report, to be exported."""
+        """All kernels and failures as one report, for export.
+
+        Args:
+            tool: name and versions, as a report states them.
+        """
         target = " ".join(self.request.targets) if self.request is not None else ""
         kernels = tuple(entry.report for entry in self.ordered())
         return Report(target, tool, kernels, tuple(self.errors), tuple(self.notes))
 
 
 def _file(text: str) -> Path:
-    """A file as it is named here or there: from the current folder, in full, with a kernel."""
+    """The absolute path of a file named by a target, an error or a kernel's id."""
     return Path(text.partition("::")[0]).absolute()
 
 
-def _called(entry: Entry) -> tuple[str, str, str | None, str]:
-    """How a kernel is recognised whose options, and so its id, have changed."""
+def _identity(entry: Entry) -> tuple[str, str, str | None, str]:
+    """A kernel's file, name, arch and case, which stay when its options, and so its id, change."""
     return entry.path, entry.report.name, entry.report.arch, entry.case

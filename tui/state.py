@@ -1,4 +1,4 @@
-"""What is kept from one start to the next: theme, columns, order, the last folder of an export."""
+"""The UI's settings that last from one start to the next, in a JSON file."""
 
 from __future__ import annotations
 
@@ -16,25 +16,33 @@ _FILE = "tui.json"
 
 
 def state_file() -> Path:
-    """Where it is kept: $KINSPECT_STATE_DIR, else the user's folder for such things."""
+    """The path of the settings file: in $KINSPECT_STATE_DIR, else in the user's state folder."""
     folder = os.environ.get("KINSPECT_STATE_DIR") or user_state_dir("kinspect")
     return Path(folder) / _FILE
 
 
 @dataclass(slots=True)
 class State:
-    """The settings of the terminal UI; a field that cannot be read has its default."""
+    """The settings of the terminal UI; a field that cannot be read has its default.
+
+    Attributes:
+        theme: the theme's name; "" for the first.
+        columns: names of the shown columns of the kernels' table; empty: the default ones.
+        sort: name of the column that the kernels are sorted by; "" for the run's order.
+        reverse: whether that order is reversed.
+        export: the path of the last export.
+    """
 
     theme: str = ""
     columns: list[str] = field(default_factory=list)
     sort: str = ""
     reverse: bool = False
-    panes: list[str] = field(default_factory=list)
+
     export: str = ""
 
     @classmethod
     def load(cls) -> State:
-        """Reads what was kept; whatever is wrong with the file, the UI starts."""
+        """Reads the settings file; a missing or damaged one gives the defaults."""
         try:
             content = json.loads(state_file().read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -51,7 +59,7 @@ class State:
         return cls(**values)
 
     def save(self) -> None:
-        """Writes it, as a whole or not at all.
+        """Writes the settings file atomically.
 
         Raises:
             OSError: it cannot be written.
@@ -63,7 +71,7 @@ class State:
 
 
 def _like(value: Any, default: Any) -> bool:
-    """Whether a value read is of the kind that the field has; lists are of names."""
+    """Whether a value from the file has the type of the field's default; lists hold strings."""
     if isinstance(default, list):
         return isinstance(value, list) and all(isinstance(name, str) for name in value)
     return type(value) is type(default)

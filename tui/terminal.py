@@ -1,7 +1,7 @@
-"""Runs the application so that the terminal is left as it was found, whatever ends it.
+"""Runs the application and restores the terminal, whatever ends the application.
 
-Textual restores the terminal when the application ends by itself. What it does not see are signals,
-a page that never gives the thread back, and threads that the process would wait for at its end.
+Textual restores the terminal when the application ends by itself. It does not handle signals, a
+page that blocks the event loop, and threads that keep the process from ending.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 GRACE_SECONDS = 4.0
-"""How long the application may take to end once it was asked to."""
-_RESTORED = (
+"""Time that the application has to end after a signal before the process is ended."""
+_RESTORING_SEQUENCES = (
     "\x1b[?2004l"  # no bracketed paste
-    "\x1b[?7h"  # lines wrap
-    "\x1b[?2048l"  # sizes are not told in the input
+    "\x1b[?7h"  # wrap lines
+    "\x1b[?2048l"  # no reports of the window's size
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l"  # no mouse
-    "\x1b[<u"  # keys as before
-    "\x1b[?1049l"  # the screen that was there before
-    "\x1b[?1004l"  # focus is not told
-    "\x1b[?25h"  # a cursor
-    "\x1b[0m"
+    "\x1b[<u"  # the keyboard's previous mode
+    "\x1b[?1049l"  # the main screen
+    "\x1b[?1004l"  # no reports of the focus
+    "\x1b[?25h"  # show the cursor
+    "\x1b[0m"  # default colours
 )
 
 
 def prepare() -> None:
-    """Makes sure that there is a terminal; comes before the application, which reads the settings.
+    """Checks the terminal and sets the environment variables that Textual reads when imported.
 
     Raises:
-        KinspectError: there is none.
+        KinspectError: there is no terminal, or none that can place text on the screen.
     """
-    # Textual writes to stderr.
+    # stderr too: Textual writes to it.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise KinspectError("tui: needs a terminal", "use `kinspect analyze` in a pipe or in CI")
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
@@ -53,22 +53,22 @@ def prepare() -> None:
             "set TERM to what it is, or use `kinspect analyze`",
         )
     if os.environ.get("NO_COLOR") == "":
-        del os.environ["NO_COLOR"]  # set to nothing is not set, says no-color.org
-    # Ctrl-C comes as a signal then, so that it works even while a page is busy.
+        del os.environ["NO_COLOR"]  # an empty value counts as unset, see no-color.org
+    # Ctrl-C then arrives as a signal, so that it works even while a page is busy.
     os.environ.setdefault("TEXTUAL_ALLOW_SIGNALS", "1")
 
 
 def run(app: KinspectApp) -> int:
-    """Runs the application to its end; the exit status.
+    """Runs the application to its end and returns the exit status.
 
     Raises:
-        KinspectError: it ended by a fault of its own; the terminal has been restored.
+        KinspectError: an internal error ended the application; the terminal has been restored.
     """
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    ending = Ending(lambda status: loop.call_soon_threadsafe(app.leave, status))
-    with ending.held(lambda: app.suspended):
-        # A loop of ours: asyncio's own way would wait here for threads that are still at work.
+    signals = SignalHandling(lambda status: loop.call_soon_threadsafe(app.leave, status))
+    with signals.installed(lambda: app.suspended):
+        # Without a loop Textual calls asyncio.run, which waits for threads that are still at work.
         result = app.run(loop=loop)
     status = status_of(app, result)
     _leave_threads(status)
@@ -79,7 +79,7 @@ def status_of(app: KinspectApp, result: int | None) -> int:
     """The exit status of an application that has ended.
 
     Raises:
-        KinspectError: it ended by a fault of its own.
+        KinspectError: an internal error ended the application.
     """
     if app.fault:
         raise KinspectError(
@@ -90,7 +90,7 @@ def status_of(app: KinspectApp, result: int | None) -> int:
 
 
 def _leave_threads(status: int) -> None:
-    """Ends the process here if the interpreter would wait for a thread, a compile's perhaps."""
+    """Ends the process at once if the interpreter would wait for a thread, such as a compile's."""
     other_threads = [t for t in threading.enumerate() if t is not threading.current_thread()]
     if any(not thread.daemon or "ThreadPoolExecutor" in thread.name for thread in other_threads):
         with contextlib.suppress(OSError):
@@ -99,39 +99,41 @@ def _leave_threads(status: int) -> None:
         os._exit(status)
 
 
-class Ending:
-    """What signals do while the application runs: it is asked to end, and then made to.
+class SignalHandling:
+    """Ends the application on a signal, gracefully at first and then by force.
+
+    The first signal calls `leave`; a second one, or GRACE_SECONDS, ends the process.
 
     Args:
-        ask: asks it to end with that status; called in a signal handler.
+        leave: ends the application with an exit status; called in a signal handler.
     """
 
-    def __init__(self, ask: Callable[[int], Any]) -> None:
-        self._ask = ask
-        self._asked = False
+    def __init__(self, leave: Callable[[int], Any]) -> None:
+        self._leave = leave
+        self._signalled = False
         self._fd = sys.stdin.fileno()
-        self._before = termios.tcgetattr(self._fd)
+        self._terminal_settings = termios.tcgetattr(self._fd)
 
     @contextlib.contextmanager
-    def held(self, lent: Callable[[], bool]) -> Iterator[None]:
-        """Handles signals within; the terminal's settings are those of before afterwards.
+    def installed(self, is_suspended: Callable[[], bool]) -> Iterator[None]:
+        """Handles signals within the context and restores the terminal's settings at its end.
 
         Args:
-            lent: whether another program has the terminal, whose Ctrl-C is not for us.
+            is_suspended: whether another program has the terminal, which Ctrl-C is then meant for.
         """
 
         def handle(number: int, frame: FrameType | None) -> None:
-            if number in (signal.SIGINT, signal.SIGQUIT) and lent():
+            if number in (signal.SIGINT, signal.SIGQUIT) and is_suspended():
                 return
-            # Ctrl-C is the key that quits; the others are no way to end well.
+            # Ctrl-C is the key that quits; the other signals end the process with a failure.
             status = 0 if number == signal.SIGINT else 128 + number
-            if self._asked:
+            if self._signalled:
                 self._end(128 + number)
-            self._asked = True
-            watch = threading.Timer(GRACE_SECONDS, self._end, (128 + number,))
-            watch.daemon = True
-            watch.start()
-            self._ask(status)
+            self._signalled = True
+            timer = threading.Timer(GRACE_SECONDS, self._end, (128 + number,))
+            timer.daemon = True
+            timer.start()
+            self._leave(status)
 
         handlers = {number: signal.signal(number, handle) for number in SIGNALS}
         try:
@@ -141,16 +143,16 @@ class Ending:
             raise
         finally:
             with contextlib.suppress(termios.error):
-                termios.tcsetattr(self._fd, termios.TCSANOW, self._before)
+                termios.tcsetattr(self._fd, termios.TCSANOW, self._terminal_settings)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def restore(self) -> None:
-        """Puts the terminal back by hand; never waits for a terminal that has gone."""
+        """Restores the terminal without Textual; never waits, even if the terminal has gone."""
         with contextlib.suppress(OSError):
-            os.write(self._fd, _RESTORED.encode())
+            os.write(self._fd, _RESTORING_SEQUENCES.encode())
         with contextlib.suppress(termios.error):
-            termios.tcsetattr(self._fd, termios.TCSANOW, self._before)
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._terminal_settings)
 
     def _end(self, status: int) -> None:
         self.restore()

@@ -1,4 +1,4 @@
-"""Colours: dark, light, and one of high contrast."""
+"""The colour themes: dark, light and high contrast."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textual.theme import Theme
 
 
 def _bars(track: str, thumb: str) -> dict[str, str]:
-    """The colours of scrollbars: Textual's own tracks come out darker or bluer than any page."""
+    """The colours of scrollbars, whose tracks Textual would make darker or bluer than the pages."""
     tracks = ("background", "background-hover", "background-active", "corner-color")
     return {"scrollbar": thumb, **{f"scrollbar-{name}": track for name in tracks}}
 

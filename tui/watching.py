@@ -1,7 +1,7 @@
 """Notices when a file that the run was made from is saved.
 
-A thread looks at the files twice a second; the UI asks it in passing. A change is reported once a
-file has looked the same twice in a row, so that a half-written one is not analysed.
+A thread checks the files twice a second, and the UI polls it. A change is reported once a file has
+been the same for two checks in a row, so that a half-written file is not analysed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..inspector.pipeline.jobs import Request
 
 INTERVAL_SECONDS = 0.5
 Fingerprint = tuple[object, ...] | None
-"""What tells one state of a file from another; None: the file does not exist."""
+"""Differs between two states of a file; None: the file does not exist."""
 
 
 class Watcher:
@@ -27,14 +27,14 @@ class Watcher:
 
     Args:
         request: the run.
-        seconds: between two looks at the files.
+        seconds: time between two checks of the files.
     """
 
     def __init__(self, request: Request, seconds: float = INTERVAL_SECONDS) -> None:
         self.request = request
         self._seconds = seconds
         self._fingerprints: dict[Path, Fingerprint] = {}  # of the watched files, as last reported
-        self._changing: dict[Path, Fingerprint] = {}  # those that differed at the last look
+        self._changing: dict[Path, Fingerprint] = {}  # those that differed at the last check
         self._lock = threading.Lock()
         self._new_reports: tuple[KernelReport, ...] | None = ()  # guarded by the lock
         self._changed: tuple[Path, ...] = ()  # guarded by the lock
@@ -50,7 +50,7 @@ class Watcher:
         self._stop.set()
 
     def watch_sources_of(self, reports: Iterable[KernelReport]) -> None:
-        """Watches the files that these kernels come from too, once a run has brought them."""
+        """Also watches the source files of these kernels, which a run has reported."""
         with self._lock:
             self._new_reports = tuple(reports)
 
@@ -78,19 +78,19 @@ class Watcher:
                 return
 
     def _update_watched(self) -> None:
-        """Works out the watched files anew if a run has brought reports."""
+        """Updates the set of watched files if a run has new reports."""
         with self._lock:
             reports, self._new_reports = self._new_reports, None
         if reports is None:
             return
-        # An old fingerprint is kept: the file may have been saved during the run.
+        # Old fingerprints stay valid: a file may have been saved during the run.
         self._fingerprints = {
             path: self._fingerprints.get(path, fingerprint(path))
             for path in files_of(self.request, reports)
         }
 
     def _saved_files(self) -> list[Path]:
-        """The files that differ from when they were last reported, once none is changing still."""
+        """The files that changed since they were last reported; empty while any still changes."""
         current = {path: fingerprint(path) for path in self._fingerprints}
         differing: dict[Path, Fingerprint] = {
             path: state
@@ -124,7 +124,7 @@ def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
 
     Args:
         request: the run.
-        reports: what it has brought so far.
+        reports: its kernels so far.
     """
     files: set[Path] = set()
     for text in request.targets:

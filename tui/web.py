@@ -1,9 +1,9 @@
-"""`kinspect tui --web`: the same command line, shown in a browser on this machine.
+"""`kinspect tui --web`: the terminal UI in a browser on this machine.
 
-textual-serve runs the command anew for each browser window and carries keys and screens over a
-WebSocket. It listens on 127.0.0.1 alone. A page of another site that is open in the same browser
-could reach that too, and would then hold the keyboard of a program that writes files: what names
-another host or origin is refused.
+textual-serve runs the command once for each browser window and carries keys and screens over a
+WebSocket. It listens on 127.0.0.1 alone. A page of another site in the same browser could reach
+that address too, and then type into a program that writes files: requests that name another host
+or origin are refused.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from ..inspector.errors import KinspectError
 
 HOST = "127.0.0.1"
 DRIVER = "TEXTUAL_DRIVER"
-"""The environment variable by which textual-serve tells a program that it draws for a browser."""
+"""The environment variable that textual-serve sets for programs that draw for a browser."""
 
 
-def served() -> bool:
-    """Whether this process draws for a browser: it has no terminal and needs none."""
+def in_browser() -> bool:
+    """Whether this process draws for a browser, and so has no terminal and needs none."""
     return "web_driver" in os.environ.get(DRIVER, "")
 
 
 def command_line(argv: Sequence[str]) -> list[str]:
-    """The arguments without those of the web server; what follows `--` is the script's."""
-    ours: list[str] = []
+    """The arguments without --web and --port; those after `--`, which are a script's, all stay."""
+    tui_arguments: list[str] = []
     arguments = iter(argv)
     for argument in arguments:
         if argument == "--":
-            return [*ours, argument, *arguments]
+            return [*tui_arguments, argument, *arguments]
         if argument == "--port":
             next(arguments, None)
         elif argument != "--web" and not argument.startswith("--port="):
-            ours.append(argument)
-    return ours
+            tui_arguments.append(argument)
+    return tui_arguments
 
 
 def allowed(host: str | None, origin: str | None, port: int) -> bool:
-    """Whether a request came from a page of this very server.
+    """Whether a request came from a page of this server.
 
     Args:
-        host: the request's Host header; another name for this address is a rebound one.
-        origin: its Origin header, which browsers send with every WebSocket.
-        port: that of the server.
+        host: the request's Host header; another name may have been rebound to this address.
+        origin: the request's Origin header, which browsers send with every WebSocket.
+        port: the server's port.
     """
     names = {f"{name}:{port}" for name in (HOST, "localhost")}
     return host in names and (origin is None or origin in {f"http://{name}" for name in names})
@@ -62,7 +62,7 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
         argv: the arguments of `kinspect`; None: those of this process.
 
     Raises:
-        KinspectError: textual-serve is not installed, or the port cannot be had.
+        KinspectError: textual-serve is not installed, or the port cannot be bound.
     """
     try:
         from aiohttp import web
@@ -90,7 +90,7 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
             return app
 
         async def on_startup(self, app: web.Application) -> None:
-            """Nothing is said before it listens."""
+            """Prints nothing before the server listens."""
 
         def serve(self, debug: bool = False) -> None:
             """Serves until Ctrl-C."""
@@ -100,15 +100,19 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"kinspect: {self.public_url} (Ctrl-C ends it)\n")
             sys.stderr.flush()
 
-    _try(port)
+    _check_port(port)
     arguments = command_line(sys.argv[1:] if argv is None else argv)
     command = shlex.join([sys.executable, "-m", "kinspect.inspector.cli", *arguments])
     Loopback(command, host=HOST, port=port, title="kinspect").serve()
     return 0
 
 
-def _try(port: int) -> None:
-    """Fails in one line, before a server fails in many."""
+def _check_port(port: int) -> None:
+    """Checks that the port is free, before aiohttp fails with a traceback.
+
+    Raises:
+        KinspectError: it cannot be bound.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -9,8 +9,8 @@ from typing import TextIO
 import click
 
 from .. import machines
+from ..explain.occupancy_view import cut
 from ..explain.table import Column, rows_of
-from ..explain.view import cut
 from ..metrics.occupancy import Level, Occupancy
 from ..metrics.occupancy import metrics as occupancy_metrics
 from ..metrics.occupancy import occupancy as work_out

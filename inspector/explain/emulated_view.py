@@ -1,4 +1,4 @@
-"""What the emulator counted of a kernel, in words."""
+"""Puts the figures of a kernel's emulation into words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ..model import Emulated, KernelReport, number_of
 from . import view
 
-_MOST_FAULTS = 4
-_CLASSES = 8
+_MAX_FAULTS = 4
+_MAX_CLASSES = 8
 
 
 def emulated_lines(kernel: KernelReport) -> list[str]:
-    """A title and the figures; empty where the kernel was not executed."""
+    """Lines on a kernel's emulation: a title, figures and faults; empty without an emulation."""
     emulated = kernel.emulated
     if emulated is None:
         return []
@@ -33,19 +33,12 @@ def _title(emulated: Emulated) -> str:
 
 
 def _figures(kernel: KernelReport) -> Iterator[str]:
+    """The lines of figures: instructions, loops, distinct bytes, and inefficiencies."""
+
     def figure(name: str) -> float | None:
         return number_of(kernel.metrics, f"emulated.{name}")
 
-    counts = {
-        name.removeprefix("emulated.count."): metric.value
-        for name, metric in kernel.metrics.items()
-        if name.startswith("emulated.count.") and isinstance(metric.value, int | float)
-    }
-    by_class = ", ".join(
-        f"{name} {_number(count)}"
-        for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_CLASSES]
-    )
-    yield f"  a wave executes {_number(figure('instructions'))} instructions: {by_class}"
+    yield _instructions(kernel)
     trips = []
     for loop in kernel.loops:
         count, share = (number_of(loop.metrics, f"emulated.{name}") for name in ("trips", "share"))
@@ -76,11 +69,26 @@ def _figures(kernel: KernelReport) -> Iterator[str]:
         yield f"  {'; '.join(parts)}"
 
 
+def _instructions(kernel: KernelReport) -> str:
+    """The line on the instructions of a wave, with the most frequent classes."""
+    counts = {
+        name.removeprefix("emulated.count."): metric.value
+        for name, metric in kernel.metrics.items()
+        if name.startswith("emulated.count.") and isinstance(metric.value, int | float)
+    }
+    by_class = ", ".join(
+        f"{name} {_number(count)}"
+        for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_CLASSES]
+    )
+    total = number_of(kernel.metrics, "emulated.instructions")
+    return f"  a wave executes {_number(total)} instructions: {by_class}"
+
+
 def _faults(emulated: Emulated) -> Iterator[str]:
-    for fault in emulated.faults[:_MOST_FAULTS]:
+    for fault in emulated.faults[:_MAX_FAULTS]:
         yield f"  {fault.kind.replace('_', ' ')} at line {fault.line}: {fault.detail}"
-    if len(emulated.faults) > _MOST_FAULTS:
-        yield f"  and {len(emulated.faults) - _MOST_FAULTS} more (--format json)"
+    if len(emulated.faults) > _MAX_FAULTS:
+        yield f"  and {len(emulated.faults) - _MAX_FAULTS} more (--format json)"
 
 
 def _number(value: float | None) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from ..model import KernelReport, Metric, MetricValue
-from ..recording import Agent, KernelProfile, KernelShape, Part, Profile, Spread, ThreadTrace
+from ..recording import KernelProfile, KernelShape, Profile, Spread
 from . import view
 
 UNKNOWN = "-"
@@ -16,11 +15,11 @@ _COUNTER = "measured.counter."
 _SHOWN_ELSEWHERE = ("measured.dispatches", "measured.share_of_time", "measured.duration.")
 """Prefixes of metrics that the views show in the kernels' table or above the rows."""
 _UNITS = {"bytes": "B", "bytes/s": "B/s"}
-MOST_NOTE = 150
-"""Characters of a metric's note that are shown."""
+MAX_NOTE_CHARS = 150
+"""A metric's note is cut to this many characters."""
 _TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 _SCALES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-_BESIDE: Sequence[tuple[str, str]] = (
+_STATIC_COUNTERPARTS: Sequence[tuple[str, str]] = (
     ("measured.occupancy.waves_per_eu", "occupancy.waves_per_eu"),
     ("measured.mfma_busy", "cycles.mfma"),
     ("measured.lds.conflict_percent", "cycles.lds"),
@@ -36,26 +35,6 @@ class Row(Struct, frozen=True):
     unit: str
     static: str
     note: str
-
-
-class Sampled(Struct, frozen=True):
-    """Samples at one instruction that belongs to no analysed kernel.
-
-    Args:
-        kernel: its recorded name.
-        instruction: its text or, where that is not recorded, its address.
-        comment: what the profiler notes beside it, mostly the source line.
-        count: samples.
-        share: of all such samples, %.
-        reasons: the two most frequent stall reasons, with samples.
-    """
-
-    kernel: str
-    instruction: str
-    comment: str
-    count: int
-    share: float
-    reasons: tuple[tuple[str, int], ...]
 
 
 def duration(ns: float | None) -> str:
@@ -110,16 +89,16 @@ def share(kernel: KernelProfile, profile: Profile) -> float | None:
 
 
 def launches(kernel: KernelProfile) -> int:
-    """How often the program launched it; each pass of counters launches it once more."""
+    """The program's launches of a kernel; those repeated for passes of counters do not count."""
     metric = kernel.metrics.get("measured.dispatches")
     value = metric.value if metric is not None else None
     return value if isinstance(value, int) else kernel.dispatches
 
 
 def total(kernel: KernelProfile) -> float | None:
-    """The time of all its dispatches in one run of the program, ns, warm-ups included.
+    """The time of a kernel's dispatches in one run of the program, ns, warm-ups included.
 
-    Every view takes its totals from here, so that they agree.
+    All views use this function, so that their totals agree.
     """
     return kernel.total_ns
 
@@ -137,71 +116,15 @@ def timed(kernel: KernelProfile, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def short_name(name: str, most: int | None) -> str:
+def short_name(name: str, limit: int | None) -> str:
     """A kernel's name cut to `most` characters (None: not cut).
 
     The middle is cut: a library's kernels share a prefix, and the arguments at the end differ.
     """
-    if most is None or len(name) <= most:
+    if limit is None or len(name) <= limit:
         return name
-    end = (most - 1) // 2
-    return f"{name[: most - 1 - end]}…{name[len(name) - end :]}"
-
-
-def tool(profile: Profile) -> str:
-    """The profiler with its version."""
-    profiler = profile.recording.tool
-    return " ".join(filter(None, (profiler.get("name", ""), profiler.get("version", ""))))
-
-
-def agent(device: Agent) -> str:
-    """A device in a line: `gfx942 AMD Instinct MI300X, 304 CUs, 8 XCCs, 2100 MHz`."""
-    name = " ".join(filter(None, (device.arch, device.product))) or f"agent {device.key}"
-    facts = [
-        f"{device.cus} CUs" if device.cus else "",
-        f"{device.xccs} XCCs" if device.xccs and device.xccs > 1 else "",
-        f"{device.clock_mhz} MHz" if device.clock_mhz else "",
-    ]
-    return ", ".join([name, *filter(None, facts)])
-
-
-def devices(profile: Profile) -> dict[str, str]:
-    """Key -> name of each device that ran kernels; empty where there was only one."""
-    used = dict.fromkeys(k.shape.agent for k in profile.kernels if k.shape.agent is not None)
-    if len(used) < 2:
-        return {}
-    by_key = {device.key: device for device in profile.recording.agents}
-    archs = {by_key[key].arch for key in used if key in by_key}
-    labels = {}
-    for key in used:
-        arch = by_key[key].arch if key in by_key else None
-        name = key if key.startswith("device") else f"device {key}"
-        labels[key] = f"{name} ({arch})" if arch and len(archs) > 1 else name
-    return labels
-
-
-def agents(profile: Profile) -> list[str]:
-    """The GPUs that ran kernels, equal ones in one line; all GPUs if none of them is recorded."""
-    used = {k.shape.agent for k in profile.kernels}
-    gpus = [a for a in profile.recording.agents if a.kind == "gpu"]
-    named = [a for a in gpus if a.key in used] or gpus
-    lines: dict[str, int] = {}
-    for device in named:
-        lines[agent(device)] = lines.get(agent(device), 0) + 1
-    return [f"{n} × {line}" if n > 1 else line for line, n in lines.items()]
-
-
-def part(recorded: Part) -> str:
-    """A pass, trace or file of the recording, with its status unless it is complete."""
-    words = [recorded.name or recorded.format]
-    if recorded.name and recorded.format:
-        words.append(f"({recorded.format})")
-    if recorded.counters:
-        words.append(f"{view.plural(len(recorded.counters), 'counter')}")
-    if recorded.status not in ("complete", "imported"):
-        code = f", exit code {recorded.exit_code}" if recorded.exit_code else ""
-        words.append(f"{recorded.status}{code}")
-    return " ".join(words)
+    end = (limit - 1) // 2
+    return f"{name[: limit - 1 - end]}…{name[len(name) - end :]}"
 
 
 def triple(size: tuple[int, int, int] | None, product: int | None) -> str:
@@ -220,7 +143,7 @@ def triple(size: tuple[int, int, int] | None, product: int | None) -> str:
 
 
 def workgroups(shape: KernelShape) -> int | None:
-    """How many workgroups a dispatch has."""
+    """The number of workgroups of a dispatch; None if it is unknown."""
     if shape.grid is not None and shape.workgroup is not None:
         count = 1
         for size, group in zip(shape.grid, shape.workgroup, strict=True):
@@ -234,7 +157,7 @@ def workgroups(shape: KernelShape) -> int | None:
 
 
 def launch(kernel: KernelProfile) -> str:
-    """How it was launched, as recorded: grid, workgroup, registers, LDS, scratch."""
+    """A kernel's launch as recorded: grid, workgroup, registers, LDS, scratch."""
     shape = kernel.shape
     grid = triple(shape.grid, shape.grid_size)
     groups = workgroups(shape)
@@ -254,7 +177,7 @@ def launch(kernel: KernelProfile) -> str:
 
 
 def dispatches(kernel: KernelProfile) -> str:
-    """How often it ran and for how long: `4 dispatches, 1 warm-up left out: 51 us at …`."""
+    """A kernel's dispatches and times: `4 dispatches, 1 warm-up left out: 51 us at …`."""
     if not kernel.dispatches:
         return "no dispatch recorded"
     count, times = launches(kernel), kernel.duration
@@ -278,51 +201,12 @@ def dispatches(kernel: KernelProfile) -> str:
 
 
 def short(note: str) -> str:
-    """A metric's note cut to `MOST_NOTE` characters; JSON has all of it."""
-    return note if len(note) <= MOST_NOTE else f"{note[: MOST_NOTE - 1]}…"
-
-
-def trace(recorded: ThreadTrace) -> str:
-    """A thread trace in a line."""
-    words = [
-        f"of dispatch {recorded.dispatch}" if recorded.dispatch is not None else "",
-        recorded.kernel or "",
-        f"{len(recorded.waves):,} waves" if recorded.waves else "",
-        f"at most {view.plural(recorded.peak_waves_per_cu, 'wave')} in a CU at a time"
-        if recorded.peak_waves_per_cu is not None
-        else "",
-        f"{recorded.clock_mhz:,.0f} MHz" if recorded.clock_mhz is not None else "",
-    ]
-    return ", ".join(["thread trace", *filter(None, words)])
-
-
-def sampled(profile: Profile, most: int) -> list[Sampled]:
-    """The `most` most sampled instructions that belong to no line of an analysed kernel."""
-    placed_shapes = {
-        number for kernel in profile.kernels if kernel.lines for number in kernel.shapes
-    }
-    shapes = profile.recording.shapes
-    reasons: dict[tuple[str, str, str], Counter[str]] = {}
-    counts: Counter[tuple[str, str, str]] = Counter()
-    total = 0
-    for sample in profile.recording.samples:
-        place = sample.place
-        if place.shape is not None and place.shape in placed_shapes:
-            continue
-        total += sample.count
-        kernel = shapes[place.shape].name if place.shape is not None else ""
-        address = f"address {place.offset:#x}" if place.offset is not None else ""
-        key = (kernel, place.text or address, place.comment or "")
-        counts[key] += sample.count
-        reasons.setdefault(key, Counter()).update(sample.reasons)
-    return [
-        Sampled(*key, count, 100 * count / total, tuple(reasons[key].most_common(2)))
-        for key, count in counts.most_common(most)
-    ]
+    """A metric's note cut to `MAX_NOTE_CHARS` characters; JSON has all of it."""
+    return note if len(note) <= MAX_NOTE_CHARS else f"{note[: MAX_NOTE_CHARS - 1]}…"
 
 
 def matched(kernel: KernelProfile, profile: Profile) -> str:
-    """Which analysed kernel a recorded one is, and how surely, or why none is named."""
+    """The analysed kernel that a recorded one matches, with the reason, or why none does."""
     match = kernel.match
     names = {report.id: label(report) for report in profile.reports}
     if match.is_decided:
@@ -355,7 +239,7 @@ def report_of(kernel: KernelProfile, profile: Profile) -> KernelReport | None:
 
 def rows(metrics: Mapping[str, Metric], static: Mapping[str, Metric] | None) -> Iterator[Row]:
     """The measured metrics except plain counters, each with its static counterpart."""
-    static_names = dict(_BESIDE)
+    static_names = dict(_STATIC_COUNTERPARTS)
     for name, metric in metrics.items():
         if metric.origin != "measured" or name.startswith((_COUNTER, *_SHOWN_ELSEWHERE)):
             continue

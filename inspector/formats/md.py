@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from ..explain import view
+from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
 from ..model import KernelReport, Report, int_of, value_of
 from ..printable import printable_line
@@ -116,19 +116,19 @@ def _kernel(kernel: KernelReport) -> list[str]:
             )
         ],
     )
-    lines += ["**Occupancy** " + "; ".join(view.occupancy_lines(kernel)), ""]
+    lines += ["**Occupancy** " + "; ".join(occupancy_view.occupancy_lines(kernel)), ""]
     if kernel.unread:
         lines += [f"**Note:** {view.unread(kernel)}.", ""]
     for loop in kernel.loops:
         if loop.hot:
-            lines += [f"**Hot loop {loop.id}** {view.loop_title(loop)}", ""]
-            pairs = view.scorecard(loop.metrics)
+            lines += [f"**Hot loop {loop.id}** {loop_view.loop_title(loop)}", ""]
+            pairs = loop_view.scorecard(loop.metrics)
             lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
     if kernel.main_loop is None and int_of(m, "instruction_count") is not None:
-        pairs = view.scorecard(m)
+        pairs = loop_view.scorecard(m)
         lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
         lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
-    rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if rows:
         lines += _table(
             ("accesses", "bits", "source", "note"),

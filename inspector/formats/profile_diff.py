@@ -11,7 +11,7 @@ from msgspec import to_builtins
 
 from ..compare.profiles import Change, KernelChange, ProfileDiff
 from ..explain import profile_view as words
-from ..explain import view
+from ..explain import recording_view, view
 from ..explain.table import Column, rows_of
 from ..recording import KernelProfile, Profile
 from .paper import Line, Paper, paper_for, wrapped
@@ -94,8 +94,8 @@ def _write_remarks(paper: Paper, changes: Sequence[KernelChange]) -> None:
 
 def _run(profile: Profile) -> str:
     """A profile's path, profiler and devices."""
-    devices = "; ".join(words.agents(profile))
-    return "   ".join(filter(None, (profile.recording.path, words.tool(profile), devices)))
+    devices = "; ".join(recording_view.agents(profile))
+    return "   ".join(filter(None, (profile.recording.path, recording_view.tool(profile), devices)))
 
 
 def _grid_change(change: KernelChange) -> tuple[Change, ...]:

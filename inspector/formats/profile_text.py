@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from ..explain import profile_view as words
-from ..explain import view
+from ..explain import recording_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
 from ..profile.figures import executed
@@ -57,18 +57,18 @@ def write(
 
 def _header(paper: Paper, profile: Profile) -> None:
     line = Line(profile.recording.path, "bold")
-    tool = words.tool(profile)
+    tool = recording_view.tool(profile)
     line.append(f"   {tool}" if tool else "")
     paper.print(line)
-    for device in words.agents(profile):
+    for device in recording_view.agents(profile):
         paper.print(Line(f"  {device}"))
     if profile.recording.command:
         paper.print(Line(f"  $ {' '.join(profile.recording.command)}", "dim"))
     for part in profile.recording.parts:
         style = "dim" if part.status in ("complete", "imported") else "yellow"
-        paper.print(Line(f"  {words.part(part)}", style))
+        paper.print(Line(f"  {recording_view.part(part)}", style))
     for trace in profile.recording.traces:
-        paper.print(Line(f"  {words.trace(trace)}"))
+        paper.print(Line(f"  {recording_view.trace(trace)}"))
 
 
 def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
@@ -91,7 +91,7 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
         Column("LDS", lambda row: view.kib(row.shape.lds_bytes), right=True),
         Column("analysed", lambda row: row.match.verdict if profile.reports else ""),
     ]
-    narrow, devices = paper.width < _NARROW, words.devices(profile)
+    narrow, devices = paper.width < _NARROW, recording_view.devices(profile)
     # Names get the width that other columns leave, which is measured with names of one character.
     name_width: int | None = 1
     fixed_width = max(map(len, rows_of(columns, kernels))) - len("kernel")
@@ -205,7 +205,7 @@ def stall_table(paper: Paper, stall_lines: list[Stall], most: int = MOST_STALLS)
 
 def _samples(paper: Paper, profile: Profile) -> None:
     """Prints the samples of kernels that were not analysed, with the profiler's own texts."""
-    samples = words.sampled(profile, MOST_STALLS)
+    samples = recording_view.sampled(profile, MOST_STALLS)
     if not samples:
         return
     paper.print(Line())

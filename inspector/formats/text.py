@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from ..explain import view
+from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.table import Column, rows_of
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
@@ -72,12 +72,12 @@ def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
 
 
 def _matrix(kernel: KernelReport) -> str:
-    loop = view.main_loop(kernel)
+    loop = loop_view.main_loop(kernel)
     return str(view.count(loop.metrics, "mfma", "wmma")) if loop else "–"
 
 
 def _full_waits(kernel: KernelReport) -> str:
-    loop = view.main_loop(kernel)
+    loop = loop_view.main_loop(kernel)
     return str(view.count(loop.metrics, "full_wait")) if loop else "–"
 
 
@@ -136,7 +136,7 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
         line.append(m["lds_bytes"].note, "dim")
     line.append(f"   code {view.kib(int_of(m, 'code_bytes'))}")
     paper.print(line)
-    first, *details = view.occupancy_lines(kernel)
+    first, *details = occupancy_view.occupancy_lines(kernel)
     paper.print(Line(f"  {'Occupancy':<11} {first}"))
     for text in details:
         paper.print(Line(f"  {'':<11} {text}", style="dim"))
@@ -158,7 +158,7 @@ def _kib_number(size: int | None) -> str:
 
 def _loops(paper: Paper, kernel: KernelReport) -> None:
     loops = [loop for loop in kernel.loops if loop.hot]
-    main = view.main_loop(kernel)
+    main = loop_view.main_loop(kernel)
     paper.print(Line())
     unread = view.unread(kernel)
     if unread:
@@ -168,14 +168,14 @@ def _loops(paper: Paper, kernel: KernelReport) -> None:
             paper.print(Line("  No code was read: loops, instructions and accesses are unknown"))
             return
         paper.print(Line(f"  {view.no_loop(kernel)}; the whole kernel:", style="bold"))
-        _scorecard(paper, view.scorecard(kernel.metrics))
+        _scorecard(paper, loop_view.scorecard(kernel.metrics))
         return
     loops.sort(key=lambda loop: loop.id != main.id)
     for loop in loops[:2]:
         line = Line("  Hot loop" if loop is main else "  and", style="bold")
-        line.append(f"  {loop.id}  {view.loop_title(loop)}", style="")
+        line.append(f"  {loop.id}  {loop_view.loop_title(loop)}", style="")
         paper.print(line)
-        _scorecard(paper, view.scorecard(loop.metrics))
+        _scorecard(paper, loop_view.scorecard(loop.metrics))
     if len(loops) > 2:
         paper.print(
             Line(f"  and {view.plural(len(loops) - 2, 'more hot loop')} (--format json)", "dim")
@@ -196,7 +196,7 @@ def _scorecard(paper: Paper, pairs: list[tuple[str, str]]) -> None:
 
 
 def _memory(paper: Paper, kernel: KernelReport) -> None:
-    rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if not rows:
         return
     where = "in the hot loop" if kernel.main_loop else "in the kernel"
@@ -209,7 +209,7 @@ def _memory(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
     for index, line in enumerate(rows_of(columns, rows)):
         paper.print(Line(f"  {line}", style="bold" if index == 0 else ""))
-    for text in view.narrow_accesses(kernel):
+    for text in loop_view.narrow_accesses(kernel):
         _wrapped(paper, Line(f"  narrow: {text}", style="dim"), "          ")
 
 

@@ -11,7 +11,7 @@ from kinspect.tui.screens.kernel.find import Search, step
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.code import CodeView, Text
 from kinspect.tui.widgets.code_text import Rows
-from kinspect.tui.widgets.styled import _different, _thumb
+from kinspect.tui.widgets.styled import _changed_rows, _thumb
 from rich.segment import Segment, Segments
 from textual.app import App, ComposeResult
 from textual.geometry import Size
@@ -182,7 +182,7 @@ def test_only_rows_of_a_scrollbar_that_stay_alike_are_left_alone(
         looks.append([(s.text, str(s.style)) for s in rows_of(bar)])
         thumbs.append(_thumb(bar))
     changed = {row for row, pair in enumerate(zip(*looks, strict=True)) if pair[0] != pair[1]}
-    assert changed <= set(_different(*thumbs))
+    assert changed <= set(_changed_rows(*thumbs))
 
 
 @given(st.data())

@@ -19,7 +19,7 @@ from kinspect.inspector.cli.group import COMMANDS
 from kinspect.inspector.errors import KinspectError
 from kinspect.tui import web
 from kinspect.tui.app import Opening
-from kinspect.tui.command import _text, tui
+from kinspect.tui.command import _text_file, tui
 from tui_terminal import kinspect
 
 ISA = Path(__file__).parent.parent / "data" / "isa"
@@ -102,12 +102,12 @@ def test_the_first_page_is_painted_without_the_pipeline() -> None:
 def test_one_text_file_is_opened_as_such(tmp_path: Path) -> None:
     ttgir = tmp_path / "a.ttgir"
     ttgir.write_text("module {}")
-    assert _text([str(ASM)]) == ASM
-    assert _text([str(ttgir)]) == ttgir
-    assert _text([str(ASM), str(ASM)]) is None
-    assert _text([f"{ASM}::kernel"]) is None
-    assert _text([str(tmp_path)]) is None
-    assert _text([]) is None
+    assert _text_file([str(ASM)]) == ASM
+    assert _text_file([str(ttgir)]) == ttgir
+    assert _text_file([str(ASM), str(ASM)]) is None
+    assert _text_file([f"{ASM}::kernel"]) is None
+    assert _text_file([str(tmp_path)]) is None
+    assert _text_file([]) is None
     assert Opening().text is None
 
 
@@ -210,5 +210,5 @@ def _fetched(url: str, **headers: str) -> str:
 
 def test_nobody_else_can_reach_it() -> None:
     assert web.HOST == "127.0.0.1"
-    assert not web.served()
+    assert not web.in_browser()
     assert web.DRIVER not in os.environ

@@ -293,11 +293,11 @@ def test_big_kernels_are_compared_in_another_process(
         raise AssertionError("in the process of the UI")
 
     monkeypatch.setattr(child, "compared", here)
-    monkeypatch.setattr(child, "BIG", 1)
-    found = child.compared_away(*pair.kernels, lambda: False)
+    monkeypatch.setattr(child, "CHILD_BYTES", 1)
+    found = child.compared_in_child(*pair.kernels, lambda: False)
     assert found == known
-    assert child.compared_away(*pair.kernels, lambda: True) == (
+    assert child.compared_in_child(*pair.kernels, lambda: True) == (
         "the process that compares has ended; choose them again"
     )
-    monkeypatch.setattr(child, "BIG", 1 << 30)
-    assert "AssertionError" in str(child.compared_away(*pair.kernels, lambda: False))
+    monkeypatch.setattr(child, "CHILD_BYTES", 1 << 30)
+    assert "AssertionError" in str(child.compared_in_child(*pair.kernels, lambda: False))

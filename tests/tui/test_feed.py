@@ -39,7 +39,7 @@ def all_of(feed: Feed) -> list[Event]:
     ended: list[Ended] = []
 
     def over() -> bool:
-        for event in feed.taken():
+        for event in feed.new_events():
             if isinstance(event, Ended):
                 ended.append(event)
             else:
@@ -93,7 +93,7 @@ def test_stopping_ends_all_that_read(tmp_path: Path) -> None:
     feed = Feed(Request((str(tmp_path),), jobs=2))
     feed.start()
     first: list[object] = []
-    until(lambda: first.extend(feed.taken(1)) or first, "nothing comes")
+    until(lambda: first.extend(feed.new_events(1)) or first, "nothing comes")
     assert feed.pid is not None
     until(lambda: len(descendants(feed.pid or 0)) == 3, "two processes do not read")
     started = descendants(feed.pid)
@@ -198,7 +198,7 @@ def test_stopping_ends_a_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     events: list[object] = []
 
     def captured() -> bool:
-        events.extend(feed.taken())
+        events.extend(feed.new_events())
         return any(isinstance(event, Captured) for event in events)
 
     until(captured, "it is not captured")

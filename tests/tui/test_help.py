@@ -53,19 +53,19 @@ async def test_keys_are_grouped_by_where_they_work(opened: Any) -> None:
     assert list(groups) == ["This screen", "In a field", "In a table", "Everywhere"]
     # A field's own keys, and not how one edits a text anywhere.
     assert groups["In a field"] == (Row(("f7",), "Do what fields do not"),)
-    told = {row.what: row.keys for row in groups["This screen"]}
+    told = {row.description: row.keys for row in groups["This screen"]}
     assert told == {
         "Do a strange thing": ("x", "^x"),
         "A key that the footer does not show": ("y",),
         "What it does, at length": ("w",),
     }
-    everywhere = {row.what: row.keys for row in groups["Everywhere"]}
+    everywhere = {row.description: row.keys for row in groups["Everywhere"]}
     assert everywhere["Back"] == ("esc",)  # the page has taken q for itself
     assert everywhere["Away"] == ("q",)
     assert everywhere["Help"] == ("f1", "?")
     assert everywhere["Quit"] == ("^q", "^c")
     assert {known.title for known in PAGES.values() if known.key} <= set(everywhere)
-    assert {row.what for row in groups["In a table"]} >= {"Select", "Cursor up", "Page down"}
+    assert {row.description for row in groups["In a table"]} >= {"Select", "Cursor up", "Page down"}
 
 
 @pytest.mark.parametrize("name", [name for name, known in PAGES.items() if known.key])

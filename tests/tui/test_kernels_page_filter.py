@@ -13,7 +13,7 @@ from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernels.columns import COLUMNS
 from kinspect.tui.screens.kernels.filter import FilterError, Sets, parse
 from kinspect.tui.screens.kernels.page import KernelsPage
-from kinspect.tui.screens.kernels.rows import Leaf, Leaves, downwards, ordered, tree
+from kinspect.tui.screens.kernels.rows import Leaf, Leaves, is_descending, ordered, tree
 from kinspect.tui.session import Session
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -138,7 +138,7 @@ def test_unknown_figures_stand_last_however_sorted(
         numbers = [value for value in known if not isinstance(value, str)]
         texts = [value for value in known if isinstance(value, str)]
         assert not numbers or not texts
-        assert known == sorted(known, reverse=downwards(column, reverse))
+        assert known == sorted(known, reverse=is_descending(column, reverse))
 
     check(ordered(tree(leaves), column, reverse))
 

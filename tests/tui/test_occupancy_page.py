@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.explain.view import occupancy_lines
+from kinspect.inspector.explain.occupancy_view import occupancy_lines
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.occupancy import words as say
-from kinspect.tui.screens.occupancy.fields import FIELDS, Query, filled, understood
+from kinspect.tui.screens.occupancy import words
+from kinspect.tui.screens.occupancy.fields import FIELDS, Query, fields_of, parsed
 from kinspect.tui.screens.occupancy.page import Figure, OccupancyPage
 from kinspect.tui.screens.passes.choose import KernelChooser
 from kinspect.tui.widgets.plot import StepPlot, Steps
@@ -127,7 +127,7 @@ async def test_what_no_wave_can_have_is_said_beside_the_field_and_answered(
         assert wrong(pilot) == {"vgprs", "lds"}
         assert beside(pilot, "vgprs") == "more than the 512 there are"
         assert "cannot launch: 520 VGPRs are more than the 512" in said(pilot)
-        assert plotted(pilot, "vgprs").now is None
+        assert plotted(pilot, "vgprs").current is None
 
 
 async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> None:
@@ -142,15 +142,15 @@ async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> 
         await pilot.pause()
         assert "2 waves/EU = 1 workgroup/CU: limited by" in said(pilot)
         assert f"{found.compiler} waves/EU" in said(pilot)
-        assert plotted(pilot, "vgprs").now == (132, 2)
-        assert plotted(pilot, "lds").now == (32768, 2)
+        assert plotted(pilot, "vgprs").current == (132, 2)
+        assert plotted(pilot, "lds").current == (32768, 2)
         assert "what if" in page(pilot).crumb()
         text = text_of(pilot.app)
         (now,) = (line for line in text.splitlines() if "◀ now" in line)
         assert now.split()[:2] == ["2", "1"]
         await put(pilot, arch="gfx1100", agprs="", asked="")
         assert "WGP" in said(pilot)
-        assert plotted(pilot, "vgprs").top == 16
+        assert plotted(pilot, "vgprs").max_y == 16
 
 
 async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None:
@@ -160,7 +160,7 @@ async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None
         assert beside(pilot, "lds") == "unknown"
         assert "LDS unknown" in said(pilot)
         assert plotted(pilot, "vgprs").title == "waves/EU over VGPRs alone"
-        assert plotted(pilot, "lds").now is None
+        assert plotted(pilot, "lds").current is None
         await put(pilot, waves="")
         assert "LDS -  workgroups -" in said(pilot)
         assert "needs the waves of a workgroup" in text_of(pilot.app)
@@ -196,7 +196,7 @@ async def test_keys_that_change_the_field(opened: Any, report: Report) -> None:
         await pilot.press("plus")
         assert field(pilot, "wave_size").value == "64"
         await pilot.press("r")
-        assert {f.name: field(pilot, f.name).value for f in FIELDS} == filled(report.kernels[-1])
+        assert {f.name: field(pilot, f.name).value for f in FIELDS} == fields_of(report.kernels[-1])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -292,8 +292,8 @@ async def test_another_kernel(opened: Any, report: Report) -> None:
             assert isinstance(pilot.app.screen, KernelChooser)
             await pilot.press(*name[:4], "enter")
             (kernel,) = (k for k in report.kernels if k.name == name)
-            assert pilot.app.looked_at == kernel.id
-            assert {f.name: field(pilot, f.name).value for f in FIELDS} == filled(kernel)
+            assert pilot.app.last_kernel == kernel.id
+            assert {f.name: field(pilot, f.name).value for f in FIELDS} == fields_of(kernel)
             assert page(pilot).crumb().startswith(name)
         await pilot.press("o")
         await pilot.pause()
@@ -361,13 +361,13 @@ async def test_resizes(opened: Any, report: Report) -> None:
 def test_a_kernels_own_figures_give_its_own_occupancy(report: Report) -> None:
     assert len(report.kernels) == 5
     for kernel in report.kernels:
-        asked, bad = understood(filled(kernel), kernel)
+        asked, bad = parsed(fields_of(kernel), kernel)
         assert asked is not None, (kernel.name, bad)
-        found = say.work_out(asked)
+        found = words.work_out(asked)
         for name in ("waves_per_eu", "workgroups_per_cu", "limiter", "by_vgpr", "by_sgpr"):
             assert getattr(found, name) == kernel.metrics[f"occupancy.{name}"].value, kernel.name
         if kernel.metrics["occupancy.waves_per_eu"].origin == "derived":
-            (_, first), *_ = say.words(asked, found)
+            (_, first), *_ = words.words(asked, found)
             assert first == occupancy_lines(kernel)[0]
 
 
@@ -375,25 +375,29 @@ def test_a_kernels_own_figures_give_its_own_occupancy(report: Report) -> None:
 def test_curves_are_the_figure_of_every_point(arch: str, demand: Demand) -> None:
     machine = machines.load(arch)
     asked = Query(machine, demand)
-    by_vgprs, by_lds = say.curves(asked, say.work_out(asked))
+    by_vgprs, by_lds = words.curves(asked, words.work_out(asked))
     for vgprs in range(0, machine.vgpr_addressable + 1, 3):
         expected = occupancy(machine, replace(demand, vgprs=vgprs)).waves_per_eu
-        assert by_vgprs.at(vgprs) == expected, vgprs
+        assert by_vgprs.value_at(vgprs) == expected, vgprs
     for lds in range(0, machine.lds_max + 1, 1021):
         expected = occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
-        assert by_lds.at(lds) == expected, lds
+        assert by_lds.value_at(lds) == expected, lds
     for steps in (by_vgprs, by_lds):
         assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(steps.points))
         if steps.step is not None and not steps.needs:
-            assert steps.now is not None
-            assert steps.at(steps.step[0]) > steps.now[1] >= steps.at(steps.step[0] + 1)
+            assert steps.current is not None
+            assert (
+                steps.value_at(steps.step[0])
+                > steps.current[1]
+                >= steps.value_at(steps.step[0] + 1)
+            )
 
 
 def test_a_step_of_two_resources_is_marked_in_both_plots() -> None:
     machine, demand = machines.load("gfx942"), Demand(132, 0, 30, 20000, 4)
     asked = Query(machine, demand)
-    found = say.work_out(asked)
-    by_vgprs, by_lds = say.curves(asked, found)
+    found = words.work_out(asked)
+    by_vgprs, by_lds = words.curves(asked, found)
     assert (by_vgprs.needs, by_lds.needs) == ("less LDS", "less VGPRs")
     assert by_vgprs.step is not None
     assert by_lds.step is not None
@@ -422,8 +426,8 @@ def test_the_next_step_reaches_what_it_says() -> None:
             vgprs_requested=dice.choice((None, None, dice.randrange(0, 256))),
         )
         asked = Query(machine, demand)
-        found = say.work_out(asked)
-        changed = say.stepped(asked, found)
+        found = words.work_out(asked)
+        changed = words.fields_after_step(asked, found)
         assert bool(changed) == (found.next_step is not None), demand
         if found.next_step is None:
             continue
@@ -438,9 +442,9 @@ def test_the_next_step_reaches_what_it_says() -> None:
             "mode": "",
             "asked": "" if demand.vgprs_requested is None else str(demand.vgprs_requested),
         }
-        after, bad = understood({**values, **changed}, None)
+        after, bad = parsed({**values, **changed}, None)
         assert after is not None, bad
-        reached = say.work_out(after).waves_per_eu
+        reached = words.work_out(after).waves_per_eu
         assert reached is not None
         assert reached >= found.next_step.gives, (demand, changed)
         taken += 1
@@ -451,13 +455,13 @@ def test_why_the_figures_differ_is_said_in_words() -> None:
     asked = Query(
         machines.load("gfx942"), Demand(132, 0, 30, 32768, 8, compiler_lds=0, lds_from="triton")
     )
-    found = say.work_out(asked)
+    found = words.work_out(asked)
     assert found.compiler != found.waves_per_eu
-    lines = dict(say.words(asked, found))
+    lines = dict(words.words(asked, found))
     assert lines["compiler"] == (
         f"{found.compiler} waves/EU: it sees neither Triton's LDS nor whole workgroups"
     )
-    assert "Triton" in say.why_two(found, asked)[1]
+    assert "Triton" in words.why_two(found, asked)[1]
 
 
 # ------------------------------------------------------------------ the plot
@@ -477,8 +481,8 @@ async def test_the_plot_draws_the_function(opened: Any, report: Report) -> None:
         ]
         body = [row[plot._margin :] for row in rows[1 : 1 + height]]
         for column in range(width):
-            y = steps.at(column / (width - 1) * steps.points[-1][0])
-            row = round((1 - y / steps.top) * (height - 1))
+            y = steps.value_at(column / (width - 1) * steps.points[-1][0])
+            row = round((1 - y / steps.max_y) * (height - 1))
             assert body[row][column] in "─╰●◆", (column, y)
         labels = {row[: plot._margin - 2].strip() for row in rows[1 : 1 + height]}
         assert {"0", "8"} <= labels

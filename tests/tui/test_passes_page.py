@@ -260,7 +260,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         text = text_of(pilot.app)
         assert "kinspect tui FILE.py" in text
         assert "s chooses another kernel" in text
-        assert pilot.app.looked_at == next(k.id for k in report.kernels if k.name == "calls")
+        assert pilot.app.last_kernel == next(k.id for k in report.kernels if k.name == "calls")
         await pilot.press("k", *"zz", "enter")  # no list takes k now
         assert page(pilot).crumb().startswith("calls")
         await pilot.press("s", "up", "down", *"sm", "enter")
@@ -271,7 +271,7 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
 
 async def test_the_kernel_looked_at_last(opened: Any, report: Report, path: Path) -> None:
     async with opened(page="kernels", of=dumped(report, path)) as pilot:
-        pilot.app.looked_at = next(k.id for k in report.kernels if k.name == "calls")
+        pilot.app.last_kernel = next(k.id for k in report.kernels if k.name == "calls")
         await pilot.press("4")
         await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
         assert page(pilot).crumb().startswith("calls")
@@ -327,7 +327,7 @@ async def test_a_dump_that_vanishes(
 async def test_a_big_dump_is_read_by_another_process(
     opened: Any, report: Report, path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes_child, "BIG", 0)
+    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         await pilot.press("m", "n", "n")
@@ -335,7 +335,7 @@ async def test_a_big_dump_is_read_by_another_process(
 
 
 def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes_child, "BIG", 0)
+    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
     started: list[Any] = []
     popen = passes_child.subprocess.Popen
 
@@ -344,15 +344,15 @@ def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.Mon
         return started[-1]
 
     monkeypatch.setattr(passes_child.subprocess, "Popen", noted)
-    assert list(passes_child.found_in(path, None, lambda: True)) == []
+    assert list(passes_child.results_of(path, None, lambda: True)) == []
     assert started[0].poll() is not None
 
 
 def test_both_ways_of_reading_agree(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = list(passes_child.found_in(path, None, lambda: False))
-    monkeypatch.setattr(passes_child, "BIG", 0)
-    assert list(passes_child.found_in(path, None, lambda: False)) == here
-    (one,) = passes_child.found_in(path, (3, 3), lambda: False)
+    here = list(passes_child.results_of(path, None, lambda: False))
+    monkeypatch.setattr(passes_child, "CHILD_BYTES", 0)
+    assert list(passes_child.results_of(path, None, lambda: False)) == here
+    (one,) = passes_child.results_of(path, (3, 3), lambda: False)
     assert one == ("text", ((3, 3), PassText(read_passes(path, changes=False).state(3))))
 
 
@@ -360,7 +360,7 @@ def test_a_text_that_nobody_reads_is_cut(
     path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = diff(dump, 43, 44).splitlines()
-    monkeypatch.setattr(passes_child, "MOST", 5000)
+    monkeypatch.setattr(passes_child, "MAX_CHARS", 5000)
     made = passes_child.pass_text(dump, (43, 44))
     assert made.change == change_of(diff(dump, 43, 44))
     *lines, last = made.text.splitlines()

@@ -16,11 +16,11 @@ from kinspect.inspector.profile.placing.loop_costs import with_lines
 from kinspect.inspector.recording import Dispatches, KernelProfile, Match, Profile, TopKernel
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.profile.dispatches import MOST, listed
-from kinspect.tui.screens.profile.lines import chosen, columns, of_profile, ordered, point
+from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list
+from kinspect.tui.screens.profile.lines import columns, filtered, of_profile, ordered, point
 from kinspect.tui.screens.profile.lower import Lower
 from kinspect.tui.screens.profile.page import ProfilePage
-from kinspect.tui.screens.profile.said import gridded
+from kinspect.tui.screens.profile.styled_lines import gridded
 from kinspect.tui.session import Progress
 from kinspect.tui.widgets.filtering import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
@@ -318,14 +318,14 @@ async def test_it_opens_by_itself_when_a_recording_arrives(opened: Any, report: 
         app.opening = replace(app.opening, page=None)
 
         class Brought:
-            def taken(self) -> list[Any]:
+            def new_events(self) -> list[Any]:
                 return [Profiled(profiles.profile(profiles.kernel()))]
 
             def stop(self, _: float) -> None:
                 pass
 
         app.feed = Brought()
-        app._look()
+        app._poll()
         await pilot.pause()
         assert isinstance(app.screen, ProfilePage)
         app.feed = None
@@ -341,7 +341,7 @@ def test_columns_without_any_value_are_left_out(analysed: KernelReport) -> None:
 
 
 def test_unknown_values_come_last_either_way(analysed: KernelReport) -> None:
-    lines = chosen(of_profile(recorded(analysed)), "", tried=False)
+    lines = filtered(of_profile(recorded(analysed)), "", tried=False)
     column = next(c for c in columns(lines) if c.title == "MFMA %")
     for down in (True, False):
         found = ordered(lines, column, down=down)
@@ -351,7 +351,7 @@ def test_unknown_values_come_last_either_way(analysed: KernelReport) -> None:
 
 def test_where_all_were_tried_they_are_shown() -> None:
     lines = of_profile(profiles.profile(profiles.kernel(profiles.TRIED, role="autotune")))
-    assert len(chosen(lines, "", tried=False)) == 1
+    assert len(filtered(lines, "", tried=False)) == 1
 
 
 def test_a_roofline_needs_both_figures(analysed: KernelReport) -> None:
@@ -383,18 +383,18 @@ def dispatched(*rows: tuple[int, int, int]) -> Profile:
 def test_warm_ups_are_the_first_of_each_pass() -> None:
     profile = dispatched((0, 50, 0), (0, 10, 0), (1, 5, 0), (0, 90, 1), (0, 70, 1), (0, 80, 1))
     kernel = replace(profile.kernels[0], shapes=(0,), warmups=2)
-    found = listed(kernel, profile.recording)
+    found = dispatch_list(kernel, profile.recording)
     assert found.rows == [1, 0, 4, 5, 3]
     assert found.warmups == {1, 4}
     assert found.origin == 5
     # One warm-up over two passes of one process cannot be told.
-    assert listed(replace(kernel, warmups=1), profile.recording).warmups == frozenset()
+    assert dispatch_list(replace(kernel, warmups=1), profile.recording).warmups == frozenset()
 
 
 def test_the_first_thousand_dispatches_are_listed() -> None:
-    profile = dispatched(*((0, start, 0) for start in range(MOST + 500)))
-    found = listed(replace(profile.kernels[0], shapes=(0,), warmups=1), profile.recording)
-    assert (len(found.rows), found.of) == (MOST, MOST + 500)
+    profile = dispatched(*((0, start, 0) for start in range(MAX_LISTED + 500)))
+    found = dispatch_list(replace(profile.kernels[0], shapes=(0,), warmups=1), profile.recording)
+    assert (len(found.rows), found.total) == (MAX_LISTED, MAX_LISTED + 500)
     assert found.warmups == {0}
 
 
@@ -416,7 +416,7 @@ async def test_two_thousand_kernels_stay_quick(analysed: KernelReport) -> None:
     async with page_on(recorded(analysed, *many), (120, 40)) as (pilot, page):
         started = time.process_time()
         page._words = "kernel_1"
-        page._fill()
+        page._fill_table()
         took = time.process_time() - started
         assert len(page._rows) == 1_000
         assert took < 0.5  # 0.03 s on a quiet machine

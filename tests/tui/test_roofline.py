@@ -158,4 +158,4 @@ def test_whatever_is_drawn_fills_its_room_exactly(
     assert len(rows) == height
     assert {sum(len(text) for text, _ in row) for row in rows} == {width + 7}
     assert len(picture.ticks_across()) == width
-    assert set(picture.places.values()) <= set(range(len(points)))
+    assert set(picture.point_cells.values()) <= set(range(len(points)))

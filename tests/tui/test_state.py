@@ -14,7 +14,7 @@ from kinspect.tui.themes import THEMES
 
 
 def test_what_is_kept_comes_back() -> None:
-    kept = State("kinspect-light", ["kernel", "vgprs"], "findings", True, ["source"], "/a/b.svg")
+    kept = State("kinspect-light", ["kernel", "vgprs"], "findings", True, "/a/b.svg")
     kept.save()
     assert State.load() == kept
     assert [path.name for path in state_file().parent.iterdir()] == ["tui.json"]

@@ -1,4 +1,4 @@
-"""Asks where to export to, and writes it there."""
+"""The dialogue that asks for a file and exports the screen or the report to it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _MOST_NAME = 60
 
 
 class ExportScreen(ModalScreen[None]):
-    """A field for the file's name; its suffix decides what is written.
+    """A field for the file's name, whose suffix chooses the format.
 
     Args:
-        picture: the screen that was shown.
+        picture: the screen below the dialogue.
     """
 
     DEFAULT_CSS = """
@@ -59,7 +59,7 @@ class ExportScreen(ModalScreen[None]):
     def __init__(self, picture: Picture) -> None:
         super().__init__()
         self._picture = picture
-        self._agreed: Path | None = None  # may be overwritten: it was asked
+        self._overwrite: Path | None = None  # an existing file that another Enter overwrites
         self._writing = False
 
     @property
@@ -68,7 +68,7 @@ class ExportScreen(ModalScreen[None]):
         return cast("KinspectApp", self.app)
 
     def compose(self) -> ComposeResult:
-        """The field, what the suffixes mean, and a line for what went wrong."""
+        """The field, the list of formats, and a line for messages."""
         box = Vertical()
         box.border_title = "Export to"
         box.border_subtitle = "Enter writes · Tab changes the format · Esc closes"
@@ -78,12 +78,12 @@ class ExportScreen(ModalScreen[None]):
             yield Static(id="says")
 
     def on_mount(self) -> None:
-        """The field has the focus."""
+        """Focuses the field."""
         self.query_one(Input).focus()
         self._show_formats()
 
     def _suggested(self) -> str:
-        """The last folder, the name of what is open, and the last suffix."""
+        """A path made of the last export's folder and suffix and the name of the page or kernel."""
         last_export = self.kinspect.state.export
         last = Path(last_export) if last_export else Path("kinspect.svg")
         suffix = last.suffix if last.suffix in FORMATS else ".svg"
@@ -111,35 +111,35 @@ class ExportScreen(ModalScreen[None]):
     # ------------------------------------------------------------------ keys
 
     def action_close(self) -> None:
-        """Closes it; what is being written is written."""
+        """Closes the dialogue; an export that is being written is finished."""
         self.dismiss()
 
-    def action_format(self, by: int) -> None:
-        """Changes the suffix of the name to that of the next format."""
+    def action_format(self, step: int) -> None:
+        """Changes the suffix of the name to that of the next (1) or previous (-1) format."""
         field = self.query_one(Input)
         path = Path(field.value or "kinspect")
         suffixes = list(FORMATS)
         suffix = path.suffix.lower()
         if suffix in suffixes:
-            new = suffixes[(suffixes.index(suffix) + by) % len(suffixes)]
+            new = suffixes[(suffixes.index(suffix) + step) % len(suffixes)]
             field.value = field.value[: -len(suffix)] + new
         else:
             field.value = f"{path}{suffixes[0]}"
         field.cursor_position = len(field.value)
 
     def on_input_changed(self) -> None:
-        """Another name has not been asked about yet."""
-        self._agreed = None
+        """Marks the name's format; another name needs another Enter to overwrite a file."""
+        self._overwrite = None
         self._show_formats()
-        self._say("")
+        self._show_message("")
 
     def on_input_submitted(self) -> None:
-        """Writes the file, unless that needs a question first."""
+        """Writes the file; one that exists only at the second Enter."""
         if self._writing:
             return
         name = self.query_one(Input).value.strip()
         if not name:
-            self._say("a name is needed")
+            self._show_message("a name is needed")
             return
         try:
             path = Path(name).expanduser()
@@ -147,22 +147,22 @@ class ExportScreen(ModalScreen[None]):
             check(path)
             exists = path.exists()
         except KinspectError as error:
-            self._say(str(error))
+            self._show_message(str(error))
             return
         except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have
-            self._say(f"{name[:_MOST_NAME]}: {getattr(error, 'strerror', None) or error}")
+            self._show_message(f"{name[:_MOST_NAME]}: {getattr(error, 'strerror', None) or error}")
             return
-        if exists and self._agreed != path:
-            self._agreed = path
-            self._say(f"{path.name} exists: Enter again overwrites it", "$warning")
+        if exists and self._overwrite != path:
+            self._overwrite = path
+            self._show_message(f"{path.name} exists: Enter again overwrites it", "$warning")
             return
         self._writing = True
-        self._say("writing …", "$foreground")
+        self._show_message("writing …", "$foreground")
         report = self.kinspect.session.report({})
         self.run_worker(partial(self._write, path, report), thread=True, group="export")
 
     def _write(self, path: Path, report: Report) -> None:
-        """In a thread: a report of many kernels takes a while."""
+        """Writes the file; called in a thread, since a report of many kernels takes a while."""
         try:
             size = write(path, report, self._picture)
         except KinspectError as error:
@@ -173,7 +173,7 @@ class ExportScreen(ModalScreen[None]):
     def _failed(self, message: str) -> None:
         self._writing = False
         if self.is_attached:
-            self._say(message)
+            self._show_message(message)
         else:
             self.app.notify(message, severity="error")
 
@@ -185,7 +185,7 @@ class ExportScreen(ModalScreen[None]):
         if self.is_attached:
             self.dismiss()
 
-    def _say(self, message: str, colour: str = "$error") -> None:
+    def _show_message(self, message: str, colour: str = "$error") -> None:
         line = self.query_one("#says", Static)
         line.styles.color = self.app.theme_variables[colour.removeprefix("$")]
         line.update(Text(message))

@@ -1,4 +1,4 @@
-"""What a page is for and what its keys do, made from the page's own words and bindings."""
+"""The help screen of a page, made from the page's HELP and its bindings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ..page_table import PAGES
 from ..pages import Page
 
 _WIDTH = 78
-_WIDE = 96
-"""From this many columns on the keys stand in two columns."""
-_KEYS = 18
-_NAMES = {
+_TWO_COLUMNS = 96
+"""Columns of the terminal from which on the keys are set in two columns."""
+_KEYS_WIDTH = 18
+_TITLES = {
     "CodeView": "In a text",
     "DataTable": "In a table",
     "Input": "In a field",
@@ -39,39 +39,39 @@ _EVERYWHERE = frozenset({"app.help", "app.back", "app.close"})  # under "Everywh
 
 
 class Row(Struct, frozen=True):
-    """What one action does, and its keys."""
+    """An action's keys and its description."""
 
     keys: tuple[str, ...]
-    what: str
+    description: str
 
 
 class Group(Struct, frozen=True):
-    """Keys that belong together."""
+    """Keys that work in the same place."""
 
     title: str
     rows: tuple[Row, ...]
 
 
 def groups_of(screen: Screen[object]) -> list[Group]:
-    """Every key that works on a page, by where it works: on all of it, in a widget, everywhere.
+    """The keys of a page in groups: those of the page, of its widgets, and of every page.
 
     Args:
-        screen: the page; it is on the screen, so that its widgets are there.
+        screen: the page; it has to be on the screen, so that it has its widgets.
     """
     app = screen.app
-    named = screen.NAME if isinstance(screen, Page) else ""
-    title = PAGES[named].title if named in PAGES else "This screen"
+    page_name = screen.NAME if isinstance(screen, Page) else ""
+    title = PAGES[page_name].title if page_name in PAGES else "This screen"
     page = [
         b for b in _bindings(screen, Page if isinstance(screen, Page) else Screen) if _is_own(b)
     ]
-    groups = [Group(f"On the page {title}" if named in PAGES else title, _rows(page, app))]
+    groups = [Group(f"On the page {title}" if page_name in PAGES else title, _rows(page, app))]
     seen_kinds: set[type[DOMNode]] = set()
     for widget in screen.query("*").results(Widget):
         kind = type(widget)
         if widget.focusable and kind not in seen_kinds:
             seen_kinds.add(kind)
             base = Input if isinstance(widget, Input) else Widget
-            groups.append(Group(_name(widget), _rows(_bindings(widget, base), app)))
+            groups.append(Group(_title(widget), _rows(_bindings(widget, base), app)))
     everywhere = [
         *(b for b in _bindings(screen, Screen) if b.action in _EVERYWHERE),
         *(b for b in _bindings(app, App) if b.action != "command_palette"),
@@ -88,17 +88,18 @@ def _is_own(binding: Binding) -> bool:
 
 
 def _merged(groups: Iterable[Group]) -> list[Group]:
-    """Groups of one title as one: two kinds of widgets may go by one name."""
+    """Joins groups of the same title, which several kinds of widgets may have."""
     merged: dict[str, dict[Row, None]] = {}
     for group in groups:
         merged.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
     return [Group(title, tuple(rows)) for title, rows in merged.items()]
 
 
-def _name(widget: Widget) -> str:
+def _title(widget: Widget) -> str:
+    """The title of a widget's group of keys."""
     for kind in type(widget).__mro__:
-        if kind.__name__ in _NAMES:
-            return _NAMES[kind.__name__]
+        if kind.__name__ in _TITLES:
+            return _TITLES[kind.__name__]
     if widget.BINDING_GROUP_TITLE:
         return widget.BINDING_GROUP_TITLE
     words = re.findall(r"[A-Z][a-z0-9]*", type(widget).__name__.lstrip("_"))
@@ -106,9 +107,10 @@ def _name(widget: Widget) -> str:
 
 
 def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
-    """The bindings of a node's classes down to `base`, the most derived first; no key twice.
+    """Yields the bindings of a node's classes down to `base`, the most derived first.
 
-    Those of a field of text itself are left out: one edits in it as in any other.
+    A key that a derived class has bound already is left out, and so are the bindings of Textual's
+    own input field, which are those of any text field.
     """
     used_keys: set[str] = set()
     for kind in type(node).__mro__:
@@ -116,14 +118,14 @@ def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
             continue
         declared = kind.__dict__.get("BINDINGS", ())
         new = [b for b in Binding.make_bindings(declared) if b.key not in used_keys]
-        if kind.__module__.startswith("textual."):  # whose words Are Written So
+        if kind.__module__.startswith("textual."):  # whose descriptions Are Capitalised Like This
             new = [replace(b, description=b.description.capitalize(), tooltip="") for b in new]
         used_keys.update(binding.key for binding in new)
         yield from new
 
 
 def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
-    """Bindings of one action are one row with all their keys; those without words are left out."""
+    """A row with all its keys for each action; bindings without a description are left out."""
     keys: dict[tuple[str, str], list[str]] = {}
     for binding in bindings:
         meaning = binding.tooltip or binding.description
@@ -136,47 +138,52 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
 
 
 def page_of(groups: Sequence[Group], words: str, width: int) -> Text:
-    """The whole help as text of that width.
+    """The help as text.
 
     Args:
-        groups: keys.
-        words: what the page is for; empty lines part its paragraphs.
-        width: columns.
+        groups: the page's keys.
+        words: the page's introduction; empty lines separate its paragraphs.
+        width: of the text, in columns.
     """
     text = Text()
     for paragraph in re.split(r"\n\s*\n", textwrap.dedent(words).strip()):
         if paragraph:
             text.append(textwrap.fill(" ".join(paragraph.split()), min(width, 100)) + "\n\n")
-    blocks = [_block(group, (width - 4) // 2 if width >= _WIDE else width) for group in groups]
-    if width < _WIDE:
+    blocks = [
+        _block(group, (width - 4) // 2 if width >= _TWO_COLUMNS else width) for group in groups
+    ]
+    if width < _TWO_COLUMNS:
         for block in blocks:
-            text.append_text(_lines(block)).append("\n\n")
+            text.append_text(_joined(block)).append("\n\n")
     else:
-        text.append_text(_beside(blocks, (width - 4) // 2))
+        text.append_text(_in_two_columns(blocks, (width - 4) // 2))
     text.rstrip()
     return text
 
 
 def _block(group: Group, width: int) -> list[Text]:
+    """A group's title and rows: keys in a column on the left, descriptions wrapped."""
     lines = [Text(group.title, "bold underline")]
     for row in group.rows:
         keys = "  ".join(row.keys)
-        room = max(10, width - _KEYS - 2)
-        wrapped = textwrap.wrap(row.what, room) or [""]
-        if len(keys) > _KEYS:
+        room = max(10, width - _KEYS_WIDTH - 2)
+        wrapped = textwrap.wrap(row.description, room) or [""]
+        if len(keys) > _KEYS_WIDTH:
             lines.append(Text(f" {keys}", "bold"))
             keys = ""
         for index, line in enumerate(wrapped):
-            lines.append(Text.assemble((f" {keys if not index else '':<{_KEYS}} ", "bold"), line))
+            lines.append(
+                Text.assemble((f" {keys if not index else '':<{_KEYS_WIDTH}} ", "bold"), line)
+            )
     return lines
 
 
-def _lines(block: Sequence[Text]) -> Text:
+def _joined(block: Sequence[Text]) -> Text:
     return Text("\n").join(block)
 
 
-def _beside(blocks: Sequence[Sequence[Text]], width: int) -> Text:
-    """Two columns: each block goes to the shorter one."""
+def _in_two_columns(blocks: Sequence[Sequence[Text]], width: int) -> Text:
+    """Sets blocks in two columns; each block is added to the shorter one."""
     columns: tuple[list[Text], list[Text]] = ([], [])
     for block in blocks:
         column = columns[0] if len(columns[0]) <= len(columns[1]) else columns[1]
@@ -191,7 +198,7 @@ def _beside(blocks: Sequence[Sequence[Text]], width: int) -> Text:
 
 
 class HelpScreen(ModalScreen[None]):
-    """The help of a page, over it.
+    """A dialogue that shows the help of the page below it.
 
     Args:
         screen: the page.
@@ -227,12 +234,12 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._groups = groups_of(screen)
         self._words = screen.HELP if isinstance(screen, Page) else ""
-        named = screen.NAME if isinstance(screen, Page) else ""
-        spec = PAGES.get(named)
+        page_name = screen.NAME if isinstance(screen, Page) else ""
+        spec = PAGES.get(page_name)
         self._title = f"{spec.title}: {spec.about}" if spec is not None else "Help"
 
     def compose(self) -> ComposeResult:
-        """One text that scrolls."""
+        """A scrolling text in a box."""
         box = VerticalScroll()
         box.border_title = self._title
         box.border_subtitle = "j/k scroll · Esc closes"
@@ -240,26 +247,26 @@ class HelpScreen(ModalScreen[None]):
             yield Static(id="text")
 
     def on_mount(self) -> None:
-        """Keys scroll."""
+        """Focuses the text, so that keys scroll it."""
         self.query_one(VerticalScroll).focus()
 
     def on_resize(self, event: Resize) -> None:
-        """Lays the text out for the width that there is now."""
+        """Lays out the text for the new width."""
         width = min(max(_WIDTH, event.size.width * 9 // 10), 150, event.size.width) - 5
         self.query_one("#text", Static).update(page_of(self._groups, self._words, max(20, width)))
 
     def action_close(self) -> None:
-        """Back to the page."""
+        """Closes the help."""
         self.dismiss()
 
-    def action_scroll(self, by: int) -> None:
+    def action_scroll(self, lines: int) -> None:
         """Scrolls by lines."""
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
-    def action_page(self, by: int) -> None:
+    def action_page(self, screens: int) -> None:
         """Scrolls by screens."""
         box = self.query_one(VerticalScroll)
-        box.scroll_relative(y=by * max(1, box.size.height - 2), animate=False)
+        box.scroll_relative(y=screens * max(1, box.size.height - 2), animate=False)
 
     def action_end(self, side: int) -> None:
         """Scrolls to the top (-1) or the bottom (1)."""

@@ -1,4 +1,4 @@
-"""A small form: change options and constexprs of a kernel, compile it, see the difference."""
+"""The form that changes a kernel's options and constexprs, compiles it and compares the two."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TICK = 0.2
 
 
 def recompile(app: KinspectApp, entry: Entry) -> None:
-    """Opens the form for a kernel; the compiled kernel becomes a row, and is compared with it.
+    """Opens the form for a kernel; adds the compiled kernel to the session and compares the two.
 
     Args:
         app: the application.
@@ -43,18 +43,23 @@ def recompile(app: KinspectApp, entry: Entry) -> None:
         app.notify(f"{error.message}; {error.hint}", severity="warning", markup=False)
         return
 
-    def done(outcome: tuple[KernelReport, str] | None) -> None:
+    def add_and_compare(outcome: tuple[KernelReport, str] | None) -> None:
         if outcome is None:
             return
         report, changed = outcome
         app.session.add_tried(report, entry, changed)
         app.compare(entry.report, report)
 
-    app.push_screen(RecompileScreen(entry, app.session.request), done)
+    app.push_screen(RecompileScreen(entry, app.session.request), add_and_compare)
 
 
 class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
-    """The form; its result is the new report, with what was changed for it in words."""
+    """The form; its result is the new report and the changed settings as text.
+
+    Args:
+        entry: the kernel.
+        request: the run of the kernel; None: the default options compile it.
+    """
 
     DEFAULT_CSS = """
     RecompileScreen { align: center middle; background: $background 60%; }
@@ -119,7 +124,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         self.set_interval(_TICK, self._tick)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Marks a changed value, and shows the former one beside it."""
+        """Marks a changed value, and shows the kernel's value beside it."""
         event.stop()
         setting = next(
             candidate for candidate in self._settings if candidate.name == event.input.name
@@ -147,10 +152,10 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
             self._fail(error)
             return
         if not changed:
-            self._say("nothing is changed: type another value", failed=True)
+            self._show_message("nothing is changed: type another value", failed=True)
             return
         self._stage, self._started_at, self._cancelled = "starting", time.monotonic(), False
-        self._say("")
+        self._show_message("")
         self.run_worker(
             lambda: self._compile(changed), thread=True, exclusive=True, group="recompile"
         )
@@ -172,14 +177,15 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         except KinspectError as error:
             failure = error
         with contextlib.suppress(RuntimeError):  # the application has ended in the meantime
-            self.app.call_from_thread(self._done, report, failure, changed)
+            self.app.call_from_thread(self._finish, report, failure, changed)
 
-    def _done(
+    def _finish(
         self,
         report: KernelReport | None,
         failure: KinspectError | None,
         changed: Mapping[str, Value],
     ) -> None:
+        """Closes the form with the new report, or shows why there is none."""
         self._stage = ""
         if self._cancelled:
             return
@@ -206,12 +212,13 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
 
     def _tick(self) -> None:
         if self._stage:
-            self._say(f"{self._stage} … {time.monotonic() - self._started_at:.0f} s")
+            self._show_message(f"{self._stage} … {time.monotonic() - self._started_at:.0f} s")
 
     def _fail(self, error: KinspectError) -> None:
-        self._say(f"{error.message}\n→ {error.hint}" if error.hint else error.message, failed=True)
+        text = f"{error.message}\n→ {error.hint}" if error.hint else error.message
+        self._show_message(text, failed=True)
 
-    def _say(self, text: str, *, failed: bool = False) -> None:
+    def _show_message(self, text: str, *, failed: bool = False) -> None:
         line = self.query_one("#message", Static)
         line.set_class(failed, "failed")
         line.update(Text(text))

@@ -1,4 +1,4 @@
-"""Bars of text: a share of something as cells that also read without colour."""
+"""Bars of text, which show a share in cells that can be read without colour."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Piece = tuple[str, str]
 
 
 def bar(share: float | None, width: int, style: str = "bar") -> tuple[Piece, ...]:
-    """A share from 0 to 1 as cells, a part of a cell by its height; blank where it is unknown.
+    """A bar for a share; a fraction of a cell is shown by the height of its block.
 
     Args:
-        share: what of the whole.
-        width: cells.
+        share: from 0 to 1; None, if it is unknown, gives blanks.
+        width: of the bar, in cells.
         style: of the filled part.
     """
     if share is None or width < 1:

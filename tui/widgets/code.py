@@ -64,7 +64,7 @@ class CodeView(CodeRows, can_focus=True):
         text: Text | None = None,
         *,
         name: str | None = None,
-        id: str | None = None,  # Textual's name for it
+        id: str | None = None,  # Textual's id of the widget
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
@@ -205,15 +205,15 @@ class CodeView(CodeRows, can_focus=True):
         """Posts that the cursor moved."""
         self.post_message(self.Moved(self, line))
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, lines: int) -> None:
         """Moves the cursor by visible lines."""
-        self._step(by)
+        self._step(lines)
 
-    def action_select(self, by: int) -> None:
+    def action_select(self, lines: int) -> None:
         """Moves the cursor and extends the selection to it."""
         if self._anchor is None:
             self._anchor = self._cursor
-        self._step(by)
+        self._step(lines)
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor by screens."""
@@ -254,41 +254,42 @@ class CodeView(CodeRows, can_focus=True):
 
         It is the cursor's line or, if that is not visible, the first visible one.
         """
-        top = self.scroll_offset.y
+        first_row = self.scroll_offset.y
         row = self._rows.row_of(self._cursor)
-        if not top <= row < top + max(1, self._height):
-            row = top
-        return self._rows.line_at(row), row - top
+        if not first_row <= row < first_row + max(1, self._height):
+            row = first_row
+        return self._rows.line_at(row), row - first_row
 
     def _scroll_to_anchor(self, line: int, row_in_view: int) -> None:
         """Scrolls so that a line stands in a row of the view."""
-        top = min(self._rows.row_of(line) - row_in_view, len(self._rows) - self._height)
-        if max(0, top) != self.scroll_offset.y:
-            self.scroll_to(y=max(0, top), animate=False, force=True)
+        first_row = min(self._rows.row_of(line) - row_in_view, len(self._rows) - self._height)
+        if max(0, first_row) != self.scroll_offset.y:
+            self.scroll_to(y=max(0, first_row), animate=False, force=True)
 
-    def _step(self, by: int) -> None:
-        row = max(0, self._rows.row_of(self._cursor) + by)
+    def _step(self, rows: int) -> None:
+        row = max(0, self._rows.row_of(self._cursor) + rows)
         self.move_to(self._rows.line_at(row))
 
     def _bring_into_view(self, line: int, centre: bool) -> None:
+        """Scrolls so that a line is visible, with some lines around it; `centre` for a third."""
         row, height = self._rows.row_of(line), max(1, self._height)
-        top = self.scroll_offset.y
+        first_row = self.scroll_offset.y
         margin = min(_CONTEXT, (height - 1) // 3)
-        if centre and not top <= row < top + height:
-            top = row - height // 3
-        elif row < top + margin:
-            top = row - margin
-        elif row >= top + height - margin:
-            top = row - height + 1 + margin
-        top = max(0, min(top, max(0, len(self._rows) - height)))
-        if top != self.scroll_offset.y:
-            self.scroll_to(y=top, animate=False, force=True)
+        if centre and not first_row <= row < first_row + height:
+            first_row = row - height // 3
+        elif row < first_row + margin:
+            first_row = row - margin
+        elif row >= first_row + height - margin:
+            first_row = row - height + 1 + margin
+        first_row = max(0, min(first_row, max(0, len(self._rows) - height)))
+        if first_row != self.scroll_offset.y:
+            self.scroll_to(y=first_row, animate=False, force=True)
 
     def _refresh_lines(self, lines: Iterable[int]) -> None:
         # There may be thousands of lines, so check the visible ones instead of each of them.
         changed = lines if isinstance(lines, frozenset | range) else frozenset(lines)
-        top = self.scroll_offset.y
-        for row in range(top, min(top + self._height + 1, len(self._rows))):
+        first_row = self.scroll_offset.y
+        for row in range(first_row, min(first_row + self._height + 1, len(self._rows))):
             if self._rows.line_at(row) in changed:
                 self.refresh_line(row)
 

@@ -1,4 +1,4 @@
-"""How a view of code draws its rows: gutter, coloured text, marks, the cursor's line."""
+"""Draws the rows of a view of code: gutter, coloured text, marks and the cursor's line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .code_text import Hit, Rows, Text, merged
 from .styled import Styled
 
 _Key = tuple[int, int, int, str, int, tuple[Hit, ...]]
-_MOST_STRIPS = 1000
-_MANY = 10  # lines folded away that are worth words
-_CUT = "…"
+_MAX_STRIPS = 1000
+_MANY_LINES = 10  # the number of folded lines is followed by the word from here on
+_ELLIPSIS = "…"
 
 
 def no_hits(line: int) -> Sequence[Hit]:
-    """Nothing is marked."""
+    """No marks, for any line."""
     return ()
 
 
 class CodeRows(Styled):
-    """Draws a `Text`; what is shown and where the cursor stands is for others to say."""
+    """Draws a `Text`; the subclass sets the text and the cursor."""
 
     PREFIX = "code"
     BARS = frozenset({"cursor", "cursor-blurred", "selected"})
@@ -71,7 +71,7 @@ class CodeRows(Styled):
         self,
         *,
         name: str | None = None,
-        id: str | None = None,  # Textual's name for it
+        id: str | None = None,  # Textual's id of the widget
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
@@ -86,29 +86,29 @@ class CodeRows(Styled):
 
     @property
     def selection(self) -> tuple[int, int]:
-        """First and last line of the selection; the cursor's line where nothing is selected."""
+        """First and last line of the selection, or twice the cursor's line without one."""
         anchor = self._cursor if self._anchor is None else self._anchor
         return min(anchor, self._cursor), max(anchor, self._cursor)
 
-    def _forget(self) -> None:
+    def _drop_drawn(self) -> None:
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """One row of the view."""
-        self._make_sure()
+        """Renders a row of the view."""
+        self._check_styles()
         width = self.size.width - self.scrollbar_size_vertical
         row = self.scroll_offset.y + y
         if row >= len(self._rows):
             return Strip.blank(width, self._base)
         line = self._rows.line_at(row)
         state = self._state(line)
-        # A strip that is used again keeps what Textual has worked out for it: scrolling by a row
-        # costs a tenth of drawing all rows anew.
+        # Strips cache what Textual computes for them: with reused strips, scrolling by a row takes
+        # a tenth of the time.
         hidden, hits = self._rows.hidden(line), tuple(self._matches(line) or ())
         key = (line, self.scroll_offset.x, width, state, hidden, hits)
         strip = self._strips.get(key)
         if strip is None:
-            if len(self._strips) >= _MOST_STRIPS:
+            if len(self._strips) >= _MAX_STRIPS:
                 self._strips.clear()
             strip = self._strips[key] = self._strip(line, width, state, hits)
         return strip
@@ -117,7 +117,7 @@ class CodeRows(Styled):
         pieces = self._gutter(line, state)
         room = max(0, width - sum(len(piece.text) for piece in pieces))
         pieces += self._code(line, room, state, hits)
-        return Strip(pieces).adjust_cell_length(width, self._over(state, ""))
+        return Strip(pieces).adjust_cell_length(width, self._style_over(state, ""))
 
     def _state(self, line: int) -> str:
         """The style of a whole row; "" for most."""
@@ -130,31 +130,45 @@ class CodeRows(Styled):
     def _gutter(self, line: int, state: str) -> list[Segment]:
         if self._text.gutter is None:
             return []
-        return [Segment(text, self._over(state, name)) for text, name in self._text.gutter(line)]
+        return [
+            Segment(text, self._style_over(state, name)) for text, name in self._text.gutter(line)
+        ]
 
     def _code(self, line: int, room: int, state: str, hits: Sequence[Hit]) -> list[Segment]:
+        """The visible columns of a line, with marks, an ellipsis, and the number of folded lines.
+
+        Args:
+            line: the line.
+            room: columns for it.
+            state: the style of the whole row.
+            hits: the marks on the line.
+        """
         text = self._text.drawn(line)
         first = self.scroll_offset.x
         hidden = self._rows.hidden(line)
-        fold_note = f" ⋯ {hidden} lines" if hidden >= _MANY else f" ⋯{hidden}" if hidden else ""
-        cut = _CUT if len(text) > first + max(0, room - len(fold_note)) and room > 1 else ""
-        stop = first + max(0, room - len(fold_note) - len(cut))
-        plain = self._over(state, "")
+        fold_note = (
+            f" ⋯ {hidden} lines" if hidden >= _MANY_LINES else f" ⋯{hidden}" if hidden else ""
+        )
+        ellipsis = (
+            _ELLIPSIS if len(text) > first + max(0, room - len(fold_note)) and room > 1 else ""
+        )
+        stop = first + max(0, room - len(fold_note) - len(ellipsis))
+        plain = self._style_over(state, "")
         segments: list[Segment] = []
-        at = first
+        column = first
         spans = self._text.spans(line)
         for start, end, name in merged(spans, hits) if hits else spans:
-            start, end = max(start, at), min(end, stop)
+            start, end = max(start, column), min(end, stop)
             if start >= end:
                 continue
-            if start > at:
-                segments.append(Segment(text[at:start], plain))
-            segments.append(Segment(text[start:end], self._over(state, name)))
-            at = end
-        if at < stop:
-            segments.append(Segment(text[at:stop], plain))
-        if cut:
-            segments.append(Segment(cut, self._over(state, "fold")))
+            if start > column:
+                segments.append(Segment(text[column:start], plain))
+            segments.append(Segment(text[start:end], self._style_over(state, name)))
+            column = end
+        if column < stop:
+            segments.append(Segment(text[column:stop], plain))
+        if ellipsis:
+            segments.append(Segment(ellipsis, self._style_over(state, "fold")))
         if fold_note:
-            segments.append(Segment(fold_note, self._over(state, "fold")))
+            segments.append(Segment(fold_note, self._style_over(state, "fold")))
         return segments

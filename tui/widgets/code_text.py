@@ -1,4 +1,4 @@
-"""What a `CodeView` shows: the text, and which of its lines are visible."""
+"""The content of a `CodeView`: a text, and which of its lines are visible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], "·")
 
 
 class Text(Struct, frozen=True):
-    """What a view shows.
+    """A text with colours, a gutter and folds.
 
     Attributes:
         lines: the text; line 0 is the first.
@@ -71,10 +71,10 @@ def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
 
 
 class Rows:
-    """Which lines of a text are visible: all but those folded away.
+    """The visible lines of a text: all but those folded away.
 
     Args:
-        lines: how many lines the text has.
+        lines: the number of lines of the text.
         folds: line -> the last of the lines that can be folded away under it.
         folded: the lines whose folds are closed.
     """
@@ -104,7 +104,7 @@ class Rows:
         return max(0, bisect.bisect_right(self._visible, line) - 1)
 
     def hidden(self, start: int) -> int:
-        """How many lines are folded away under this one."""
+        """The number of lines folded away under a line."""
         return self._folds[start] - start if start in self.folded else 0
 
     def fold(self, starts: Iterable[int], folded: bool) -> None:

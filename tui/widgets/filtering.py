@@ -1,4 +1,4 @@
-"""A line to type a filter into, and a list of rows that can be opened and folded."""
+"""An input line for filters, and a list whose rows can be opened and folded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .code import CodeView
 
 
 class FilterLine(Input):
-    """Shown while a filter is typed or holds; enter keeps it, escape drops it.
+    """An input line that is visible while it has a filter; enter keeps that, escape clears it.
 
     Args:
-        placeholder: what can be typed.
-        id: Textual's name for it.
+        placeholder: a hint at what can be typed.
+        id: Textual's id of the widget.
     """
 
     DEFAULT_CSS = """
@@ -37,40 +37,40 @@ class FilterLine(Input):
     ]
 
     class Left(Message):
-        """Typing is over: the list shall have the focus."""
+        """The user has finished typing, so that the list should get the focus."""
 
     def __init__(self, placeholder: str, *, id: str | None = None) -> None:
         super().__init__(placeholder=placeholder, id=id, compact=True, select_on_focus=False)
 
     def ask(self) -> None:
-        """Shows the line and takes the keys."""
+        """Shows the line and focuses it."""
         self.add_class("-shown")
         self.focus()
 
     def action_drop(self) -> None:
-        """Forgets the filter."""
+        """Clears the filter and leaves the line."""
         self.value = ""
         self.action_keep()
 
     def action_keep(self) -> None:
-        """Goes back to the list; the filter holds."""
+        """Leaves the line with its filter."""
         self.set_class(bool(self.value), "-shown")
         self.post_message(self.Left())
 
     async def action_submit(self) -> None:
-        """Enter keeps the filter."""
+        """Leaves the line with its filter, at Enter."""
         self.action_keep()
 
 
 class RowList(CodeView):
-    """A list: one line a row. Enter or a second click opens a row, space folds its group."""
+    """A list with one line for each row; enter or a double click opens a row, space folds it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open"),
     ]
 
     class Opened(Message):
-        """A row is to be opened."""
+        """The user opened a row."""
 
         def __init__(self, rows: RowList, line: int) -> None:
             super().__init__()
@@ -82,7 +82,7 @@ class RowList(CodeView):
             return self.rows
 
     class Folded(Message):
-        """The group of a row is to be closed, or opened."""
+        """The user folded or unfolded the group of a row."""
 
         def __init__(self, rows: RowList, line: int) -> None:
             super().__init__()
@@ -94,16 +94,16 @@ class RowList(CodeView):
             return self.rows
 
     def action_open(self) -> None:
-        """Opens the row of the cursor."""
+        """Reports that the row under the cursor was opened."""
         if self.shown.lines:
             self.post_message(self.Opened(self, self.cursor))
 
     def action_fold(self) -> None:
-        """Folds the group of the cursor: what is in a group, only the page knows."""
+        """Reports that the row's group was folded or unfolded; only the page knows the groups."""
         if self.shown.lines:
             self.post_message(self.Folded(self, self.cursor))
 
     def on_click(self, event: Click) -> None:
-        """The second click opens."""
+        """Opens a row that was double-clicked."""
         if event.chain == 2:
             self.action_open()

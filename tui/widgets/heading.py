@@ -1,4 +1,4 @@
-"""The line at the top of every page: where one is, and how far the run is."""
+"""The line at the top of every page: the page, the other pages, the run's progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .styles import part_style
 
 
 class Heading(Widget):
-    """Pages by number, the present one marked; its crumb; the run's progress on the right."""
+    """Shows the page's title and crumb, the pages' digits and, on the right, the progress."""
 
     DEFAULT_CSS = """
     Heading {
@@ -35,7 +35,7 @@ class Heading(Widget):
     }
 
     def on_mount(self) -> None:
-        """Progress and crumb change without anyone telling."""
+        """Polls the progress and the crumb, whose changes nothing reports."""
         self.set_interval(0.2, self._tick)
         self._shown = ""
 
@@ -47,14 +47,16 @@ class Heading(Widget):
             self.refresh()
 
     def render(self) -> RenderResult:
-        """The line, cut to the width."""
+        """The line, cut to the widget's width."""
         page = self.screen
         current = page.NAME if isinstance(page, Page) else ""
         width = self.size.width
-        bold, faint = self._style("here"), self._style("other")
+        current_style, other_style = self._style("here"), self._style("other")
         current_spec = PAGES.get(current)
         left = Text(no_wrap=True)
-        left.append(f" {current_spec.title if current_spec is not None else 'kinspect'}", bold)
+        left.append(
+            f" {current_spec.title if current_spec is not None else 'kinspect'}", current_style
+        )
         crumb = page.crumb() if isinstance(page, Page) else ""
         if crumb:
             left.append(f"  {crumb}")
@@ -62,8 +64,8 @@ class Heading(Widget):
         pages = Text(no_wrap=True)
         for name, spec in PAGES.items():
             if spec.key:
-                pages.append(f"  {spec.key}", faint)
-                pages.append(f" {spec.title}", bold if name == current else faint)
+                pages.append(f"  {spec.key}", other_style)
+                pages.append(f" {spec.title}", current_style if name == current else other_style)
         if left.cell_len + pages.cell_len + progress.cell_len + 4 <= width:
             progress = Text.assemble(pages, "  ", progress)
         room = max(0, width - progress.cell_len)
@@ -74,7 +76,7 @@ class Heading(Widget):
         return part_style(self, f"heading--{name}")
 
     def _progress(self) -> Text:
-        """How far the run is, and what failed."""
+        """The numbers of reported, expected and failed kernels; empty without any."""
         page = self.screen
         text = Text(no_wrap=True)
         if not isinstance(page, Page):
@@ -84,8 +86,8 @@ class Heading(Widget):
         if progress.running and not (progress.done or progress.expected):
             text.append("starting … ")
         elif progress.running:
-            most = f"/{progress.expected}" if progress.expected else ""
-            text.append(f"{progress.done}{most} … ")
+            total = f"/{progress.expected}" if progress.expected else ""
+            text.append(f"{progress.done}{total} … ")
         if failed:
             text.append(f"{failed} failed ", self._style("failed"))
         return text

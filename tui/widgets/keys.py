@@ -1,7 +1,7 @@
-"""The line at the bottom of every page: what can be pressed now.
+"""The line at the bottom of every page: the keys that work now.
 
-Drawn as one text: the line changes with every move of the focus, and a widget for each key would
-make that the dearest part of a key press.
+It is a single text, because it changes with every move of the focus: with a widget for each key,
+drawing it would take most of the time of a key press.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .styles import part_style
 
 
 class _Hint(Struct, frozen=True):
-    keys: tuple[tuple[str, str], ...]  # as shown, and as pressed
-    what: str
+    keys: tuple[tuple[str, str], ...]  # (label, key to press)
+    description: str
 
 
 class Keys(Widget):
-    """Keys of the page and of what has the focus; a click presses one.
+    """Shows the keys of the page and of the focused widget; a click presses one.
 
     Args:
-        palette: whether the command palette's key stands at the right where there is room.
+        palette: whether to show the command palette's key at the right, if there is room.
     """
 
     DEFAULT_CSS = """
@@ -46,21 +46,21 @@ class Keys(Widget):
     def __init__(self, *, palette: bool = True) -> None:
         super().__init__()
         self._palette = palette
-        self._places: list[tuple[int, int, str]] = []  # columns -> the key to press
+        self._click_regions: list[tuple[int, int, str]] = []  # (start, end column, key to press)
 
     def on_mount(self) -> None:
-        """Follows the focus."""
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+        """Redraws the line when the focus moves."""
+        self.screen.bindings_updated_signal.subscribe(self, self._redraw)
 
-    def _changed(self, screen: Screen[object]) -> None:
+    def _redraw(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
             self.refresh()
 
     def render(self) -> RenderResult:
-        """The hints that fit, the page's own before those of the application."""
+        """The hints that fit, those of the page before those of the application."""
         style = part_style(self, "keys--key")
         text, width = Text(no_wrap=True), self.size.width
-        self._places = []
+        self._click_regions = []
         for hint in self._hints():
             piece = Text(" ")
             spots = []
@@ -69,26 +69,27 @@ class Keys(Widget):
                 piece.append(label, style)
                 spots.append((start, piece.cell_len, pressed))
                 piece.append(" ")
-            piece.append(f"{hint.what} ")
+            piece.append(f"{hint.description} ")
             if text.cell_len + piece.cell_len > width:
                 break
-            at = text.cell_len
+            start = text.cell_len
             last = len(spots) - 1
-            self._places += [
-                (at + a, at + (piece.cell_len if n == last else b), key)
+            self._click_regions += [
+                (start + a, start + (piece.cell_len if n == last else b), key)
                 for n, (a, b, key) in enumerate(spots)
             ]
             text.append_text(piece)
-        right = Text.assemble((self.app.get_key_display(_PALETTE), style), " palette ")
-        if self._palette and text.cell_len + right.cell_len + 1 <= width:
-            text.pad_right(width - text.cell_len - right.cell_len)
-            self._places.append((text.cell_len, width, _PALETTE.key))
-            text.append_text(right)
+        palette_hint = Text.assemble((self.app.get_key_display(_PALETTE), style), " palette ")
+        if self._palette and text.cell_len + palette_hint.cell_len + 1 <= width:
+            text.pad_right(width - text.cell_len - palette_hint.cell_len)
+            self._click_regions.append((text.cell_len, width, _PALETTE.key))
+            text.append_text(palette_hint)
         return text
 
     def _hints(self) -> list[_Hint]:
+        """The shown bindings that work now; those of one action or group share a hint."""
         keys_of: dict[tuple[object, str], list[tuple[str, str]]] = {}
-        words: dict[tuple[object, str], str] = {}
+        descriptions: dict[tuple[object, str], str] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
             if not binding.show or not enabled:
                 continue
@@ -98,12 +99,14 @@ class Keys(Widget):
             keys = keys_of.setdefault(name, [])
             if group is not None or not keys:
                 keys.append((label, binding.key))
-            words.setdefault(name, group.description if group is not None else binding.description)
-        return [_Hint(tuple(keys), words[name]) for name, keys in keys_of.items()]
+            descriptions.setdefault(
+                name, group.description if group is not None else binding.description
+            )
+        return [_Hint(tuple(keys), descriptions[name]) for name, keys in keys_of.items()]
 
     def on_click(self, event: Click) -> None:
         """Presses the key that was clicked."""
-        for start, stop, key in self._places:
+        for start, stop, key in self._click_regions:
             if start <= event.x < stop:
                 self.app.simulate_key(key)
                 return

@@ -1,6 +1,6 @@
-"""A falling step function drawn with lines and blocks: where one stands, and the next step.
+"""A plot of a falling step function, with the current point and the next step marked.
 
-Drawn by ourselves: a plotting library takes as long to import as the whole page takes to appear.
+It uses no plotting library, whose import takes as long as the whole page takes to appear.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ Point = tuple[float, float]
 
 
 class Steps(Struct, frozen=True):
-    """A step function and what is marked on it.
+    """A falling step function with two marked points.
 
     Attributes:
-        title: what is drawn over what.
-        points: (x, y): y holds up to and including x, from just behind the point before.
-        top: the largest y of the axis.
-        now: where one stands.
-        step: the nearest point that is better.
-        needs: what must change too for that; "" where nothing must.
-        unit: of x, written behind the last tick.
-        why: what is said instead where there are no points.
+        title: names both quantities, as in `waves/EU over VGPRs`.
+        points: (x, y): the value is y from just after the previous point's x up to and including x.
+        max_y: the largest y of the axis.
+        current: the current point; None if it is unknown.
+        step: the nearest better point; None if there is none.
+        needs: the other change that this step needs; "" if it needs none.
+        unit: of x, written after the last tick.
+        message: shown in place of the plot if there are no points.
     """
 
     title: str
     points: Sequence[Point] = ()
-    top: float = 1
-    now: Point | None = None
+    max_y: float = 1
+    current: Point | None = None
     step: Point | None = None
     needs: str = ""
     unit: str = ""
-    why: str = ""
+    message: str = ""
 
-    def at(self, x: float) -> float:
-        """The value there."""
+    def value_at(self, x: float) -> float:
+        """The value at x; 0 beyond the last point."""
         return next((y for last, y in self.points if x <= last), 0.0)
 
 
 class StepPlot(Widget):
-    """Draws `Steps` in whatever room there is. A click tells the x under the mouse."""
+    """Draws `Steps` in any size; a click reports the x under the mouse."""
 
     DEFAULT_CSS = """
     StepPlot { height: 1fr; width: 1fr; min-height: 3; }
@@ -68,7 +68,7 @@ class StepPlot(Widget):
     }
 
     class Picked(Message):
-        """The mouse points at a place of the plot."""
+        """The plot was clicked at an x."""
 
         def __init__(self, plot: StepPlot, x: float) -> None:
             super().__init__()
@@ -82,19 +82,19 @@ class StepPlot(Widget):
         super().__init__(id=id)
         self._steps = Steps("")
         self._rows: list[list[tuple[str, str]]] | None = None
-        self._looks: dict[str, Style] = {}
+        self._part_styles: dict[str, Style] = {}
 
     def show(self, steps: Steps) -> None:
-        """Draws another function."""
+        """Shows another function."""
         self._steps, self._rows = steps, None
         self.refresh()
 
     def on_resize(self) -> None:
-        """Draws it anew."""
+        """Redraws the plot in the new size."""
         self._rows = None
 
     def on_click(self, event: Click) -> None:
-        """Tells the x under the mouse."""
+        """Reports the x under the mouse."""
         width = self._columns
         if self._steps.points and width > 1 and 0 <= event.x - self._margin < width:
             last = self._steps.points[-1][0]
@@ -102,40 +102,40 @@ class StepPlot(Widget):
 
     @property
     def _margin(self) -> int:
-        return len(f"{self._steps.top:g}") + 2
+        return len(f"{self._steps.max_y:g}") + 2
 
     @property
     def _columns(self) -> int:
         return self.size.width - self._margin - 1
 
     def render_line(self, y: int) -> Strip:
-        """One row."""
+        """Renders a row."""
         width, base = self.size.width, self.rich_style
         if self._rows is None:
-            self._rows = self._drawn()
+            self._rows = self._layout()
         if y >= len(self._rows):
             return Strip.blank(width, base)
         segments = [Segment(text, base + self._style(name)) for text, name in self._rows[y]]
         return Strip(segments).adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
-        style = self._looks.get(name)
+        style = self._part_styles.get(name)
         if style is None:
             style = part_style(self, f"plot--{name}") if name else Style()
-            self._looks[name] = style
+            self._part_styles[name] = style
         return style
 
     def notify_style_update(self) -> None:
-        """Forgets styles: the theme has changed."""
-        self._looks.clear()
+        """Drops cached styles after the theme has changed."""
+        self._part_styles.clear()
         super().notify_style_update()
 
-    def _drawn(self) -> list[list[tuple[str, str]]]:
+    def _layout(self) -> list[list[tuple[str, str]]]:
         steps, height = self._steps, self.size.height - 3  # title, axis, ticks
         rows: list[list[tuple[str, str]]] = [self._head()]
         if not steps.points or height < 2 or self._columns < 8:
-            why = steps.why if not steps.points else self._in_words()
-            return [*rows, [(f" {why}", "axis")]]
+            message = steps.message if not steps.points else self._in_words()
+            return [*rows, [(f" {message}", "axis")]]
         rows += self._body(height)
         margin = self._margin
         rows.append([(" " * (margin - 1) + "└" + "─" * self._columns, "axis")])
@@ -143,53 +143,54 @@ class StepPlot(Widget):
         return rows
 
     def _head(self) -> list[tuple[str, str]]:
-        """The title and the figures marked; the figures before the words where room is short."""
+        """The title and the marked points; words are left out first if there is little room."""
         steps = self._steps
-        present = f"  ● {steps.now[0]:,g} → {steps.now[1]:g}" if steps.now is not None else ""
+        current = (
+            f"  ● {steps.current[0]:,g} → {steps.current[1]:g}" if steps.current is not None else ""
+        )
         step = needs = ""
         if steps.step is not None:
             needs = f" with {steps.needs}" if steps.needs else ""
             mark = "◇" if needs else "◆"
             step = f"  {mark} ≤ {steps.step[0]:,g} → {steps.step[1]:g}"
-        brief = steps.title.partition(" ")[2] or steps.title  # what it is drawn over
+        short_title = steps.title.partition(" ")[2] or steps.title  # what it is drawn over
         room = self.size.width - 1
-        ways = ((steps.title, needs), (brief, needs), (steps.title, ""), (brief, ""))
-        fitting = (way for way in ways if sum(map(len, (*way, present, step))) <= room)
-        title, needs = next(fitting, ways[-1])
-        return [(f" {title}", "title"), (present, "now"), (step + needs, "step")]
+        variants = (
+            (steps.title, needs),
+            (short_title, needs),
+            (steps.title, ""),
+            (short_title, ""),
+        )
+        fitting = (
+            variant for variant in variants if sum(map(len, (*variant, current, step))) <= room
+        )
+        title, needs = next(fitting, variants[-1])
+        return [(f" {title}", "title"), (current, "now"), (step + needs, "step")]
 
     def _in_words(self) -> str:
-        """The function without room to draw it."""
+        """The function's points as text, for plots too small to be drawn."""
         return "  ".join(f"≤{x:g}: {y:g}" for x, y in self._steps.points)
 
     def _body(self, height: int) -> list[list[tuple[str, str]]]:
+        """The rows of the plot above the x axis, each with its part of the y axis."""
         steps, width = self._steps, self._columns
         last = steps.points[-1][0] or 1
 
         def row(y: float) -> int:
-            return round((1 - min(y, steps.top) / steps.top) * (height - 1))
+            return round((1 - min(y, steps.max_y) / steps.max_y) * (height - 1))
 
         def column(x: float) -> int:
             return max(0, min(width - 1, round(x / last * (width - 1))))
 
-        at = [row(steps.at(c / (width - 1) * last)) for c in range(width)]
-        cells = [[(" ", "")] * width for _ in range(height)]
-        for c, level in enumerate(at):
-            for r in range(level + 1, height):
-                cells[r][c] = ("░", "fill")
-            previous = at[c - 1] if c else level
-            cells[level][c] = ("─" if previous == level else "╰", "line")
-            if previous < level:
-                cells[previous][c] = ("╮", "line")
-                for r in range(previous + 1, level):
-                    cells[r][c] = ("│", "line")
+        levels = [row(steps.value_at(c / (width - 1) * last)) for c in range(width)]
+        cells = _staircase(levels, height)
         if steps.step is not None:
             cells[row(steps.step[1])][column(steps.step[0])] = (
                 "◇" if steps.needs else "◆",
                 "step",
             )
-        if steps.now is not None:
-            r, c = row(steps.now[1]), column(steps.now[0])
+        if steps.current is not None:
+            r, c = row(steps.current[1]), column(steps.current[0])
             for below in range(r + 1, height):
                 cells[below][c] = ("┊", "guide")
             cells[r][c] = ("●", "now")
@@ -203,14 +204,14 @@ class StepPlot(Widget):
         return rows
 
     def _labels(self, height: int, row: object) -> dict[int, str]:
-        """Whole numbers beside the rows that they fall on, as many as there is room for."""
+        """Row -> the whole number beside it, for as many numbers as there is room for."""
         assert callable(row)
-        top = int(self._steps.top)
-        every = next((n for n in (1, 2, 4, 5, 8) if top / n <= height - 1), max(top, 1))
-        return {row(y): str(y) for y in range(0, top + 1, every)}
+        max_y = int(self._steps.max_y)
+        interval = next((n for n in (1, 2, 4, 5, 8) if max_y / n <= height - 1), max(max_y, 1))
+        return {row(y): str(y) for y in range(0, max_y + 1, interval)}
 
     def _ticks(self) -> str:
-        """Numbers under the axis at quarters, the unit behind the last."""
+        """The line of numbers below the axis: at quarters or halves, with the unit at the end."""
         width, last = self._columns, self._steps.points[-1][0]
         parts = 4 if width >= 36 else 2
         line = [" "] * width
@@ -218,8 +219,31 @@ class StepPlot(Widget):
             text = f"{last * n / parts:,.0f}"
             if n == parts:
                 text = f"{text} {self._steps.unit}".strip()
-            at = round(n / parts * (width - 1)) - (0 if n == 0 else len(text) // 2)
-            at = max(0, min(at, width - len(text)))
-            if all(c == " " for c in line[max(0, at - 1) : at + len(text) + 1]):
-                line[at : at + len(text)] = text
+            start = round(n / parts * (width - 1)) - (0 if n == 0 else len(text) // 2)
+            start = max(0, min(start, width - len(text)))
+            if all(c == " " for c in line[max(0, start - 1) : start + len(text) + 1]):
+                line[start : start + len(text)] = text
         return "".join(line)
+
+
+def _staircase(levels: Sequence[int], height: int) -> list[list[tuple[str, str]]]:
+    """Draws a line through one row of each column, with the area below it filled.
+
+    Args:
+        levels: the row of each column, from the top.
+        height: the number of rows.
+
+    Returns:
+        (character, style) of the cells, by row and column.
+    """
+    cells = [[(" ", "")] * len(levels) for _ in range(height)]
+    for c, level in enumerate(levels):
+        for r in range(level + 1, height):
+            cells[r][c] = ("░", "fill")
+        previous = levels[c - 1] if c else level
+        cells[level][c] = ("─" if previous == level else "╰", "line")
+        if previous < level:
+            cells[previous][c] = ("╮", "line")
+            for r in range(previous + 1, level):
+                cells[r][c] = ("│", "line")
+    return cells

@@ -90,7 +90,7 @@ class Roofline(Widget):
         self._points: Sequence[Point] = ()
         self._chosen: int | None = None
         self._rows: list[list[Cell]] | None = None
-        self._places: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
+        self._point_cells: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
         self._styles_by_name: dict[str, Style] = {}
 
     def show(self, points: Sequence[Point], chosen: int | None = None) -> None:
@@ -113,7 +113,7 @@ class Roofline(Widget):
         # A cell is about twice as high as it is wide.
         distances = [
             (abs(x - event.x) + 2 * abs(y - event.y), index)
-            for (x, y), index in self._places.items()
+            for (x, y), index in self._point_cells.items()
         ]
         if distances and min(distances)[0] <= 3:
             self.post_message(self.Picked(self, min(distances)[1]))
@@ -127,7 +127,7 @@ class Roofline(Widget):
         """Draws one row."""
         width, base = self.size.width, self.rich_style
         if self._rows is None:
-            self._places = {}
+            self._point_cells = {}
             self._rows = self._draw_rows()
         if y >= len(self._rows):
             return Strip.blank(width, base)
@@ -156,7 +156,9 @@ class Roofline(Widget):
         picture = _Picture(self._points, self._chosen, width - _MARGIN - 1, height - 3)
         rows = [self._head(width)]
         rows += picture.rows()
-        self._places = {(x + _MARGIN, y + 1): index for (x, y), index in picture.places.items()}
+        self._point_cells = {
+            (x + _MARGIN, y + 1): index for (x, y), index in picture.point_cells.items()
+        }
         rows.append([(" " * (_MARGIN - 1) + "└" + "─" * picture.width, "axis")])
         rows.append([(" " * _MARGIN + picture.ticks_across(), "axis")])
         return rows
@@ -189,7 +191,7 @@ class _Picture:
         self, points: Sequence[Point], chosen: int | None, width: int, height: int
     ) -> None:
         self.width, self.height = width, height
-        self.places: dict[tuple[int, int], int] = {}
+        self.point_cells: dict[tuple[int, int], int] = {}
         self._points, self._chosen = points, chosen
         distinct_roofs = {point.roof: None for point in points if point.roof is not None}
         self._chosen_roof = (
@@ -215,7 +217,7 @@ class _Picture:
         return round((self._y1 - y) / (self._y1 - self._y0) * (self.height * dots - 1))
 
     def rows(self) -> list[list[Cell]]:
-        """All rows, with the axis at the left."""
+        """Renders all rows, with the axis at the left."""
         ticks = dict(self._ticks_up())
         self._draw_grid(ticks)
         for roof in reversed(self._roofs):
@@ -242,12 +244,12 @@ class _Picture:
 
     def _draw_roof(self, roof: Roof, style: str) -> None:
         """Draws a roof's slope (its bandwidth) and flat part (its rate) as dots."""
-        top, slope = log10(roof.rate), log10(roof.bandwidth)
+        log_rate, slope = log10(roof.rate), log10(roof.bandwidth)
         dots: dict[tuple[int, int], int] = {}
         previous: int | None = None
         for x in range(self.width * 2):
             intensity = self._x0 + x / (self.width * 2 - 1) * (self._x1 - self._x0)
-            y = self._row(min(top, intensity + slope), 4)
+            y = self._row(min(log_rate, intensity + slope), 4)
             # Where the roof is steep, fill the rows between two columns so that it has no gaps.
             for dot_row in range(y, y + 1 if previous is None else max(y + 1, previous)):
                 self._dot(dots, x, dot_row)
@@ -259,24 +261,24 @@ class _Picture:
         """Writes rates beside the flat parts, and each bandwidth once, left of its slope."""
         labelled: set[float] = set()
         for roof in self._roofs:
-            top, slope = log10(roof.rate), log10(roof.bandwidth)
+            log_rate, slope = log10(roof.rate), log10(roof.bandwidth)
             label = f"{amount(roof.rate)}op/s"
-            row, right = self._row(top), self.width - cell_len(label)
+            row, right = self._row(log_rate), self.width - cell_len(label)
             self._write_at_first_free([(right, row + rows) for rows in (-1, 1, -2, 2)], label)
             if roof.bandwidth in labelled:
                 continue
             labelled.add(roof.bandwidth)
             label = f"{amount(roof.bandwidth)}B/s"
             low = max(self._x0, self._y0 - slope)
-            places = []
+            positions = []
             for part in (0.5, 0.4, 0.6, 0.3, 0.7):
-                x = low + part * (top - slope - low)
-                places.append((self._column(x) - cell_len(label) - 3, self._row(x + slope)))
-            self._write_at_first_free(places, label)
+                x = low + part * (log_rate - slope - low)
+                positions.append((self._column(x) - cell_len(label) - 3, self._row(x + slope)))
+            self._write_at_first_free(positions, label)
 
-    def _write_at_first_free(self, places: Sequence[tuple[int, int]], text: str) -> None:
+    def _write_at_first_free(self, positions: Sequence[tuple[int, int]], text: str) -> None:
         """Writes a text at the first of these (column, row) places that are free."""
-        for x, y in places:
+        for x, y in positions:
             if self._free(y, x, cell_len(text)):
                 self._write(x, y, text, "peak")
                 return
@@ -295,7 +297,7 @@ class _Picture:
             x, y = self._column(log10(point.intensity)), self._row(log10(point.rate))
             x, y = max(0, min(self.width - 1, x)), max(0, min(self.height - 1, y))
             self._cells[y][x] = ("●", "chosen" if n == self._chosen else "point")
-            self.places[x, y] = n
+            self.point_cells[x, y] = n
         if self._chosen is not None and order:
             self._draw_guide(self._points[order[-1]])
 

@@ -1,6 +1,6 @@
-"""The card beside the panes of the kernel page: a loop's scorecard and what is known of a line.
+"""The card beside the panes of the kernel page: a loop's scorecard and the facts of a line.
 
-It is drawn as the room allows: a column at the side, a strip of three columns, or some lines.
+Its shape follows its size: a column at the side, a strip of three columns, or a few lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .styles import part_style
 
 
 class Fact(Struct, frozen=True):
-    """A label, what is to be said under it, and how grave that is (`error`, `dim`, ...)."""
+    """A labelled text; its style is `error`, `warning`, `info`, `dim` or "" for none."""
 
     label: str
     text: str
@@ -36,25 +36,25 @@ class Block(Struct, frozen=True):
 
 
 class Card(Struct, frozen=True):
-    """A loop, or a kernel.
+    """The figures of a loop, or of a kernel without loops.
 
     Attributes:
-        title: which.
-        where: its lines.
+        title: the loop's or kernel's name.
+        where: the loop's lines and what else its title says, in parts separated by three blanks.
         mix: its instructions by kind.
-        more: what else there is to say of it.
+        blocks: further facts.
     """
 
     title: str
     where: str
     mix: Block
-    more: tuple[Block, ...] = ()
+    blocks: tuple[Block, ...] = ()
 
 
-_SIDE_BY_SIDE = 90  # columns from which on blocks stand beside each other
-_TALL = 16  # rows from which on they stand below each other
-_LABEL = 13  # columns of a label and the blank behind it
-_BRIEF = 5  # columns of a figure that can share its row with another
+_SIDE_BY_SIDE = 90  # columns of the widget from which on blocks are put side by side
+_TALL = 16  # rows of the widget from which on blocks are stacked
+_LABEL = 13  # columns of a label and the blank after it
+_SHORT_FIGURE = 5  # columns of a figure that can share its row with another
 
 
 class ScoreCard(Widget):
@@ -78,10 +78,10 @@ class ScoreCard(Widget):
         "scorecard--info",
     }
 
-    def __init__(self, *, id: str | None = None) -> None:  # Textual's name for it
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
         self._card: Card | None = None
-        self._here = Block("This line")
+        self._line_block = Block("This line")
         self._note = ""
         self._rows: list[Text] = []
         self._base: Style | None = None
@@ -90,28 +90,28 @@ class ScoreCard(Widget):
         """Shows a card and the facts of a line.
 
         Args:
-            card: None where nothing is known yet.
-            line_block: of the line.
-            note: stands where there is no card: why.
+            card: the card; None if nothing is known yet.
+            line_block: the facts of the line.
+            note: why there is no card, shown in its place.
         """
-        self._card, self._here, self._note = card, line_block, note
+        self._card, self._line_block, self._note = card, line_block, note
         self._draw()
 
     def on_resize(self, event: Resize) -> None:
-        """Another size has another shape."""
+        """Lays out the card for the new size."""
         self._draw()
 
     def notify_style_update(self) -> None:
-        """The theme has changed."""
+        """Redraws the card after the theme has changed."""
         self._base = None
         super().notify_style_update()
         if self.is_attached:
             self._draw()
 
     def render_line(self, y: int) -> Strip:
-        """One row."""
+        """Renders a row."""
         width, style = self.size.width, self._base
-        if style is None:  # Textual works it out anew from all ancestors at every call
+        if style is None:  # cached, since Textual computes it from all ancestors at every call
             style = self._base = self.rich_style
         if y >= len(self._rows):
             return Strip.blank(width, style)
@@ -119,7 +119,7 @@ class ScoreCard(Widget):
         return Strip(Segment.apply_style(pieces, style)).adjust_cell_length(width, style)
 
     def _draw(self) -> None:
-        """Works the rows out anew; those that have changed are painted."""
+        """Lays out the rows, and redraws those that have changed."""
         old_rows, self._rows = self._rows, self._build()
         for number in range(max(len(old_rows), len(self._rows))):
             old = old_rows[number] if number < len(old_rows) else None
@@ -128,6 +128,7 @@ class ScoreCard(Widget):
                 self.refresh(Region(0, number, self.size.width, 1))
 
     def _build(self) -> list[Text]:
+        """The rows of the card in the shape that suits the widget's size."""
         width, height = self.size
         if not width or not height:
             return []
@@ -144,26 +145,37 @@ class ScoreCard(Widget):
     # ------------------------------------------------------------------ shapes
 
     def _column(self, card: Card, width: int, height: int) -> list[Text]:
-        top = [*self._loop(card, width), *self._facts(card.mix, width)]
-        for block in card.more:
+        """The blocks below each other."""
+        card_rows = [*self._loop(card, width), *self._facts(card.mix, width)]
+        for block in card.blocks:
             if block.facts:
-                top += [Text(), *self._block(block, width)]
-        line_rows = self._block(self._here, width)
-        # What is said of the line changes with every key: it must not be what is cut off.
+                card_rows += [Text(), *self._block(block, width)]
+        line_rows = self._block(self._line_block, width)
+        # The facts of the line change with every key, so that they must stay visible.
         room = max(height - len(line_rows) - 1, height // 2)
-        return [*top[:room], Text(), *line_rows]
+        return [*card_rows[:room], Text(), *line_rows]
 
     def _columns(self, card: Card, width: int, height: int) -> list[Text]:
-        each = (width - 4) // 3
-        first = [*self._loop(card, each, brief=True), *self._mix(card.mix, each)]
-        second = [row for block in card.more if block.facts for row in self._block(block, each)]
-        columns = (first, second, self._block(self._here, width - 2 * each - 4))
+        """Three columns: the loop with its mix, further facts, the line."""
+        column_width = (width - 4) // 3
+        first_column = [
+            *self._loop(card, column_width, compact=True),
+            *self._mix(card.mix, column_width),
+        ]
+        second_column = [
+            row for block in card.blocks if block.facts for row in self._block(block, column_width)
+        ]
+        columns = (
+            first_column,
+            second_column,
+            self._block(self._line_block, width - 2 * column_width - 4),
+        )
         rows = []
         for number in range(min(height, max(map(len, columns)))):
             row = Text(no_wrap=True)
             for column in columns[:2]:
                 piece = column[number].copy() if number < len(column) else Text()
-                piece.truncate(each, overflow="ellipsis", pad=True)
+                piece.truncate(column_width, overflow="ellipsis", pad=True)
                 row.append_text(piece)
                 row.append("  ")
             if number < len(columns[2]):
@@ -172,24 +184,25 @@ class ScoreCard(Widget):
         return rows
 
     def _lines(self, card: Card, width: int, height: int) -> list[Text]:
+        """A line for the loop, one for its mix, and then the facts of the line."""
         title = Text(no_wrap=True)
         title.append(card.title, self._style("title"))
         title.append(f"  {card.where}")
         mix = Text(no_wrap=True)
-        for fact in _telling(card.mix.facts):
+        for fact in _nonzero(card.mix.facts):
             mix.append(f"{fact.label} ", self._style("label"))
             mix.append(f"{_short(fact.text)}  ")
         rows = [title, mix]
         for row in rows:
             row.truncate(width, overflow="ellipsis")
-        return [*rows, *self._facts(self._here, width)][: max(1, height)]
+        return [*rows, *self._facts(self._line_block, width)][: max(1, height)]
 
     # ------------------------------------------------------------------ pieces
 
-    def _loop(self, card: Card, width: int, brief: bool = False) -> list[Text]:
+    def _loop(self, card: Card, width: int, compact: bool = False) -> list[Text]:
         rows = [Text(card.title, self._style("title"))]
         parts = [part for part in card.where.split("   ") if part]
-        if brief:
+        if compact:
             located = [part for part in parts if not part.startswith("?")]
             parts = ["  ".join(located)] if located else []
         for part in parts:
@@ -197,23 +210,24 @@ class ScoreCard(Widget):
         return rows
 
     def _mix(self, mix: Block, width: int) -> list[Text]:
-        """Short figures two in a row, then the longer ones; zeros are left out."""
-        telling = _telling(mix.facts)
-        short = [fact for fact in telling if len(fact.text) <= _BRIEF]
+        """The instructions by kind: short figures two in a row, then longer ones; no zeros."""
+        nonzero = _nonzero(mix.facts)
+        short = [fact for fact in nonzero if len(fact.text) <= _SHORT_FIGURE]
         rows = []
         for number in range(0, len(short), 2):
             row = Text(no_wrap=True)
             for fact in short[number : number + 2]:
                 row.append(f"{fact.label:<{_LABEL - 1}} ", self._style("label"))
-                row.append(f"{fact.text:<{_BRIEF + 1}}")
+                row.append(f"{fact.text:<{_SHORT_FIGURE + 1}}")
             rows.append(row)
-        longer = tuple(fact for fact in telling if len(fact.text) > _BRIEF)
+        longer = tuple(fact for fact in nonzero if len(fact.text) > _SHORT_FIGURE)
         return rows + self._facts(Block("", longer), width)
 
     def _block(self, block: Block, width: int) -> list[Text]:
         return [Text(block.title, self._style("title")), *self._facts(block, width)]
 
     def _facts(self, block: Block, width: int) -> list[Text]:
+        """Each label with its text beside it, wrapped; a long label is put above the text."""
         rows: list[Text] = []
         for fact in block.facts:
             style = self._style(fact.style) if fact.style else Style()
@@ -239,8 +253,8 @@ class ScoreCard(Widget):
         return part_style(self, f"scorecard--{name}")
 
 
-def _telling(facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    """Those that are not simply zero."""
+def _nonzero(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """The facts whose text is not just `0`."""
     return tuple(fact for fact in facts if fact.text != "0")
 
 

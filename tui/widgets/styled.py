@@ -1,9 +1,9 @@
-"""A scrolled view that draws itself line by line, in styles that are named in the style sheet.
+"""A scrolling view that draws itself line by line, in styles named in the style sheet.
 
-Textual works out all of a widget's component styles whenever any style of it may have changed: of
-a view of code that is fifty, for each pane, a dozen times until the first page stands. Here each is
-worked out when it is first drawn with. And where Textual draws the whole scrollbar for each row
-that is scrolled, here only those of its rows are drawn in which it looks different.
+Textual computes all component styles of a widget whenever one of its styles may have changed: fifty
+for each pane of code, a dozen times until the first page is shown. `Styled` computes a style when
+it is first used. Textual also redraws the whole scrollbar for each scrolled row; `Styled` redraws
+only the rows in which the scrollbar changes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PARTS = 8  # of a cell: how finely Textual draws the ends of a scrollbar's thum
 
 
 class Styled(ScrollView):
-    """Styles by name: `self._over("", "match")` is what the sheet says of `.PREFIX--match`.
+    """A view whose styles are the rules `.PREFIX--NAME` of the style sheet.
 
     Attributes:
-        PREFIX: of the names in the sheet.
-        BARS: names of bars over whole rows; they are told by a tint, or in reverse without tints.
+        PREFIX: the first part of the rules' names.
+        BARS: styles of bars over whole rows: tints or, on terminals without tints, reverse video.
     """
 
     PREFIX: ClassVar[str] = ""
@@ -40,16 +40,20 @@ class Styled(ScrollView):
         self,
         *,
         name: str | None = None,
-        id: str | None = None,  # Textual's name for it
+        id: str | None = None,  # Textual's id of the widget
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        self._styles: dict[str, StylesBase] = {}  # what the sheet says of a name
-        self._whole: dict[tuple[str, str], Style] = {}  # and with what stands under that
+        self._sheet_rules: dict[str, StylesBase] = {}  # name -> the style sheet's rules
+        self._blended: dict[
+            tuple[str, str], Style
+        ] = {}  # (state, name) -> the style over its background
         self._base = Style()
-        self._look: tuple[object, ...] = ()  # what all of these follow from
-        self._unsure = True  # whether that may have changed
-        self._scrolled: tuple[object, ...] = ()  # what the scrollbars were drawn for
+        self._basis: tuple[object, ...] = ()  # what the cached styles depend on
+        self._may_have_changed = True  # whether `_basis` may have changed
+        self._scrollbar_state: tuple[
+            object, ...
+        ] = ()  # the sizes for which the scrollbars were laid out
 
     @classmethod
     @cache
@@ -57,104 +61,104 @@ class Styled(ScrollView):
         return frozenset()
 
     def notify_style_update(self) -> None:
-        """The theme may be another, or the focus elsewhere."""
-        self._unsure = True
+        """Notes that the theme or the focus may have changed; redraws for a new theme."""
+        self._may_have_changed = True
         super().notify_style_update()
-        if self._look and self._look[0] != self.app.theme:
+        if self._basis and self._basis[0] != self.app.theme:
             self.refresh()
 
-    def _make_sure(self) -> None:
-        """Comes before anything is drawn: forgets what no longer holds."""
-        if not self._unsure and self._look[-1] == tinted(self.app):
+    def _check_styles(self) -> None:
+        """Drops cached styles that no longer hold; called before anything is drawn."""
+        if not self._may_have_changed and self._basis[-1] == tinted(self.app):
             return
-        self._unsure = False
-        # Textual works these out anew from all ancestors at every call: too slow for every row.
+        self._may_have_changed = False
+        # Textual computes these from all ancestors at every call, which is too slow for every row.
         base, behind = self.rich_style, self.background_colors[1]
-        look = (self.app.theme, base, behind, tinted(self.app))
-        if look != self._look:
-            self._look, self._base = look, base
-            self._styles.clear()
-            self._whole.clear()
-            self._forget()
+        basis = (self.app.theme, base, behind, tinted(self.app))
+        if basis != self._basis:
+            self._basis, self._base = basis, base
+            self._sheet_rules.clear()
+            self._blended.clear()
+            self._drop_drawn()
 
-    def _forget(self) -> None:
-        """What was drawn looks different now."""
+    def _drop_drawn(self) -> None:
+        """Drops cached drawings, because a style has changed."""
 
-    def _over(self, state: str, name: str) -> Style:
-        """What something is drawn in.
+    def _style_over(self, state: str, name: str) -> Style:
+        """The style of a piece of a row, with opaque colours.
 
         Args:
-            state: of its row, which lies over the view.
-            name: of the style that lies over that; "" in both for none.
+            state: the style of the whole row, laid over the view's; "" for none.
+            name: the style of the piece, laid over the row's; "" for none.
         """
-        style = self._whole.get((state, name))
+        style = self._blended.get((state, name))
         if style is None:
             style, behind = self._base, self.background_colors[1]
             if state in self.BARS and not tinted(self.app):
-                style, name = style + reverse(self), ""  # no other colours can be told there
+                style, name = style + reverse(self), ""  # other colours cannot be read in reverse
             elif state:
                 rules = self._rules(state)
                 style += blended(rules, behind)
                 behind += rules.background
             if name:
                 style += blended(self._rules(name), behind)
-            self._whole[state, name] = style
+            self._blended[state, name] = style
         return style
 
     def _rules(self, name: str) -> StylesBase:
-        """What the sheet says of a name."""
-        rules = self._styles.get(name)
+        """The style sheet's rules for a name."""
+        rules = self._sheet_rules.get(name)
         if rules is None:
             node = DOMNode(classes=f"{self.PREFIX}--{name}")
             node._attach(self)
             self.app.stylesheet.apply(node)
-            rules = self._styles[name] = node.styles
+            rules = self._sheet_rules[name] = node.styles
         return rules
 
     def _take_rows(self, size: Size) -> None:
-        """Takes in that there are more or fewer rows or columns."""
+        """Sets the size of the content, in columns and rows."""
         if self.styles.auto_dimensions or not self.size.height:
             self.virtual_size = size
         elif size != self.virtual_size:
-            # Textual would lay out the whole screen; here the scrollbars alone have to know.
+            # Only the scrollbars need updating, while Textual would lay out the whole screen.
             self.set_reactive(Styled.virtual_size, size)
             self._scroll_update(size)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Draws the view at another row, and of its scrollbar what has moved."""
+        """Redraws the view at its new offset, and the changed rows of its scrollbar."""
         if self.show_vertical_scrollbar:
             bar = self.vertical_scrollbar
             old_thumb = _thumb(bar)
             bar.set_reactive(ScrollBar.position, bar.validate_position(new_value))
-            for row in _different(old_thumb, _thumb(bar)):
+            for row in _changed_rows(old_thumb, _thumb(bar)):
                 bar.refresh(Region(0, row, bar.size.width, 1))
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        # Textual draws all scrollbars anew whenever anything on the screen is laid out.
+        # Textual would redraw all scrollbars whenever anything on the screen is laid out.
         bars = (self.show_vertical_scrollbar, self.show_horizontal_scrollbar)
         state = (virtual_size, self.container_size, *bars)
-        if state != self._scrolled:
+        if state != self._scrollbar_state:
             super()._scroll_update(virtual_size)
-            self._scrolled = state
+            self._scrollbar_state = state
 
 
 def _thumb(bar: ScrollBar) -> tuple[int, int]:
-    """Where the thumb of a scrollbar begins and ends, in parts of a cell."""
+    """The start and end of a scrollbar's thumb, in eighths of a cell."""
     size, virtual, window = bar.size.height, bar.window_virtual_size, bar.window_size
     if not size or not 0 < window < virtual:
         return 0, 0
-    # In the order in which Textual reckons: it cuts fractions off.
+    # In Textual's order of operations, since it truncates.
     length = max(1.0, window / (virtual / size))
     start = int((size - length) * (bar.position / (virtual - window)) * _PARTS)
     return start, start + ceil(length * _PARTS)
 
 
-def _different(old: tuple[int, int], new: tuple[int, int]) -> Iterator[int]:
-    """The rows in which two thumbs look different."""
+def _changed_rows(old: tuple[int, int], new: tuple[int, int]) -> Iterator[int]:
+    """Yields the rows in which two thumbs differ."""
     if old == new:
         return
     ends = {part // _PARTS for part in (*old, *new)}
-    first, second = (set(range(a // _PARTS, b // _PARTS + 1)) for a, b in (old, new))
-    yield from ends | (first ^ second)
+    old_rows, new_rows = (set(range(a // _PARTS, b // _PARTS + 1)) for a, b in (old, new))
+    yield from ends | (old_rows ^ new_rows)

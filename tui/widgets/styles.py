@@ -43,7 +43,7 @@ def bar_style(widget: Widget, name: str) -> Style:
 
 
 def blended(rules: StylesBase, behind: Color) -> Style:
-    """What rules set, as opaque colours over a background."""
+    """The colours and text style that rules set, with opaque colours over a background."""
     color = background = None
     if rules.has_rule("background") and rules.background.a > 0:
         behind = behind + rules.background
@@ -60,5 +60,5 @@ def reverse(widget: Widget) -> Style:
 
 
 def tinted(app: App[object]) -> bool:
-    """Whether a tint is seen: not in 16 colours, and not where no colours are wanted."""
+    """Whether the terminal shows tints: not in 16 colours, and not under NO_COLOR."""
     return not app.no_color and app.console.color_system in _TINTS

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from msgspec import Struct
-from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
@@ -18,66 +16,23 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from .bars import Piece
 from .styled import Styled
+from .table_rows import GAP, ColumnLayout, Head, Row, column_layout, row_segments, title_segments
 
 LEAST_FIRST = 26
 """Default least width of the first column, in cells."""
-_GAP = 1  # cells between two columns
-
-
-class Head(Struct, frozen=True):
-    """The head of a column.
-
-    Attributes:
-        name: what messages and sorting call the column.
-        title: what is shown.
-        width: in cells; 0 for the first column, which takes what is left.
-        right: whether its cells are aligned right.
-    """
-
-    name: str
-    title: str
-    width: int
-    right: bool = False
-
-
-class Row(Struct, frozen=True):
-    """One row as it is drawn.
-
-    Attributes:
-        first: the first column's text, in styled pieces.
-        cells: the same for each other column, in the order of the heads.
-        rest: a text that spans the other columns, in place of `cells`.
-        faded: whether the row is dimmed, as out of date.
-    """
-
-    first: tuple[Piece, ...]
-    cells: tuple[tuple[Piece, ...], ...] = ()
-    rest: tuple[Piece, ...] | None = None
-    faded: bool = False
-
 
 Draw = Callable[[int], Row]
-"""Gives a row by its number, from 0."""
-
-
-class _ColumnLayout(Struct, frozen=True):
-    """How the columns share the table's width.
-
-    Attributes:
-        width: of the table, in cells.
-        first_width: of the first column, in cells.
-        heads: the columns that fit beside the first.
-    """
-
-    width: int
-    first_width: int
-    heads: tuple[Head, ...]
+"""Number of a row, from 0 -> the row."""
 
 
 class Table(Styled, can_focus=True):
-    """A list of rows with a cursor."""
+    """A list of rows with a cursor, below the titles of the columns.
+
+    Args:
+        id: Textual's id of the widget.
+        least_first: the least width of the first column, in cells.
+    """
 
     PREFIX = "table"
     BARS = frozenset({"cursor", "cursor-blurred"})
@@ -159,9 +114,9 @@ class Table(Styled, can_focus=True):
             super().__init__()
             self.table, self.name = table, name
 
-    def __init__(self, *, id: str | None = None, least: int = LEAST_FIRST) -> None:
+    def __init__(self, *, id: str | None = None, least_first: int = LEAST_FIRST) -> None:
         super().__init__(id=id)
-        self._least = least
+        self._least_first = least_first
         self._heads: tuple[Head, ...] = (Head("", "", 0),)
         self._count = 0
         self._draw: Draw = lambda row: Row(())
@@ -169,11 +124,11 @@ class Table(Styled, can_focus=True):
         self._empty = ""
         self._cursor = 0
         self._shift = 0
-        self._column_layout: _ColumnLayout | None = None
+        self._column_layout: ColumnLayout | None = None
         self._drawn_width = 0
         self._strips: dict[tuple[int, str], Strip] = {}  # (row, its state) -> the drawn line
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ rows
 
     @property
     def cursor(self) -> int:
@@ -182,7 +137,7 @@ class Table(Styled, can_focus=True):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._count
 
     def show(
@@ -222,11 +177,11 @@ class Table(Styled, can_focus=True):
         row = max(0, min(row, self._count - 1))
         previous, self._cursor = self._cursor, row
         height = max(1, self.size.height - 1)
-        top = self.scroll_offset.y
-        top = min(top, row) if row < top + height else row - height + 1
-        top = max(0, min(top, self._count - height))
-        if top != self.scroll_offset.y:
-            self.scroll_to(y=top, animate=False, force=True)
+        first_row = self.scroll_offset.y
+        first_row = min(first_row, row) if row < first_row + height else row - height + 1
+        first_row = max(0, min(first_row, self._count - height))
+        if first_row != self.scroll_offset.y:
+            self.scroll_to(y=first_row, animate=False, force=True)
         for changed in {previous, row}:
             self.refresh(Region(0, changed - self.scroll_offset.y + 1, self.size.width, 1))
         if previous != row and not quiet:
@@ -239,9 +194,9 @@ class Table(Styled, can_focus=True):
 
     # ------------------------------------------------------------------ keys and mouse
 
-    def action_move(self, by: int) -> None:
+    def action_move(self, rows: int) -> None:
         """Moves the cursor by rows."""
-        self.move_to(self._cursor + by)
+        self.move_to(self._cursor + rows)
 
     def action_page(self, pages: int) -> None:
         """Moves the cursor by screens."""
@@ -253,8 +208,7 @@ class Table(Styled, can_focus=True):
 
     def action_shift(self, columns: int) -> None:
         """Scrolls all columns but the first sideways."""
-        hidden = len(self._heads) - 1 - self._shift - len(self._columns().heads)
-        if columns < 0 or hidden > 0:
+        if columns < 0 or self._columns().hidden_right > 0:
             self._shift = max(0, self._shift + columns)
             self._column_layout = None
             self._redraw()
@@ -265,13 +219,13 @@ class Table(Styled, can_focus=True):
             self.post_message(self.Opened(self, self._cursor))
 
     def on_click(self, event: Click) -> None:
-        """A click moves the cursor, a double click opens the row, one on a title sorts."""
+        """Moves the cursor; a double click opens the row, a click on a title reports it."""
         if event.y == 0:
             end = self._columns().first_width
             if event.x < end:
                 self.post_message(self.HeadClicked(self, self._heads[0].name))
             for head in self._columns().heads:
-                end += _GAP + head.width
+                end += GAP + head.width
                 if end - head.width <= event.x < end:
                     self.post_message(self.HeadClicked(self, head.name))
             return
@@ -291,113 +245,39 @@ class Table(Styled, can_focus=True):
 
     # ------------------------------------------------------------------ drawing
 
-    def _columns(self) -> _ColumnLayout:
-        """The columns that fit at the present width and sideways scroll position."""
+    def _columns(self) -> ColumnLayout:
+        """The columns that fit at the current width and sideways scroll position."""
         width = self.scrollable_content_region.width
         if self._column_layout is None or self._column_layout.width != width:
-            room = width - self._least
-            heads: list[Head] = []
-            for head in self._heads[1 + self._shift :]:
-                room -= head.width + _GAP
-                if room < 0:
-                    break
-                heads.append(head)
-            first_width = max(1, width - sum(head.width + _GAP for head in heads))
-            self._column_layout = _ColumnLayout(width, first_width, tuple(heads))
+            self._column_layout = column_layout(
+                self._heads, width, least_first=self._least_first, shift=self._shift
+            )
         return self._column_layout
 
-    def _forget(self) -> None:
+    def _drop_drawn(self) -> None:
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
         """Draws one line of the view: the titles (0), or a row."""
-        self._make_sure()
+        self._check_styles()
         width = self.size.width
         row = self.scroll_offset.y + y - 1
         if y == 0:
-            return self._titles(width)
+            titles = title_segments(self._columns(), self._sorted, self._style_over)
+            return Strip(titles).adjust_cell_length(width, self._style_over("", "head"))
         if row >= self._count:
             message = self._empty if not self._count and y == 2 else ""
-            strip = Strip([Segment(f"  {message}", self._over("", "empty"))])
+            strip = Strip([Segment(f"  {message}", self._style_over("", "empty"))])
             return strip.adjust_cell_length(width, self._base)
         state = ""
         if row == self._cursor:
             state = "cursor" if self.has_focus else "cursor-blurred"
         cached = self._strips.get((row, state))
         if cached is None:
-            strip = Strip(self._row(self._draw(row), state))
-            cached = strip.adjust_cell_length(width, self._over(state, ""))
+            strip = Strip(row_segments(self._draw(row), self._columns(), state, self._style_over))
+            cached = strip.adjust_cell_length(width, self._style_over(state, ""))
             self._strips[row, state] = cached
         return cached
-
-    def _titles(self, width: int) -> Strip:
-        """The columns' titles, with a mark on the sorted one and the number of hidden ones."""
-        sorted_column, descending = self._sorted
-        heads, segments = self._columns().heads, []
-        first = self._columns().first_width
-        for place, head in enumerate((self._heads[0], *heads)):
-            title = head.title
-            is_sorted = bool(sorted_column) and head.name == sorted_column
-            if is_sorted:
-                title = title.rstrip() + ("▾" if descending else "▴")
-            style = self._over("", "sorted" if is_sorted else "head")
-            room = first if place == 0 else head.width
-            text = _shortened(title, room)
-            pad = " " * (room - cell_len(text))
-            gap = " " * _GAP if place else ""
-            text = gap + (pad + text if head.right else text + pad)
-            segments.append(Segment(text, style))
-        hidden = self._hidden_columns(heads)
-        if hidden:
-            cut_title = set_cell_size(segments[0].text, max(0, first - len(hidden) - 1))
-            segments[:1] = [
-                Segment(cut_title, segments[0].style),
-                Segment(f"{hidden} ", self._over("", "empty")),
-            ]
-        return Strip(segments).adjust_cell_length(width, self._over("", "head"))
-
-    def _hidden_columns(self, heads: Sequence[Head]) -> str:
-        """How many columns are hidden on the left and on the right, as `‹2 3›`."""
-        right = len(self._heads) - 1 - self._shift - len(heads)
-        left = f"‹{self._shift}" if self._shift else ""
-        return " ".join(part for part in (left, f"{right}›" if right > 0 else "") if part)
-
-    def _row(self, row: Row, state: str) -> list[Segment]:
-        """A row laid out in the columns; `state` is the cursor's style on its row, else ""."""
-        first = self._columns().first_width
-        segments = self._fitted(row.first, first, False, row.faded, state)
-        if row.rest is not None:
-            room = self.scrollable_content_region.width - first - _GAP
-
-            segments.append(Segment(" ", self._over(state, "")))
-            return segments + self._fitted(row.rest, room, False, row.faded, state)
-        heads = self._columns().heads
-        for head, pieces in zip(heads, row.cells[self._shift :], strict=False):
-            segments.append(Segment(" " * _GAP, self._over(state, "")))
-            segments += self._fitted(pieces, head.width, head.right, row.faded, state)
-        return segments
-
-    def _fitted(
-        self, pieces: Sequence[Piece], width: int, right: bool, faded: bool, state: str
-    ) -> list[Segment]:
-        """Pieces of text in exactly `width` cells: cut, or padded (on the left if `right`)."""
-        used = sum(cell_len(text) for text, _ in pieces)
-        segments = []
-        if right and used < width:
-            segments.append(Segment(" " * (width - used), self._over(state, "")))
-        left = width
-        for text, name in pieces:
-            if left <= 0:
-                break
-            size = cell_len(text)
-            if size > left or (size == left and used > width):
-                text = _shortened(text, left, always=used > width)
-            style = self._over(state, "faded" if faded else name)
-            segments.append(Segment(text, style))
-            left -= cell_len(text)
-        if not right and left > 0:
-            segments.append(Segment(" " * left, self._over(state, "")))
-        return segments
 
     def watch_has_focus(self, has_focus: bool) -> None:
         """Redraws the cursor's row, which looks different without the focus."""
@@ -408,18 +288,3 @@ class Table(Styled, can_focus=True):
         """The region of the screen that a row covers."""
         y = self.region.y + 1 + row - self.scroll_offset.y
         return Region(self.region.x, y, self.region.width, 1)
-
-
-def _shortened(text: str, width: int, *, always: bool = False) -> str:
-    """A text of at most `width` cells, with an ellipsis in place of what does not fit.
-
-    Args:
-        text: of one line.
-        width: cells.
-        always: add the ellipsis even where the text fits, because further pieces are cut off.
-    """
-    if width <= 0:
-        return ""
-    if cell_len(text) <= width and not always:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…"

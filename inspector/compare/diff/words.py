@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...explain import view
+from ...explain import loop_view, view
 from ...model import LoopReport, value_of
 from .results import (
     Alone,
@@ -117,8 +117,8 @@ def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
 
 
 def _scorecard(loop: LoopReport) -> dict[str, str]:
-    """As `view.scorecard`, with matrix instructions by name, each in a line of its own."""
-    rows = dict(view.scorecard(loop.metrics))
+    """As `loop_view.scorecard`, with matrix instructions by name, each in a line of its own."""
+    rows = dict(loop_view.scorecard(loop.metrics))
     kinds = value_of(loop.metrics, "matrix.instructions")
     cycles = value_of(loop.metrics, "cycles.mfma")
     out: dict[str, str] = {}
@@ -136,7 +136,7 @@ def loop_title(pair: LoopPair) -> str:
     loops = [loop for loop in (pair.left, pair.right) if loop is not None]
     ids = " | ".join(loop.id if loop is not None else "–" for loop in (pair.left, pair.right))
     unrolls = [view.show(loop.unroll) for loop in loops]
-    text = f"{view.source_span(loops[0].source)}  {ids}".strip()
+    text = f"{loop_view.source_span(loops[0].source)}  {ids}".strip()
     if len(set(unrolls)) > 1:
         text += f"  {' | '.join(unrolls)} source iterations per ISA iteration"
     return text

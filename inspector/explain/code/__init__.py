@@ -1,4 +1,4 @@
-"""What a reader of one kernel needs beside its text: pure values, for any user interface.
+"""Facts about one kernel's texts, line by line: pure values, for any user interface.
 
 texts.py     the texts of a kernel (source, TTGIR, LLIR, assembly), read and split into lines
 links.py     which lines of one text belong to which of another

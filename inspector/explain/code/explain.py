@@ -1,4 +1,4 @@
-"""What an instruction does and what this kernel suffers of it; what a rule says. Plain lines."""
+"""Explains an instruction, with its part in a kernel, or a finding, in lines of plain text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reference(Protocol):
 
 
 class RuleText(Protocol):
-    """What of a rule is told."""
+    """The parts of a rule that explain its findings."""
 
     @property
     def id(self) -> str: ...
@@ -46,17 +46,17 @@ class RuleText(Protocol):
 def explain_instruction(
     instruction: Instruction | str, report: KernelReport | None = None, arch: str | None = None
 ) -> str:
-    """What an instruction does, and what the report says of it.
+    """Explains what an instruction does, and what the report says about it.
 
     Args:
-        instruction: it, or the line of assembly that it stands on.
-        report: the kernel that it is part of; figures of that very line need an `Instruction`.
-        arch: the target where there is no report.
+        instruction: the instruction, or its line of assembly.
+        report: the kernel; its facts about the line need an `Instruction`, which has a line number.
+        arch: the target, for instructions without a report.
 
     Returns:
-        Lines of plain text; "" where the line holds no instruction.
+        Lines of plain text; "" if the line holds no instruction.
     """
-    inst = _read(instruction) if isinstance(instruction, str) else instruction
+    inst = _parsed(instruction) if isinstance(instruction, str) else instruction
     if inst is None:
         return ""
     arch_name = report.arch if report is not None else arch
@@ -68,9 +68,9 @@ def explain_instruction(
     sentence = meaning(inst.op, inst.operands)
     lines = [inst.mnemonic, *([sentence] if sentence else [])]
     lines += _class_lines(inst)
-    lines += _cycles(inst, machine)
+    lines += _cycle_lines(inst, machine)
     if report is not None and inst.line:
-        lines += _in_kernel(inst, report)
+        lines += _kernel_lines(inst, report)
     return "\n".join(lines)
 
 
@@ -79,15 +79,15 @@ def explain_finding(
     rules: Mapping[str, RuleText] | None = None,
     unit_of: Callable[[str], str] | None = None,
 ) -> str:
-    """What a finding means: its message, why it matters, what to change, where to read on.
+    """Explains a finding: its message, cause, remedy, evidence, locations and references.
 
     Args:
         finding: of a kernel's report.
-        rules: id -> the rule as written, for the explanation and the references.
-        unit_of: the unit of a metric; None: figures stand without.
+        rules: id -> rule, for the explanation and the references.
+        unit_of: returns the unit of a metric; None: figures have no units.
 
     Returns:
-        Lines of plain text; paragraphs are apart by an empty line.
+        Lines of plain text; empty lines separate the paragraphs.
     """
     rule = (rules or {}).get(finding.rule)
     name = f" {rule.name}" if rule is not None else ""
@@ -103,16 +103,16 @@ def explain_finding(
         parts.append(
             "Evidence\n" + "\n".join(f"{name:<{width}}  {value}" for name, value in figures)
         )
-    places = [text for text in map(_place, finding.locations) if text]
-    if places:
-        parts.append("Where\n" + "\n".join(places))
+    locations = [text for text in map(_location_line, finding.locations) if text]
+    if locations:
+        parts.append("Where\n" + "\n".join(locations))
     if rule is not None and rule.references:
         parts.append("References\n" + "\n".join(f"{r.title}\n{r.url}" for r in rule.references))
     return "\n\n".join(parts)
 
 
-def _read(text: str) -> Instruction | None:
-    """The instruction on a line of assembly."""
+def _parsed(text: str) -> Instruction | None:
+    """The instruction on a line of assembly; None if the line holds none."""
     code, _, comment = text.partition(";")
     code = code.partition("//")[0].strip()
     while code and (label := code.split(None, 1)[0]).endswith(":"):
@@ -129,6 +129,7 @@ def _read(text: str) -> Instruction | None:
 
 
 def _class_lines(inst: Instruction) -> list[str]:
+    """An instruction's class, the width of its access, and its traits."""
     bits = access_bits(inst.op, inst.operands)
     about = CLASSES.get(inst.cls)
     lines = [f"class {inst.cls}: {about}" if about else f"class {inst.cls}"]
@@ -144,7 +145,8 @@ def _class_lines(inst: Instruction) -> list[str]:
 _TRAITS = frozenset({"transcendental", "packed", "sparse", "scaled", "dual", "transpose"})
 
 
-def _cycles(inst: Instruction, machine: Machine | None) -> list[str]:
+def _cycle_lines(inst: Instruction, machine: Machine | None) -> list[str]:
+    """The cycles for which a matrix or vector instruction occupies its unit."""
     if machine is None:
         return []
     if inst.cls in ("mfma", "wmma"):
@@ -161,14 +163,14 @@ def _cycles(inst: Instruction, machine: Machine | None) -> list[str]:
     return []
 
 
-def _in_kernel(inst: Instruction, report: KernelReport) -> list[str]:
-    """What the report says of the very line."""
+def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
+    """The report's facts about an instruction: waits, loop, access, spills and findings."""
     line = inst.line
     lines: list[str] = []
     loops = {loop.id: loop for loop in report.loops}
     for wait in report.waits:
         if wait.line == line:
-            lines += _wait(wait)
+            lines += _wait_lines(wait)
     for op in report.memory_ops:
         if op.line == line and op.loop is not None:
             loop = loops.get(op.loop)
@@ -187,18 +189,19 @@ def _in_kernel(inst: Instruction, report: KernelReport) -> list[str]:
     for slot in report.spills:
         if line in slot.stores or line in slot.reloads:
             action = "spills a register to" if line in slot.stores else "reloads a spill from"
-            at = f" at offset {slot.offset}" if slot.offset is not None else ""
+            offset = f" at offset {slot.offset}" if slot.offset is not None else ""
             lines.append(
-                f"{action} scratch memory{at}: {slot.size} bytes,"
+                f"{action} scratch memory{offset}: {slot.size} bytes,"
                 f" {plural(len(slot.stores), 'store')} and {plural(len(slot.reloads), 'reload')}"
             )
     for finding in report.findings:
-        if any(at.kind == "amdgcn" and at.line == line for at in finding.locations):
+        if any(place.kind == "amdgcn" and place.line == line for place in finding.locations):
             lines.append(f"{finding.rule} ({finding.severity}): {finding.message}")
     return ["", "In this kernel:", *lines] if lines else []
 
 
-def _wait(wait: WaitOp) -> list[str]:
+def _wait_lines(wait: WaitOp) -> list[str]:
+    """A wait's verdict, a sufficient count, the producers, and the slack before the wait."""
     verdict = _VERDICTS.get(wait.verdict or "", "")
     lines = [f"{wait.counter} ≤ {wait.n}: {verdict}" if verdict else f"{wait.counter} ≤ {wait.n}"]
     if wait.verdict == "over-strict":
@@ -208,7 +211,7 @@ def _wait(wait: WaitOp) -> list[str]:
             else f"no wait for {wait.counter} is needed here"
         )
     if wait.waits_for:
-        numbers = ", ".join(str(at) for at in wait.waits_for[:6])
+        numbers = ", ".join(str(line) for line in wait.waits_for[:6])
         ellipsis = ", …" if len(wait.waits_for) > 6 else ""
         lines.append(f"waits for ISA line {numbers}{ellipsis}")
     if wait.slack is not None:
@@ -218,20 +221,21 @@ def _wait(wait: WaitOp) -> list[str]:
     return lines
 
 
-def _place(at: Location) -> str:
-    if at.kind == "source" and at.file:
-        where = f"{at.file}:{at.line}" if at.line else at.file
+def _location_line(location: Location) -> str:
+    """A location and its text as a line; "" without a line number or file."""
+    if location.kind == "source" and location.file:
+        where = f"{location.file}:{location.line}" if location.line else location.file
     else:
-        title = {"amdgcn": "ISA", "ttgir": "TTGIR"}.get(at.kind, at.kind)
-        where = f"{title} {at.line}" if at.line else ""
-    text = at.text.strip()
+        title = {"amdgcn": "ISA", "ttgir": "TTGIR"}.get(location.kind, location.kind)
+        where = f"{title} {location.line}" if location.line else ""
+    text = location.text.strip()
     return f"{where}   {text}" if text and where else where
 
 
 def evidence(
     finding: Finding, unit_of: Callable[[str], str] | None = None
 ) -> list[tuple[str, str]]:
-    """The figures that a finding rests on, in words: (name, value with its unit)."""
+    """The figures that a finding rests on, as (name, value with its unit)."""
     figures = []
     for name, value in finding.evidence.items():
         unit = unit_of(name) if unit_of is not None else ""
@@ -243,7 +247,7 @@ def evidence(
 
 
 def figure(value: MetricValue) -> str:
-    """A value of the evidence; what is unknown is a dash."""
+    """A value as text: `-` if it is unknown, `yes` or `no` for a flag."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""What is known of each line of an assembly: loop, class, outstanding operations, waits, findings.
+"""Facts about each line of an assembly: loop, class, outstanding operations, waits, findings.
 
-Lines count from 0 here; the report's count from 1.
+Lines count from 0 here, while those of the report count from 1.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ...isa.waitflow.pending import outstanding, outstanding_counts
 from ...isa.waitflow.steps import steps_of
 from ...model import Finding, Function, Instruction, KernelReport, Machine, WaitOp
 
-_NOTHING: Mapping[str, int | None] = MappingProxyType({})
+_NO_COUNTS: Mapping[str, int | None] = MappingProxyType({})
 
 
 class Marks:
-    """Facts by line. All of them are looked up, none is worked out when asked.
+    """Facts by line, computed when constructed, so that queries are look-ups.
 
     Args:
-        report: the kernel; None where there is none yet.
-        function: its code; None where it is not known.
-        machine: its target; None where that is unknown.
-        other_functions: those of the file: their lines have classes and loops too.
-        source: the file that is shown as source.
+        report: the kernel; None before it has been analysed.
+        function: the kernel's code; None if it is unknown.
+        machine: the kernel's target; None if it is unknown.
+        other_functions: the file's other functions, whose lines have classes and loops, too.
+        source: the path of the source text, which findings on source lines are matched with.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Marks:
         self._producers: dict[int, tuple[int, ...]] = {}
         self._waiters: dict[int, tuple[int, ...]] = {}
         if function is not None:
-            self._count(function, machine)
+            self._count_outstanding(function, machine)
         self._waits: dict[int, tuple[WaitOp, ...]] = {}
         self._findings: dict[str, dict[int, tuple[Finding, ...]]] = {}
         if report is not None:
             for wait in report.waits:
                 self._waits[wait.line - 1] = (*self._waits.get(wait.line - 1, ()), wait)
-            self._take_verdicts(report.waits)
-            self._place(report.findings, source)
+            self._apply_verdicts(report.waits)
+            self._add_findings(report.findings, source)
 
     # ------------------------------------------------------------------ lines
 
@@ -74,11 +74,11 @@ class Marks:
         return inst.cls if inst is not None else None
 
     def depth(self, line: int) -> int:
-        """How many loops a line stands in."""
+        """The number of loops that contain a line."""
         return self._loops.at(line)[0]
 
     def loop(self, line: int) -> str | None:
-        """The id of the innermost loop that a line stands in."""
+        """The id of the innermost loop that contains a line; None outside of loops."""
         return self._loops.at(line)[1]
 
     @property
@@ -87,31 +87,31 @@ class Marks:
         return self._starts
 
     def outstanding(self, line: int) -> Mapping[str, int | None]:
-        """Memory operations that may be outstanding after a line, at most, by wait counter.
+        """Wait counter -> the most memory operations that may be outstanding after a line.
 
-        Counters that the kernel never raises are left out. None: not known, because the target is
-        not, or control never comes there. A line without an instruction has what the last one
-        before it leaves; lines outside of the kernel have nothing.
+        The number is None if the target is unknown or the line is unreachable. Counters that the
+        kernel never raises are left out. A line without an instruction has the counts of the last
+        instruction before it, a line outside of the kernel none.
         """
         counts = self._counts.get(line)
         if counts is not None:
             return counts
-        at = bisect_right(self._lines_counted, line) - 1
-        if at < 0 or line > self._lines_counted[-1]:
-            return _NOTHING
-        return self._counts[self._lines_counted[at]]
+        index = bisect_right(self._lines_counted, line) - 1
+        if index < 0 or line > self._lines_counted[-1]:
+            return _NO_COUNTS
+        return self._counts[self._lines_counted[index]]
 
     # ------------------------------------------------------------------ waits
 
     def wait(self, line: int) -> tuple[WaitOp, ...]:
-        """What a wait on a line waits for, one entry for each counter; a missing wait too."""
+        """The report's waits on a line, one for each counter, missing ones included."""
         return self._waits.get(line, ())
 
     def producers(self, line: int) -> tuple[int, ...]:
         """The lines of the operations that a wait on a line waits for.
 
-        Those that it has to wait for; of a wait that serves order alone, or nothing, those that it
-        may have to wait for all the same.
+        These are the operations that it has to wait for or, if it only keeps an order or is
+        unnecessary, those that may be outstanding when it runs.
         """
         return self._producers.get(line, ())
 
@@ -122,20 +122,21 @@ class Marks:
     # ------------------------------------------------------------------ findings
 
     def findings(self, line: int, kind: str = "amdgcn") -> tuple[Finding, ...]:
-        """What rules have to say of a line of one of the texts."""
+        """The findings that point at a line of one of the texts."""
         return self._findings.get(kind, {}).get(line, ())
 
     def finding_lines(self, kind: str = "amdgcn") -> tuple[int, ...]:
         """The lines of one of the texts that findings point at, ascending."""
         return tuple(sorted(self._findings.get(kind, {})))
 
-    # ------------------------------------------------------------------ making
+    # ------------------------------------------------------------------ construction
 
     @staticmethod
     def _header(function: Function, block: int) -> int:
         return function.instructions[function.blocks[block].start].line - 1
 
-    def _count(self, function: Function, machine: Machine | None) -> None:
+    def _count_outstanding(self, function: Function, machine: Machine | None) -> None:
+        """Counts outstanding operations after each instruction; unknown ones without a target."""
         if machine is None:
             counters = {c for inst in function.instructions for c in _waits_of(inst, None)}
             unknown = MappingProxyType({c: None for c in COUNTERS if c in counters})
@@ -151,7 +152,7 @@ class Marks:
         self._lines_counted = sorted(self._counts)
 
     def _link_waits(self, function: Function, machine: Machine) -> None:
-        """Each wait with the operations that it may end."""
+        """Links each wait with the operations that it may complete."""
         steps = steps_of(function, machine.counters, partial(_waits_of, machine=machine))
         lines = [inst.line - 1 for inst in function.instructions]
         ended = outstanding(steps, function.blocks, machine.counters).at_wait
@@ -164,13 +165,15 @@ class Marks:
                 )
         self._link(pairs)
 
-    def _take_verdicts(self, waits: Sequence[WaitOp]) -> None:
-        """What the report says a wait has to wait for counts more than what it may end."""
+    def _apply_verdicts(self, waits: Sequence[WaitOp]) -> None:
+        """Replaces a wait's producers by those that the report says it has to wait for."""
         pairs = {line: set(producers) for line, producers in self._producers.items()}
         by_verdict: dict[int, set[int]] = {}
         for wait in waits:
             if wait.waits_for and wait.verdict != "missing":
-                by_verdict.setdefault(wait.line - 1, set()).update(at - 1 for at in wait.waits_for)
+                by_verdict.setdefault(wait.line - 1, set()).update(
+                    line - 1 for line in wait.waits_for
+                )
         self._link(pairs | by_verdict)
 
     def _link(self, pairs: Mapping[int, set[int]]) -> None:
@@ -181,28 +184,30 @@ class Marks:
         self._producers = {wait: tuple(sorted(producers)) for wait, producers in pairs.items()}
         self._waiters = {line: tuple(sorted(waits)) for line, waits in waiters.items()}
 
-    def _place(self, findings: Iterable[Finding], source: str | None) -> None:
+    def _add_findings(self, findings: Iterable[Finding], source: str | None) -> None:
         for finding in findings:
-            for at in finding.locations:
-                if at.line is None:
+            for location in finding.locations:
+                if location.line is None:
                     continue
-                if at.kind == "source" and (source is None or not _same_file(at.file, source)):
+                if location.kind == "source" and (
+                    source is None or not _same_file(location.file, source)
+                ):
                     continue
-                by_line = self._findings.setdefault(at.kind, {})
-                placed = by_line.get(at.line - 1, ())
-                if finding not in placed:
-                    by_line[at.line - 1] = (*placed, finding)
+                by_line = self._findings.setdefault(location.kind, {})
+                former = by_line.get(location.line - 1, ())
+                if finding not in former:
+                    by_line[location.line - 1] = (*former, finding)
 
 
 class _Loops:
-    """Stretches of lines with the loop that they are in, made for look-ups by line."""
+    """The innermost loop of each stretch of lines, for look-ups by line."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._loop_of_stretch: list[tuple[int, str | None]] = []
 
     def add(self, function: Function) -> None:
-        """Takes in a function's loops."""
+        """Adds a function's loops."""
         innermost: dict[int, tuple[int, str]] = {}
         for loop in sorted(function.loops, key=lambda loop: loop.depth):
             innermost.update(dict.fromkeys(loop.blocks, (loop.depth, loop.id)))
@@ -215,26 +220,26 @@ class _Loops:
         stretches.sort(key=lambda stretch: stretch[0])
         merged: list[tuple[int, int, tuple[int, str | None]]] = []
         for first, last, depth_and_id in stretches:
-            # Directives between two blocks of one loop are in it as well.
+            # Directives between two blocks of a loop belong to the loop, too.
             if merged and merged[-1][2] == depth_and_id:
                 merged[-1] = (merged[-1][0], max(last, merged[-1][1]), depth_and_id)
             else:
                 merged.append((first, last, depth_and_id))
-        places = list(zip(self._starts, self._loop_of_stretch, strict=True))
-        begin = merged[0][0] if merged else 0
+        starts = list(zip(self._starts, self._loop_of_stretch, strict=True))
+        following = merged[0][0] if merged else 0
         for _, last, depth_and_id in merged:
-            # Labels and directives belong to what follows them.
-            places.append((begin, depth_and_id))
-            begin = last + 1
-        places.append((begin, (0, None)))
-        # Where one stretch ends and the next begins, the beginning holds.
-        ordered = dict(sorted(places, key=lambda place: (place[0], place[1][0])))
+            # Labels and directives belong to the stretch that follows them.
+            starts.append((following, depth_and_id))
+            following = last + 1
+        starts.append((following, (0, None)))
+        # Where one stretch ends and another starts, the one that starts takes precedence.
+        ordered = dict(sorted(starts, key=lambda start: (start[0], start[1][0])))
         self._starts, self._loop_of_stretch = list(ordered), list(ordered.values())
 
     def at(self, line: int) -> tuple[int, str | None]:
         """Depth and id of the loop at a line."""
-        place = bisect_right(self._starts, line) - 1
-        return self._loop_of_stretch[place] if place >= 0 else (0, None)
+        index = bisect_right(self._starts, line) - 1
+        return self._loop_of_stretch[index] if index >= 0 else (0, None)
 
 
 def _waits_of(inst: Instruction, machine: Machine | None) -> dict[str, int]:

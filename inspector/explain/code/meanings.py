@@ -1,7 +1,7 @@
-"""What AMDGCN instructions do, in a sentence each: patterns over names, the more specific first.
+"""Describes AMDGCN instructions in a sentence each, by patterns over names, most specific first.
 
-The words say what a reader of a kernel needs, not every corner of the ISA documents. A name that no
-pattern knows has no sentence; its class says what it is.
+The sentences hold what a reader of a kernel needs, not every detail of the ISA documents. A name
+that matches no pattern has no sentence; its class describes it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MATRIX = re.compile(
     r"v_(?P<op>mfma|smfmac|wmma|swmmac)(?:_scale(?:16)?)?_(?P<out>[a-z]+\d+)_"
     r"(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_?(?:(?P<blocks>\d+)b_?)?(?P<of>\w*)"
 )
-_SHARES = re.compile(r"\b(?:row_\w+|quad_perm|wave_\w+|dpp8):")
+_CROSS_LANE = re.compile(r"\b(?:row_\w+|quad_perm|wave_\w+|dpp8):")
 _COMPARISONS: Mapping[str, str] = {
     "eq": "equal to",
     "ne": "not equal to",
@@ -258,29 +258,30 @@ def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def meaning(op: OpInfo, operands: str = "") -> str:
-    """What an instruction of this name does; "" where no sentence is known.
+    """A sentence on what an instruction does; "" if none is known.
 
     Args:
-        op: its entry in the mnemonic table.
-        operands: `buffer_load_dword ... lds` goes to LDS, which only they tell.
+        op: the instruction's entry in the mnemonic table.
+        operands: the operands as text, which show, for example, whether a load goes to LDS.
     """
     name = op.name
     matrix = _MATRIX.match(name)
     if matrix is not None:
-        return _matrix(matrix)
+        return _matrix_sentence(matrix)
     compare = _COMPARE.match(name)
     if compare is not None:
-        return _compare(name, compare)
+        return _comparison_sentence(name, compare)
     if name.startswith("buffer_load") and re.search(r"\blds\b", operands):
         return "Loads from a buffer straight into LDS, past the VGPRs."
-    words = _words(name)
-    if words and name.startswith("v_") and _SHARES.search(operands) is not None:
+    words = _sentence(name)
+    if words and name.startswith("v_") and _CROSS_LANE.search(operands) is not None:
         words += " Lanes take their input from other lanes."
     return words
 
 
 @functools.lru_cache(maxsize=4096)
-def _words(name: str) -> str:
+def _sentence(name: str) -> str:
+    """The sentence of the first pattern that a name matches, with its types filled in."""
     for pattern, words in _compiled():
         if pattern.match(name):
             kinds = [_TYPES[kind] for kind in _TYPE.findall(name)]
@@ -298,7 +299,8 @@ def _carry(name: str) -> str:
     return ", and the carry of it" if "_co_" in name else ""
 
 
-def _matrix(match: re.Match[str]) -> str:
+def _matrix_sentence(match: re.Match[str]) -> str:
+    """The sentence of an MFMA or WMMA instruction: shapes, types and blocks."""
     m, n, k, blocks = match["m"], match["n"], match["k"], match["blocks"]
     sparse = ", A half zeros" if match["op"] in ("smfmac", "swmmac") else ""
     several = f", {blocks} blocks at once" if blocks else ""
@@ -316,7 +318,8 @@ def _matrix(match: re.Match[str]) -> str:
     )
 
 
-def _compare(name: str, match: re.Match[str]) -> str:
+def _comparison_sentence(name: str, match: re.Match[str]) -> str:
+    """The sentence of a comparison: its relation, type and destination."""
     kind, relation = _TYPES.get(match[3], match[3]), _COMPARISONS[match["how"]]
     if match["how"] == "lg" and "float" not in kind:
         relation = "not equal to"

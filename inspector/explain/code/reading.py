@@ -1,4 +1,4 @@
-"""A kernel's texts with everything that is known of their lines: the slow part of opening one."""
+"""Parses a kernel's texts and links their lines, which is the slow part of opening a kernel."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .texts import Texts, lines_of
 
 
 class Reading(Struct, frozen=True):
-    """What a reader of one kernel needs.
+    """A kernel's texts with the facts about their lines.
 
     Attributes:
-        texts: those that it was made from; of a code object with its disassembly.
-        links: which lines belong together.
-        marks: what is known of the assembly's lines.
-        function: the kernel's code; None where there is none.
-        notes: what could not be read, in sentences.
+        texts: the texts; those of a code object include its disassembly.
+        links: connects lines of the texts that stem from the same source lines.
+        marks: facts about the assembly's lines.
+        function: the kernel's code; None if it could not be parsed.
+        notes: sentences on texts that could not be read.
     """
 
     texts: Texts
@@ -37,26 +37,26 @@ class Reading(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class _Parsed(Struct):
+class _ParsedTexts(Struct):
     functions: Sequence[Function] = ()
     positions: dict[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
-    """Parses the texts of a kernel and works out what belongs to each line.
+    """Parses the texts of a kernel, links their lines and collects the facts about them.
 
-    It takes seconds for a large assembly. What cannot be parsed is left out, and noted.
+    This takes seconds for a large assembly. Texts that cannot be parsed are noted.
 
     Args:
-        report: the kernel; None where only the file is known.
-        texts: its texts.
+        report: the kernel; None if the file has not been analysed.
+        texts: the kernel's texts.
     """
-    parsed = _Parsed()
+    parsed = _ParsedTexts()
     program = _program(report, texts, parsed)
     if program is not None:
         if "amdgcn" not in texts.lines:
-            program, texts = _disassembly(program, texts)
+            program, texts = _with_disassembly(program, texts)
         parsed.functions = program.program.functions
         parsed.positions["amdgcn"] = {
             inst.line - 1: inst.loc
@@ -65,7 +65,7 @@ def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
             if inst.loc is not None
         }
     if "ttgir" in texts.lines:
-        parsed.positions["ttgir"] = _ttgir(texts.lines["ttgir"], parsed)
+        parsed.positions["ttgir"] = _ttgir_positions(texts.lines["ttgir"], parsed)
     if "llir" in texts.lines:
         parsed.positions["llir"] = llir_positions(texts.lines["llir"])
     source = texts.files.get("source")
@@ -80,14 +80,14 @@ def reading_of(report: KernelReport | None, texts: Texts) -> Reading:
 
 
 def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Function | None:
-    """The function that a report is about; without a report the first kernel."""
+    """The function of a report's kernel; without a report, the first kernel."""
     kernels = [f for f in functions if f.is_kernel] or [f for f in functions if f.instructions]
     if report is not None and len(kernels) > 1:
         named = report.id.partition("::")[2].rpartition("@")[0]
         names = {report.name, named}
         candidates = [f for f in kernels if f.name in names or f.symbol in names]
         starts = {line for loop in report.loops for span in loop.lines for line in span}
-        # Names made readable may be equal: then the loops' lines tell.
+        # Demangled names may be equal: the function that holds the report's loops is preferred.
         candidates.sort(key=lambda f: -sum(f.line_first <= line <= f.line_last for line in starts))
         return candidates[0] if candidates else None
     return kernels[0] if kernels else None
@@ -98,7 +98,8 @@ class _Code(Struct, frozen=True):
     listing: str | None = None
 
 
-def _program(report: KernelReport | None, texts: Texts, parsed: _Parsed) -> _Code | None:
+def _program(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _Code | None:
+    """The parsed assembly, else the disassembled code object; None, with a note, if neither is."""
     try:
         if "amdgcn" in texts.lines:
             lines = texts.lines["amdgcn"]
@@ -106,7 +107,7 @@ def _program(report: KernelReport | None, texts: Texts, parsed: _Parsed) -> _Cod
             return _Code(parse_text("\n".join(lines), file, includes_beside(Path(file))))
         path = _code_object(report)
         if path is not None:
-            # The ELF reader and a disassembler are loaded only where they are needed.
+            # Imported late: only code objects need the ELF reader and a disassembler.
             from ...isa.objects.load import load_images
 
             images = load_images(path.read_bytes(), str(path), report.arch if report else None)
@@ -132,7 +133,7 @@ def _code_object(report: KernelReport | None) -> Path | None:
         return None
 
 
-def _disassembly(code: _Code, texts: Texts) -> tuple[_Code, Texts]:
+def _with_disassembly(code: _Code, texts: Texts) -> tuple[_Code, Texts]:
     if code.listing is None:
         return code, texts
     missing = {kind: why for kind, why in texts.missing.items() if kind != "amdgcn"}
@@ -141,7 +142,8 @@ def _disassembly(code: _Code, texts: Texts) -> tuple[_Code, Texts]:
     return code, replace(texts, lines=lines, files=files, missing=MappingProxyType(missing))
 
 
-def _ttgir(lines: Sequence[str], parsed: _Parsed) -> dict[int, SourceLoc]:
+def _ttgir_positions(lines: Sequence[str], parsed: _ParsedTexts) -> dict[int, SourceLoc]:
+    """Line of the TTGIR -> its source position; empty, with a note, if it cannot be parsed."""
     from ...ttgir.parser import parse_ttgir
 
     try:

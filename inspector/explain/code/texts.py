@@ -24,7 +24,7 @@ TEXTS = ("source", "ttgir", "llir", "amdgcn")
 TITLES: Mapping[str, str] = MappingProxyType(
     {"source": "Python", "ttgir": "TTGIR", "llir": "LLVM IR", "amdgcn": "ISA"}
 )
-"""What people call them."""
+"""Kind of text -> its name for people."""
 
 _SUFFIXES: Mapping[str, str] = MappingProxyType(
     {
@@ -38,8 +38,8 @@ _SUFFIXES: Mapping[str, str] = MappingProxyType(
 )
 _OBJECTS = frozenset({".hsaco", ".co", ".o", ".out", ".so", ".elf"})
 _REPORTS = frozenset({".json", ".kinspect"})
-_MOST_BYTES = 256 << 20
-"""Larger files are no one kernel's text."""
+_MAX_BYTES = 256 << 20
+"""Larger files are rejected: they hold more than one kernel's text."""
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _HARMLESS = bytes([9, 10, *range(32, 127)])
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+[1-9]\d*[ \t]+"([^"\n]*)"(?:[ \t]+"([^"\n]*)")?', re.M)
@@ -50,11 +50,11 @@ Read = Callable[[Path], str]
 
 
 class Texts(Struct, frozen=True):
-    """What there is to read of a kernel.
+    """The texts of a kernel.
 
     Attributes:
-        lines: kind -> its lines.
-        files: kind -> the file they come from.
+        lines: kind -> the text's lines.
+        files: kind -> the file that the text comes from.
         missing: kind -> why there is no such text, in a sentence.
     """
 
@@ -64,19 +64,19 @@ class Texts(Struct, frozen=True):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that are there, in the order of `TEXTS`."""
+        """The kinds of the existing texts, in the order of `TEXTS`."""
         return tuple(kind for kind in TEXTS if kind in self.lines)
 
 
 def read_file(path: Path) -> str:
-    """A file's text; bytes that are none are replaced.
+    """Reads a file as UTF-8; invalid bytes are replaced.
 
     Raises:
-        KinspectError: it cannot be read, or is not a text.
+        KinspectError: the file cannot be read, is too large or is not a text.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise KinspectError(f"{path} is larger than {_MOST_BYTES >> 20} MiB", "split it")
+        if path.stat().st_size > _MAX_BYTES:
+            raise KinspectError(f"{path} is larger than {_MAX_BYTES >> 20} MiB", "split it")
         data = path.read_bytes()
     except OSError as error:
         raise KinspectError(f"{path} cannot be read ({error.strerror})") from None
@@ -86,64 +86,67 @@ def read_file(path: Path) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """A text's lines as a screen shows them; they are numbered as the parsers number them."""
+    """A text's lines as a screen shows them, numbered as by the parsers.
+
+    Tabs are expanded, and control characters are replaced by U+FFFD.
+    """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    if _steers(text):
+    if _has_controls(text):
         text = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
     lines = (text.expandtabs(8) if "\t" in text else text).split("\n")
     if len(lines) > 1 and not lines[-1]:
-        lines.pop()  # what follows the last line's end is no line
+        lines.pop()  # no line follows the last line feed
     return lines
 
 
-def _steers(text: str) -> bool:
-    if text.isascii():  # what is left without the harmless: a fifth of what the pattern takes
+def _has_controls(text: str) -> bool:
+    if text.isascii():  # deleting harmless bytes takes a fifth of the pattern's time
         return bool(text.encode("ascii").translate(None, _HARMLESS))
     return _CONTROLS.search(text) is not None
 
 
 def texts_of(report: KernelReport, read: Read | None = None) -> Texts:
-    """The texts of a reported kernel: the compiler's artifacts, or the file that it was read from.
+    """The texts of an analysed kernel: the compiler's artifacts, or the file that it was read from.
 
     Args:
         report: the kernel.
         read: reads a file; None: from the disk.
     """
-    gathered = _Gathered(read or read_file)
+    reader = _TextReader(read or read_file)
     for kind in ("ttgir", "llir", "amdgcn"):
         artifact = report.artifacts.get(kind)
         if artifact is not None:
-            gathered.take(kind, artifact.path)
+            reader.read(kind, artifact.path)
     path = Path(report.id.partition("::")[0])
     if "amdgcn" not in report.artifacts:
-        gathered.beside(path)
-    places = [at for at in (report.source, report.variant and report.variant.source) if at]
-    # The whole path in TTGIR where the report's is a short one, and the other way round.
-    named = [Path(at.file) for at in places] + gathered.stated_source()
-    gathered.source(named, path.parent)
+        reader.read_beside(path)
+    locations = [loc for loc in (report.source, report.variant and report.variant.source) if loc]
+    # The report and TTGIR may each name the source by a path that does not lead to it.
+    candidates = [Path(location.file) for location in locations] + reader.stated_source()
+    reader.read_source(candidates, path.parent)
     if report.artifacts:
-        return gathered.texts(path, "The compile left no {}.")
+        return reader.texts(path, "The compile left no {}.")
     if report.variant is not None:
-        return gathered.texts(path, "The report was saved without its {}.")
-    return gathered.texts(path)
+        return reader.texts(path, "The report was saved without its {}.")
+    return reader.texts(path)
 
 
 def texts_of_file(path: Path, read: Read | None = None) -> Texts:
-    """The texts in a file and beside it, before anything is known of them.
+    """The texts in a file that has not been analysed, and in files beside it.
 
     Args:
         path: assembly, TTGIR or LLVM IR.
         read: reads a file; None: from the disk.
     """
-    gathered = _Gathered(read or read_file)
-    gathered.beside(path)
-    gathered.source(gathered.stated_source(), path.parent)
-    return gathered.texts(path)
+    reader = _TextReader(read or read_file)
+    reader.read_beside(path)
+    reader.read_source(reader.stated_source(), path.parent)
+    return reader.texts(path)
 
 
-class _Gathered:
-    """Texts as they are found."""
+class _TextReader:
+    """Reads the texts of a kernel, and records why some are missing."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -151,8 +154,8 @@ class _Gathered:
         self._files: dict[str, str] = {}
         self._missing: dict[str, str] = {}
 
-    def take(self, kind: str, path: Path) -> bool:
-        """Reads one of the texts; says why where it cannot."""
+    def read(self, kind: str, path: Path) -> bool:
+        """Reads one of the texts; records the reason and returns False if it cannot be read."""
         try:
             self._raw[kind] = self._read(path)
         except KinspectError as error:
@@ -166,22 +169,22 @@ class _Gathered:
             return True
         return False
 
-    def beside(self, path: Path) -> None:
-        """Reads a file, and what a compile has left beside it under the same name."""
-        own = _SUFFIXES.get(path.suffix)
-        if own is not None:
-            self.take(own, path)
-        if path.suffix in _REPORTS or (own is None and path.suffix not in _OBJECTS):
+    def read_beside(self, path: Path) -> None:
+        """Reads a file, and a compile's other texts of the same name beside it."""
+        own_kind = _SUFFIXES.get(path.suffix)
+        if own_kind is not None:
+            self.read(own_kind, path)
+        if path.suffix in _REPORTS or (own_kind is None and path.suffix not in _OBJECTS):
             return
         for suffix, kind in _SUFFIXES.items():
             if kind == "amdgcn" and path.suffix in _OBJECTS:
                 continue  # lines of a code object are those of its disassembly
             sibling = path.with_suffix(suffix)
-            if kind not in self._raw and kind != own and sibling != path and sibling.is_file():
-                self.take(kind, sibling)
+            if kind not in self._raw and kind != own_kind and sibling != path and sibling.is_file():
+                self.read(kind, sibling)
 
     def stated_source(self) -> list[Path]:
-        """The source files that the texts name first."""
+        """The first source file that each of the texts names."""
         candidates: list[Path] = []
         if (match := _MLIR_FILE.search(self._raw.get("ttgir", ""))) is not None:
             candidates.append(Path(match[1]))
@@ -191,19 +194,24 @@ class _Gathered:
             candidates.append(Path(match[2]) / match[1])
         return candidates
 
-    def source(self, named: Sequence[Path], folder: Path) -> None:
-        """Reads the first of these files that is there."""
-        for place in dict.fromkeys(named):
-            for path in (place, folder / place):
-                if path.is_file() and self.take("source", path):
+    def read_source(self, candidates: Sequence[Path], folder: Path) -> None:
+        """Reads the first of the files that exists, as it is or in a folder."""
+        for candidate in dict.fromkeys(candidates):
+            for path in (candidate, folder / candidate):
+                if path.is_file() and self.read("source", path):
                     return
-        if named:
-            self._missing["source"] = f"{named[0]} is not on this machine."
+        if candidates:
+            self._missing["source"] = f"{candidates[0]} is not on this machine."
 
     def texts(self, path: Path, reason: str = "") -> Texts:
-        """What was found, and why the rest was not: the reason with the text's title in it."""
+        """The texts that were read, and why the others are missing.
+
+        Args:
+            path: the file that the kernel was read from.
+            reason: a sentence with `{}` for the text's name; "": one that suits the file.
+        """
         missing = {
-            kind: self._missing.get(kind) or _why_not(kind, path, reason)
+            kind: self._missing.get(kind) or _why_missing(kind, path, reason)
             for kind in TEXTS
             if kind not in self._raw
         }
@@ -211,7 +219,8 @@ class _Gathered:
         return Texts(lines, {kind: self._files[kind] for kind in lines}, missing)
 
 
-def _why_not(kind: str, path: Path, reason: str) -> str:
+def _why_missing(kind: str, path: Path, reason: str) -> str:
+    """A sentence on why a text is missing, for `_TextReader.texts`."""
     title = TITLES[kind]
     if kind == "source":
         return "The code does not say which source it was made from."

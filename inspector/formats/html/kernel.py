@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...explain import profile_view, view
+from ...explain import loop_view, occupancy_view, profile_view, view
 from ...explain.emulated_view import emulated_lines
 from ...isa.mnemonics import CLASSES
 from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
@@ -47,7 +47,7 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
         anchor: the id of its section.
     """
     kernel = drawn.kernel
-    main = view.main_loop(kernel)
+    main = loop_view.main_loop(kernel)
     return {
         "anchor": anchor,
         "name": kernel.name,
@@ -56,12 +56,16 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
         "place": view.place(kernel.source),
         "configuration": view.configuration(kernel),
         "facts": _facts(kernel),
-        "occupancy": view.occupancy_lines(kernel),
+        "occupancy": occupancy_view.occupancy_lines(kernel),
         "plots": [plot for plot in _plots(drawn) if plot],
         "mix": _mix(kernel, main),
         "vectors": _vectors(kernel, main),
         "loops": [
-            {"id": loop.id, "title": view.loop_title(loop), "card": view.scorecard(loop.metrics)}
+            {
+                "id": loop.id,
+                "title": loop_view.loop_title(loop),
+                "card": loop_view.scorecard(loop.metrics),
+            }
             for loop in kernel.loops
             if loop.hot
         ],
@@ -76,7 +80,7 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
             }
             for finding in kernel.findings
         ],
-        "narrow": view.narrow_accesses(kernel, most=8),
+        "narrow": loop_view.narrow_accesses(kernel, limit=8),
         "stalls": stalls(kernel)[:40],
         "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from ...explain import loop_view, recording_view, view
 from ...explain import profile_view as words
-from ...explain import view
 from ...model import ErrorRecord, Report, int_of, value_of
 from ...profile.figures import executed
 from ...recording import Profile
@@ -79,7 +79,7 @@ def _write(
 def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
     kernel = drawn.kernel
     m = kernel.metrics
-    main = view.main_loop(kernel)
+    main = loop_view.main_loop(kernel)
     return {
         "anchor": anchor,
         "name": words.label(kernel),
@@ -96,7 +96,7 @@ def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
     kernels = []
-    devices = words.devices(profile)
+    devices = recording_view.devices(profile)
     for kernel in profile.kernels:
         on = devices.get(kernel.shape.agent or "", "")
         report = words.report_of(kernel, profile)
@@ -123,13 +123,13 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
             }
         )
     return {
-        "tool": words.tool(profile),
+        "tool": recording_view.tool(profile),
         "command": " ".join(profile.recording.command),
-        "agents": words.agents(profile),
-        "parts": [words.part(part) for part in profile.recording.parts],
+        "agents": recording_view.agents(profile),
+        "parts": [recording_view.part(part) for part in profile.recording.parts],
         "kernels": kernels,
-        "traces": [words.trace(trace) for trace in profile.recording.traces],
-        "samples": words.sampled(profile, MOST_SAMPLES),
+        "traces": [recording_view.trace(trace) for trace in profile.recording.traces],
+        "samples": recording_view.sampled(profile, MOST_SAMPLES),
         "roofline": _roofline(profile),
     }
 

@@ -1,7 +1,7 @@
-"""The code of two hot loops as rows: instructions that belong together stand side by side.
+"""Aligns the code of two hot loops in rows of matching instructions.
 
-By source line first, as the comparison in `inspector.compare.diff` does it; within a line by what
-the instructions are, whatever their registers.
+Source lines are paired first, as in `inspector.compare.diff`, and then the instructions of each
+pair, whose registers do not matter.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from msgspec import Struct
 from ....inspector.compare.diff import isa
 from ....inspector.compare.diff.results import KernelDiff, LoopPair
 from ....inspector.errors import KinspectError
-from ....inspector.explain import view
+from ....inspector.explain import loop_view, view
 from ....inspector.model import Function, Instruction, KernelReport, LoopReport, SourceLoc
 
 Sign = Literal[" ", "-", "+", "~"]
-"""Of an instruction: on both sides, on the left alone, on the right alone, at another place."""
+"""An instruction is on both sides, only on the left, only on the right, or at another place."""
 Kind = Literal["loop", "place", "code"]
 SourceText = Callable[[SourceLoc], "str | None"]
 TextOf = Callable[[KernelReport], "str | None"]
@@ -29,7 +29,7 @@ TextOf = Callable[[KernelReport], "str | None"]
 NO_CODE = "the code is not at hand"
 _MNEMONIC = 24
 _STYLES = (
-    # beginnings of classes, and what the views call their colour
+    # prefixes of instruction classes, style
     (("mfma", "wmma"), "matrix"),
     (("scratch",), "scratch"),
     (("lds",), "lds"),
@@ -41,8 +41,15 @@ _STYLES = (
 )
 
 
-class Side(Struct, frozen=True):
-    """What a row shows on one side: a heading, or an instruction with its line in the assembly."""
+class Cell(Struct, frozen=True):
+    """One side of a row: a heading, or an instruction.
+
+    Attributes:
+        text: the heading or instruction.
+        sign: whether the other side has the instruction, too.
+        line: the instruction's line in the assembly, counted from 1; None for a heading.
+        style: the instruction's style in the views.
+    """
 
     text: str
     sign: Sign = " "
@@ -51,16 +58,16 @@ class Side(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """A row of both views; None where a side has nothing there."""
+    """A row of both views; `left` or `right` is None where that side is empty."""
 
     kind: Kind
-    left: Side | None
-    right: Side | None
+    left: Cell | None
+    right: Cell | None
 
     @property
     def differs(self) -> bool:
-        """Whether one side has something that the other has not."""
-        signs = {side.sign for side in (self.left, self.right) if side is not None}
+        """Whether one side has an instruction that the other lacks."""
+        signs = {cell.sign for cell in (self.left, self.right) if cell is not None}
         return bool(signs & {"-", "+"})
 
 
@@ -68,10 +75,10 @@ class Aligned(Struct, frozen=True):
     """The rows of both views.
 
     Attributes:
-        rows: all of them.
-        differences: where a difference begins, ascending.
-        folds: first -> last row of long stretches in which nothing differs.
-        note: why there are no rows.
+        rows: all rows.
+        differences: index of the first row of each difference, ascending.
+        folds: (first, last) row of each long stretch in which nothing differs.
+        note: why there are no rows; "" if there are some.
     """
 
     rows: tuple[Row, ...]
@@ -81,12 +88,12 @@ class Aligned(Struct, frozen=True):
 
 
 def aligned(pair: KernelDiff, text: TextOf, source: SourceText) -> Aligned:
-    """The hot loops of both sides; the whole of kernels without loops.
+    """Aligns the hot loops of two kernels, or all of their code if they have no loops.
 
     Args:
         pair: the kernels, with their loops paired.
-        text: the assembly of a kernel.
-        source: the text of a source line.
+        text: returns the assembly of a kernel; None if it has gone.
+        source: returns the text of a source line; None if it is unknown.
     """
     functions: list[Function] = []
     for report in (pair.left, pair.right):
@@ -103,6 +110,7 @@ def aligned(pair: KernelDiff, text: TextOf, source: SourceText) -> Aligned:
 
 
 def _function(report: KernelReport, text: TextOf) -> Function | None:
+    """The kernel's function in its assembly; None if that cannot be read."""
     source = text(report)
     if source is None:
         return None
@@ -115,20 +123,26 @@ def _function(report: KernelReport, text: TextOf) -> Function | None:
 def _region(
     loops: LoopPair | None, functions: Sequence[Function], source: SourceText
 ) -> Iterator[Row]:
-    """A loop of both sides, or all of the code, under a heading."""
-    ends: tuple[LoopReport | None, LoopReport | None] = (None, None)
+    """The rows of a loop of both sides under a heading, or of all the code without one."""
+    loop_reports: tuple[LoopReport | None, LoopReport | None] = (None, None)
     if loops is not None:
-        ends = loops.left, loops.right
-        yield Row("loop", *(Side(_loop_title(loops, end)) for end in ends))
-        if ends[0] is None or ends[1] is None:
+        loop_reports = loops.left, loops.right
+        yield Row("loop", *(Cell(_loop_title(loops, loop)) for loop in loop_reports))
+        if loop_reports[0] is None or loop_reports[1] is None:
             return
-    sides = [isa.region_of(function, end) for function, end in zip(functions, ends, strict=True)]
-    if sides[0] is None or sides[1] is None:
+    regions = [
+        isa.region_of(function, loop)
+        for function, loop in zip(functions, loop_reports, strict=True)
+    ]
+    if regions[0] is None or regions[1] is None:
         return
-    left, right = (isa.by_line(side) for side in sides if side is not None)
+    left, right = (isa.by_line(region) for region in regions if region is not None)
     texts = [
-        {place: [isa.canonical(i) for i in instructions] for place, instructions in side.items()}
-        for side in (left, right)
+        {
+            location: [isa.canonical(instruction) for instruction in instructions]
+            for location, instructions in code_by_location.items()
+        }
+        for code_by_location in (left, right)
     ]
     for left_place, right_place in isa.paired_places(texts[0], texts[1]):
         left_code = left.get(left_place, []) if left_place is not None else []
@@ -141,7 +155,7 @@ def _loop_title(loops: LoopPair, loop: LoopReport | None) -> str:
     if loop is None:
         return "no such loop"
     basis = f"  {loops.basis}" if loops.basis else ""
-    return f"hot loop {loop.id}  {view.source_span(loop.source)}{basis}"
+    return f"hot loop {loop.id}  {loop_view.source_span(loop.source)}{basis}"
 
 
 def _place_row(
@@ -151,31 +165,37 @@ def _place_row(
     right_code: Sequence[Instruction],
     source: SourceText,
 ) -> Row:
-    sides: list[Side | None] = []
-    for place, instructions in ((left_place, left_code), (right_place, right_code)):
-        if place is None:
-            sides.append(None)
+    """The heading of a pair of source lines, each with its text or number of instructions."""
+    cells: list[Cell | None] = []
+    for location, instructions in ((left_place, left_code), (right_place, right_code)):
+        if location is None:
+            cells.append(None)
             continue
         text = ""
-        if place and instructions and (loc := instructions[0].loc) is not None:
+        if location and instructions and (loc := instructions[0].loc) is not None:
             text = " ".join((source(loc.in_user_code) or "").split())
         count = view.plural(len(instructions), "instruction") if instructions else "nothing"
-        sides.append(Side(f"{place or 'no source line'}  {text or count}"))
-    return Row("place", sides[0], sides[1])
+        cells.append(Cell(f"{location or 'no source line'}  {text or count}"))
+    return Row("place", cells[0], cells[1])
 
 
 def _aligned_rows(
     left_code: Sequence[Instruction], right_code: Sequence[Instruction]
 ) -> Iterator[Row]:
-    a, b = [isa.canonical(i) for i in left_code], [isa.canonical(i) for i in right_code]
-    gone, new = Counter(a) - Counter(b), Counter(b) - Counter(a)
-    for tag, i1, i2, j1, j2 in _edits(a, b):
+    """The rows of the instructions of a pair of source lines."""
+    left_texts = [isa.canonical(instruction) for instruction in left_code]
+    right_texts = [isa.canonical(instruction) for instruction in right_code]
+    left_only = Counter(left_texts) - Counter(right_texts)
+    right_only = Counter(right_texts) - Counter(left_texts)
+    for tag, i1, i2, j1, j2 in _edits(left_texts, right_texts):
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-                yield Row("code", _side(left_code[i], " "), _side(right_code[j], " "))
+                yield Row("code", _cell(left_code[i], " "), _cell(right_code[j], " "))
             continue
-        lefts = [_side(left_code[i], _sign(a[i], gone, "-")) for i in range(i1, i2)]
-        rights = [_side(right_code[j], _sign(b[j], new, "+")) for j in range(j1, j2)]
+        lefts = [_cell(left_code[i], _sign(left_texts[i], left_only, "-")) for i in range(i1, i2)]
+        rights = [
+            _cell(right_code[j], _sign(right_texts[j], right_only, "+")) for j in range(j1, j2)
+        ]
         for left, right in zip_longest(lefts, rights):
             yield Row("code", left, right)
 
@@ -188,30 +208,36 @@ def _edits(a: Sequence[str], b: Sequence[str]) -> Iterable[tuple[str, int, int, 
 
 
 def _sign(text: str, budget: Counter[str], sign: Sign) -> Sign:
-    """`sign` while the budget lasts; "~" for the others, which both sides have in another order."""
+    """`sign` while the budget of a text lasts; "~" for those that both sides have elsewhere.
+
+    Args:
+        text: the instruction without registers.
+        budget: text -> how many more of it this side has; lowered by the call.
+        sign: the sign of an instruction that only this side has.
+    """
     if budget[text] > 0:
         budget[text] -= 1
         return sign
     return "~"
 
 
-def _side(instruction: Instruction, sign: Sign) -> Side:
+def _cell(instruction: Instruction, sign: Sign) -> Cell:
     text = f"{instruction.mnemonic:<{_MNEMONIC}} {instruction.operands}".rstrip()
-    return Side(text, sign, instruction.line, _style(instruction.cls))
+    return Cell(text, sign, instruction.line, _style(instruction.cls))
 
 
 def _style(cls: str) -> str:
     return next((style for starts, style in _STYLES if cls.startswith(starts)), "vector")
 
 
-# --------------------------------------------------------------------------- ways through the rows
+# --------------------------------------------------------------------------- differences and folds
 
 _CONTEXT = 3
-"""Rows around a difference that are always shown."""
+"""Rows before and after a difference that are never folded."""
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[int]:
-    """The rows at which a stretch of differing rows begins."""
+    """Yields the first row of each stretch of differing rows."""
     in_difference = False
     for line, row in enumerate(rows):
         if row.differs and not in_difference:
@@ -220,7 +246,7 @@ def _differences(rows: Sequence[Row]) -> Iterator[int]:
 
 
 def _folds(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    """Stretches of code of one source line without a difference near by."""
+    """Yields (first, last) row of each stretch of one source line's code far from differences."""
     near = bytearray(len(rows))
     for line, row in enumerate(rows):
         if row.differs:
@@ -232,7 +258,7 @@ def _folds(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
         if quiet and start is None:
             start = line
         elif not quiet and start is not None:
-            # The heading of the source line is what stays, if the stretch begins under it.
+            # A fold shows its first row: the source line's heading, if the stretch follows it.
             first = start - 1 if rows[start - 1].kind == "place" else start
             if line - 1 - first > 1:
                 yield first, line - 1
@@ -240,10 +266,10 @@ def _folds(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
 
 
 def title(pair: KernelDiff) -> str:
-    """How much of the code differs, in a few words."""
+    """The numbers of instructions that differ and do not, as text."""
     if not pair.isa:
         return "the code is the same but for registers and order"
-    gone = sum(difference.only[0] for difference in pair.isa)
-    new = sum(difference.only[1] for difference in pair.isa)
+    removed = sum(difference.only[0] for difference in pair.isa)
+    added = sum(difference.only[1] for difference in pair.isa)
     common = sum(difference.same for difference in pair.isa)
-    return f"{gone} gone, {new} new, {common} the same"
+    return f"{removed} gone, {added} new, {common} the same"

@@ -1,4 +1,4 @@
-"""Two kernels compared, code and all."""
+"""Compares two kernels: their figures, and the code of their hot loops."""
 
 from __future__ import annotations
 
@@ -19,27 +19,32 @@ from .align import Aligned, aligned
 
 
 class Compared(Struct, frozen=True):
-    """What changed, and the code of both side by side."""
+    """The result of a comparison.
+
+    Attributes:
+        pair: the changes.
+        code: the code of both hot loops, aligned.
+    """
 
     pair: KernelDiff
     code: Aligned
 
 
 def compared(left: KernelReport, right: KernelReport) -> Compared:
-    """Compares two kernels, code and all; takes a while where they are large."""
+    """Compares two kernels and aligns their code; takes seconds for large kernels."""
     tolerances = Tolerances({})
     labels = words.short_labels(left, right)
     pair = diff_kernels(left, right, tolerances, labels)
     report = DiffReport({}, *labels, (pair,))
     pair = finished(report, Options(tolerances, most_isa=None), assembly_of).pairs[0]
     code = aligned(pair, assembly_of, source_reader())
-    if code.rows:  # targets that were read have no artifacts: the code is there all the same
+    if code.rows:  # also of kernels that were read, whose code is not among their artifacts
         pair = replace(pair, code="seen")
     return Compared(pair, code)
 
 
 def assembly_of(report: KernelReport) -> str | None:
-    """The assembly of a kernel: among its artifacts, or the target itself."""
+    """The assembly of a kernel, from its artifacts or from the target; None if it has gone."""
     text = text_of_artifacts(report)
     if text is not None:
         return text
@@ -48,5 +53,5 @@ def assembly_of(report: KernelReport) -> str | None:
         if len(targets) == 1 and targets[0].kind == "asm":
             return read_text(targets[0].path)
     except (KinspectError, OSError):
-        pass  # it has gone since
+        pass  # the file has gone since
     return None

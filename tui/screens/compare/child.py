@@ -1,8 +1,8 @@
-"""Compares two big kernels in a process of its own, whose `main` is below.
+"""Compares two large kernels in a child process, whose `main` is below.
 
-Aligning thousands of instructions keeps every other thread of its process waiting for tenths of a
-second, and with them the screen. Standard input carries the two reports, pickled; standard output
-what came of it: Compared, or a text that says why nothing did.
+Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
+freeze the screen. The process's standard input carries the two reports, its standard output the
+result: `Compared`, or a text that says why there is none. Both are pickled.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from .both import Compared, compared
 
-BIG = 150_000
-"""Bytes of assembly of both together from which on it is worth the start of a process."""
-_LOOK = 0.1  # seconds
+CHILD_BYTES = 150_000
+"""Bytes of assembly of both kernels together from which on a process pays for its start."""
+_POLL_SECONDS = 0.1  # seconds
 
 
-def compared_away(
-    left: KernelReport, right: KernelReport, given_up: Callable[[], bool]
+def compared_in_child(
+    left: KernelReport, right: KernelReport, is_cancelled: Callable[[], bool]
 ) -> Compared | str:
-    """As `compared`, in a process of its own where there is much to compare.
+    """Compares two kernels as `compared` does, large ones in a child process.
 
     Args:
-        left: what there was.
-        right: what there is.
-        given_up: asked from time to time; the process is ended then.
+        left: the old kernel.
+        right: the new kernel.
+        is_cancelled: polled while the process runs, which is ended once it returns True.
 
     Returns:
-        What was found, or why nothing was.
+        The comparison, or why there is none.
     """
-    if sum(map(_size, (left, right))) < BIG:
+    if sum(map(_size, (left, right))) < CHILD_BYTES:
         return _compared(left, right)
-    # Not by -m: what is then called __main__ could not be unpickled here.
+    # Not by -m: pickles of classes in __main__ could not be read here.
     command = [sys.executable, "-c", f"from {__name__} import main; main()"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -49,10 +49,10 @@ def compared_away(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        with contextlib.suppress(BrokenPipeError):  # its end says why
+        with contextlib.suppress(BrokenPipeError):  # the process has died: unpickling fails below
             pickle.dump((left, right), process.stdin, pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-        packed = _received(process.stdout.fileno(), given_up)
+        packed = _received(process.stdout.fileno(), is_cancelled)
     finally:
         process.kill()
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def compared_away(
 
 
 def _size(report: KernelReport) -> int:
-    """Bytes of its assembly: among its artifacts, or the file that was read."""
+    """The size in bytes of a kernel's assembly, or of the file that it was read from."""
     artifact = report.artifacts.get("amdgcn")
     path = artifact.path if artifact is not None else Path(view.path_of(report))
     try:
@@ -86,11 +86,11 @@ def _compared(left: KernelReport, right: KernelReport) -> Compared | str:
         return f"internal error: {type(error).__name__}: {error}"
 
 
-def _received(stream: int, given_up: Callable[[], bool]) -> bytes:
-    """All that is sent, or what was sent when it was given up."""
+def _received(stream: int, is_cancelled: Callable[[], bool]) -> bytes:
+    """The bytes from a pipe up to its end, or until the comparison is cancelled."""
     buffer = bytearray()
-    while not given_up():
-        if not select.select([stream], [], [], _LOOK)[0]:
+    while not is_cancelled():
+        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
             continue
         read = os.read(stream, 1 << 20)
         if not read:
@@ -100,9 +100,9 @@ def _received(stream: int, given_up: Callable[[], bool]) -> bytes:
 
 
 def main() -> None:
-    """Compares what its standard input names."""
+    """Compares the kernels on standard input; the body of the child process."""
     left, right = pickle.load(sys.stdin.buffer)
     channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anything prints must not stand in the answer
+    os.dup2(2, 1)  # output of other code must not get into the result
     pickle.dump(_compared(left, right), channel, pickle.HIGHEST_PROTOCOL)
     channel.flush()

@@ -1,4 +1,4 @@
-"""Chooses the two kernels that are compared, among those of the session."""
+"""The list in which the user chooses the two kernels to compare."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FIGURES = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("hot instr.", "count.instructions"),
 )
-_MOST_KERNEL, _MOST_WHERE = 44, 30
+_KERNEL_WIDTH, _PLACE_WIDTH = 44, 30
 
 
 class Chooser(Vertical):
-    """A list of kernels; enter takes the left side first, then the right."""
+    """A list of the session's kernels; enter chooses the left side first, then the right."""
 
     DEFAULT_CSS = """
     Chooser { height: 1fr; }
@@ -44,7 +44,7 @@ class Chooser(Vertical):
     ]
 
     class Chosen(Message):
-        """Both sides are there."""
+        """Both sides have been chosen."""
 
         def __init__(self, left: KernelReport, right: KernelReport) -> None:
             super().__init__()
@@ -53,32 +53,32 @@ class Chooser(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._every: Sequence[Entry] = ()
-        self._kept: list[Entry] = []
+        self._entries: Sequence[Entry] = ()
+        self._filtered: list[Entry] = []
         self._words = ""
         self._sides: dict[str, KernelReport | None] = {"left": None, "right": None}
 
     def compose(self) -> ComposeResult:
-        """What is asked, the filter, the list."""
+        """Stacks the prompt, the filter, the titles and the list."""
         yield Static(id="asked", markup=False)
         yield FilterLine("words: kernel, case, target, file", id="choose-filter")
         yield Static(id="titles", markup=False)
         yield RowList(id="choices")
 
     def begin(self, left: KernelReport | None, right: KernelReport | None) -> None:
-        """Marks what is chosen already and takes the keys."""
+        """Marks the chosen kernels and focuses the list."""
         self._sides = {"left": left, "right": right}
-        self.show(self._every)
+        self.show(self._entries)
         self.query_one(RowList).focus()
 
     def show(self, entries: Sequence[Entry]) -> None:
-        """Shows the session's kernels; the cursor stays with its kernel."""
+        """Shows the kernels that pass the filter; the cursor stays with its kernel."""
         rows = self.query_one(RowList)
-        current_key = self._kept[rows.cursor].key if rows.cursor < len(self._kept) else None
-        self._every = entries
-        words = self._words.lower().split()
-        self._kept = [e for e in entries if all(word in _searched(e) for word in words)]
-        cells = [self._cells(entry) for entry in self._kept]
+        current_key = self._filtered[rows.cursor].key if rows.cursor < len(self._filtered) else None
+        self._entries = entries
+        needles = self._words.lower().split()
+        self._filtered = [e for e in entries if all(needle in _searched(e) for needle in needles)]
+        cells = [self._cells(entry) for entry in self._filtered]
         titles = ("", "kernel", "target", "where", *(title for title, _ in _FIGURES), "")
         widths = [
             max(len(titles[n]), *(len(row[n]) for row in cells), 0) if cells else len(titles[n])
@@ -87,40 +87,45 @@ class Chooser(Vertical):
         widths[0] = 2  # A, B or both
         self.query_one("#titles", Static).update(_line(titles, widths))
         lines = [_line(row, widths) for row in cells]
-        at = next((n for n, entry in enumerate(self._kept) if entry.key == current_key), 0)
+        cursor = next((n for n, entry in enumerate(self._filtered) if entry.key == current_key), 0)
         start = widths[0] + 2
         spans = ((0, widths[0], "label"), (start, start + widths[1], "name"))
-        rows.show(Text(lines, lambda line: spans), at)
+        rows.show(Text(lines, lambda line: spans), cursor)
         self.query_one("#asked", Static).update(self._prompt())
 
     def _prompt(self) -> str:
-        if len(self._every) < 2:
-            if not self._every:
+        if len(self._entries) < 2:
+            if not self._entries:
                 return "no kernel is open yet"
             return "one kernel alone is open: name a second target, or compile it in another way"
         side = "right (B): what there is now"
-        if self._sides["left"] is None or self._sides["right"] is not None:
+        if self._next_side == "left":
             side = "left (A): what there was"
-        few = len(self._kept) < len(self._every)
-        filtered = f"   {len(self._kept)} of {len(self._every)} kernels" if few else ""
+        is_filtered = len(self._filtered) < len(self._entries)
+        filtered = (
+            f"   {len(self._filtered)} of {len(self._entries)} kernels" if is_filtered else ""
+        )
         return f"enter chooses the {side}{filtered}"
 
     def _cells(self, entry: Entry) -> tuple[str, ...]:
+        """A kernel's row: sides, name, target, place, figures, differences from the left side."""
         report = entry.report
         marks = "".join(
             mark for mark, side in (("A", "left"), ("B", "right")) if self._sides[side] is report
         )
-        where = view.place(report.source) or view.file_name(view.path_of(report))
+        location = view.place(report.source) or view.file_name(view.path_of(report))
         figures = [_figure(entry.metric(name)) for _, name in _FIGURES]
         left = self._sides["left"]
-        apart = differing(left, report) if left is not None and left.name == report.name else []
-        settings = ", ".join(f"{name} {a} → {b}" for name, a, b in apart)
+        differences = (
+            differing(left, report) if left is not None and left.name == report.name else []
+        )
+        settings = ", ".join(f"{name} {a} → {b}" for name, a, b in differences)
         kernel = label_of(report)
         return (
             marks,
-            _cut(kernel, _MOST_KERNEL),
+            _cut(kernel, _KERNEL_WIDTH),
             report.arch or "-",
-            _cut(where, _MOST_WHERE),
+            _cut(location, _PLACE_WIDTH),
             *figures,
             settings,
         )
@@ -128,36 +133,42 @@ class Chooser(Vertical):
     # ------------------------------------------------------------------ choosing
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """The left side first, then the right."""
+        """Chooses the kernel for the next side; a new left side clears the right one."""
         event.stop()
-        first = self._sides["left"] is None or self._sides["right"] is not None
-        if first:
+        side = self._next_side
+        if side == "left":
             self._sides["right"] = None
-        self.action_take("left" if first else "right")
+        self.action_take(side)
+
+    @property
+    def _next_side(self) -> str:
+        """The side that enter chooses: the left one first, and again once both are chosen."""
+        only_left = self._sides["left"] is not None and self._sides["right"] is None
+        return "right" if only_left else "left"
 
     def action_take(self, side: str) -> None:
-        """Takes the kernel under the cursor for a side."""
+        """Chooses the kernel under the cursor for a side, `left` or `right`."""
         line = self.query_one(RowList).cursor
-        if line >= len(self._kept):
+        if line >= len(self._filtered):
             return
-        self._sides[side] = self._kept[line].report
-        self.show(self._every)
+        self._sides[side] = self._filtered[line].report
+        self.show(self._entries)
         left, right = self._sides["left"], self._sides["right"]
         if left is not None and right is not None:
             self.post_message(self.Chosen(left, right))
 
     def action_filter(self) -> None:
-        """Asks for words."""
+        """Opens the filter's input line."""
         self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while it is typed."""
+        """Filters the list while the user types."""
         event.stop()
         self._words = event.value.strip()
-        self.show(self._every)
+        self.show(self._entries)
 
     def on_filter_line_left(self, event: FilterLine.Left) -> None:
-        """Back to the list."""
+        """Returns to the list."""
         event.stop()
         self.query_one(RowList).focus()
 
@@ -172,7 +183,7 @@ def _figure(value: object) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Texts to the left, figures to the right."""
+    """A row's cells padded to the columns' widths: texts left-aligned, figures right-aligned."""
     padded = [
         cell.rjust(width) if 4 <= n < 4 + len(_FIGURES) else cell.ljust(width)
         for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
@@ -180,5 +191,5 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,4 +1,4 @@
-"""Two kernels side by side: the verdict, what changed, the hot loops' scorecards and code."""
+"""The page that compares two kernels: verdict, changes, the hot loops' scorecards and code."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ...widgets.keys import Keys
 from . import words as words
 from .align import Aligned, title
 from .both import Compared
-from .child import compared_away
+from .child import compared_in_child
 from .chooser import Chooser
 from .views import SideBySide
 
-_LOW = 30
+_LOW_SCREEN = 30
 _VIEWS = ("all", "code", "figures")
 
 
 class ComparePage(Page):
-    """Two kernels; without them it asks which.
+    """Compares two kernels; without them the page starts with the chooser.
 
     Args:
-        left: what there was.
-        right: what there is.
+        left: the old kernel.
+        right: the new kernel.
     """
 
     NAME = "compare"
@@ -74,14 +74,14 @@ class ComparePage(Page):
     def __init__(self, left: KernelReport | None = None, right: KernelReport | None = None) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW_SCREEN, "-high")]
         self._left = left
         self._right = right
         self._compared: Compared | None = None
         self._view = 0
 
     def compose(self) -> ComposeResult:
-        """The chooser, or what it led to."""
+        """Switches between the chooser and the comparison."""
         yield Heading()
         with ContentSwitcher(initial="choose"):
             yield Chooser(id="choose")
@@ -96,21 +96,21 @@ class ComparePage(Page):
         yield Keys()
 
     def on_mount(self) -> None:
-        """Begins with what was given."""
+        """Compares the page's kernels, or shows the chooser."""
         if self._left is not None and self._right is not None:
-            self._begin(self._left, self._right)
+            self._start_comparison(self._left, self._right)
         else:
-            self._choose()
+            self._show_chooser()
 
     def crumb(self) -> str:
-        """Which two."""
+        """The labels of the two kernels."""
         if self._left is None or self._right is None or self._choosing:
             return "choose two kernels"
         left, right = words.short_labels(self._left, self._right)
         return f"{left} → {right}"
 
     def session_changed(self) -> None:
-        """More kernels to choose from."""
+        """Updates the chooser's list."""
         self.query_one(Chooser).show(self.session.ordered())
         self.query_one(Heading).refresh()
 
@@ -120,7 +120,7 @@ class ComparePage(Page):
 
     # ------------------------------------------------------------------ comparing
 
-    def _choose(self) -> None:
+    def _show_chooser(self) -> None:
         self.query_one(ContentSwitcher).current = "choose"
         chooser = self.query_one(Chooser)
         chooser.show(self.session.ordered())
@@ -128,14 +128,14 @@ class ComparePage(Page):
         self._retitle()
 
     def on_chooser_chosen(self, event: Chooser.Chosen) -> None:
-        """Compares what was chosen."""
-        self._begin(event.left, event.right)
+        """Compares the chosen kernels."""
+        self._start_comparison(event.left, event.right)
 
-    def _begin(self, left: KernelReport, right: KernelReport) -> None:
+    def _start_comparison(self, left: KernelReport, right: KernelReport) -> None:
         self._left, self._right = left, right
         self._compared = None
         self.query_one(ContentSwitcher).current = "result"
-        self._say("comparing …")
+        self._show_message("comparing …")
         code = self.query_one(SideBySide)
         code.show(Aligned(()), words.short_labels(left, right))
         code.views[0].focus()
@@ -144,35 +144,35 @@ class ComparePage(Page):
         self.run_worker(work, thread=True, exclusive=True, group="compare", exit_on_error=False)
 
     def _compare(self, left: KernelReport, right: KernelReport) -> None:
-        """In a thread."""
+        """Compares the kernels and hands the result to the UI's thread; called in a thread."""
         worker = get_current_worker()
-        result = compared_away(left, right, lambda: worker.is_cancelled)
+        result = compared_in_child(left, right, lambda: worker.is_cancelled)
         if not worker.is_cancelled:
-            self.app.call_from_thread(self._take, result)
+            self.app.call_from_thread(self._show_result, result)
 
-    def _take(self, result: Compared | str) -> None:
+    def _show_result(self, result: Compared | str) -> None:
         if not self.is_attached:
-            return  # the page was left meanwhile
+            return  # the page was closed meanwhile
         if isinstance(result, str):
-            self._say(f"they cannot be compared: {result}")
+            self._show_message(f"they cannot be compared: {result}")
             return
         self._compared = result
         labels = words.short_labels(result.pair.left, result.pair.right)
         self.query_one(SideBySide).show(result.code, (f"A  {labels[0]}", f"B  {labels[1]}"))
-        self._figures()
+        self._lay_out_figures()
 
-    def _say(self, text: str) -> None:
+    def _show_message(self, text: str) -> None:
         self.query_one("#verdict", Static).update(Content(text))
         for name in ("#changed", "#scored"):
             self.query_one(name, Static).update(Content(""))
 
-    def _figures(self) -> None:
-        """Lays out the texts for the width that there is."""
+    def _lay_out_figures(self) -> None:
+        """Lays out verdict, changes and scorecards for the panes' widths."""
         if self._compared is None:
             return
         pair, code = self._compared.pair, self._compared.code
         code_title = title(pair) if code.rows else ""
-        verdict = words.verdict(pair, code=code_title, short=self.size.height < _LOW)
+        verdict = words.verdict(pair, code=code_title, short=self.size.height < _LOW_SCREEN)
         self.query_one("#verdict", Static).update(verdict)
         for name, pane, text in (
             ("#changed", "#changes", words.changes),
@@ -182,8 +182,8 @@ class ComparePage(Page):
             self.query_one(name, Static).update(text(pair, max(width, 20)))
 
     def on_resize(self, event: Resize) -> None:
-        """Texts are laid out anew, once the panes have their sizes."""
-        self.call_after_refresh(self._figures)
+        """Lays out the texts again, once the panes have their new sizes."""
+        self.call_after_refresh(self._lay_out_figures)
 
     def _retitle(self) -> None:
         self.query_one(Heading).refresh()
@@ -192,48 +192,48 @@ class ComparePage(Page):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While kernels are chosen, keys of the comparison are not there."""
+        """Disables the comparison's keys while the chooser is shown."""
         of_result = action in ("swap", "difference", "view", "fold_all", "figures", "open")
         return not (of_result and self.is_mounted and self._choosing)
 
     def action_choose(self) -> None:
-        """Chooses other kernels; from there back to the comparison."""
+        """Shows the chooser; in the chooser, returns to the comparison."""
         if not self._choosing:
-            self._choose()
+            self._show_chooser()
         elif self._left is not None and self._right is not None:
             self.query_one(ContentSwitcher).current = "result"
             self.query_one(SideBySide).views[0].focus()
             self._retitle()
 
     def action_swap(self) -> None:
-        """The other way round."""
+        """Swaps the two kernels."""
         if self._left is not None and self._right is not None:
-            self._begin(self._right, self._left)
+            self._start_comparison(self._right, self._left)
 
-    def action_difference(self, by: int) -> None:
-        """Goes to the next difference of the code, or the one before."""
-        number = self.query_one(SideBySide).next_difference(by)
+    def action_difference(self, direction: int) -> None:
+        """Goes to the next (1) or previous (-1) difference of the code."""
+        number = self.query_one(SideBySide).next_difference(direction)
         if number is None and self._compared is not None:
             none = not self._compared.code.differences
             message = "the code does not differ" if none else "no further difference this way"
             self.app.notify(message, timeout=2)
 
     def action_view(self) -> None:
-        """Figures and code, the code alone, the figures alone."""
+        """Shows the next of: figures and code, only code, only figures."""
         self._view = (self._view + 1) % len(_VIEWS)
         mode = _VIEWS[self._view]
         self.query_one("#figures").display = mode != "code"
         code = self.query_one(SideBySide)
         code.display = mode != "figures"
-        # What is hidden loses the focus: it goes to what is there.
+        # A widget that is hidden must not keep the focus.
         if not code.display:
             self.query_one("#changes").focus()
         elif not any(view.has_focus for view in code.views):
             code.views[0].focus()
-        self.call_after_refresh(self._figures)
+        self.call_after_refresh(self._lay_out_figures)
 
     def action_fold_all(self) -> None:
-        """Opens every fold, or closes all."""
+        """Closes all folds, or opens them if all are closed."""
         self.query_one(SideBySide).fold_all()
 
     def action_figures(self, lines: int) -> None:
@@ -251,8 +251,8 @@ class ComparePage(Page):
         line: int | None = None
         if code.cursor < len(self._compared.code.rows):
             row = self._compared.code.rows[code.cursor]
-            side = row.right if on_right else row.left
-            line = side.line if side is not None else None
+            cell = row.right if on_right else row.left
+            line = cell.line if cell is not None else None
         for entry in self.session.entries.values():
             if entry.report is report:
                 self.kinspect.open_kernel(entry.key, line=line)

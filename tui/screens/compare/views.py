@@ -1,7 +1,8 @@
-"""The code of two kernels side by side: two views that move, scroll and fold as one."""
+"""The code of two kernels in two views that move, scroll and fold together."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ...widgets.code import CodeView, Text
-from .align import Aligned, Row, Side, Sign
+from .align import Aligned, Cell, Row, Sign
 
 _GUTTER = 9
 _MNEMONIC = 24
@@ -20,17 +21,17 @@ _SIGNS: Mapping[Sign, str] = MappingProxyType({"-": "removed", "+": "added", "~"
 
 
 class SideView(CodeView):
-    """One of the two views; tells the other where it stands."""
+    """The view of one side, which reports scrolling and folding for the other to follow."""
 
     class Scrolled(Message):
-        """The view was scrolled, by whatever."""
+        """The view was scrolled."""
 
         def __init__(self, view: SideView) -> None:
             super().__init__()
             self.view = view
 
     class FoldedAt(Message):
-        """A stretch is to be folded or opened."""
+        """The user folds or unfolds the stretch at a line."""
 
         def __init__(self, view: SideView, line: int) -> None:
             super().__init__()
@@ -38,24 +39,24 @@ class SideView(CodeView):
             self.line = line
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tells the page."""
+        """Reports vertical scrolling."""
         super().watch_scroll_y(old_value, new_value)
         if old_value != new_value:
             self.post_message(self.Scrolled(self))
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
-        """Tells the page."""
+        """Reports horizontal scrolling."""
         super().watch_scroll_x(old_value, new_value)
         if old_value != new_value:
             self.post_message(self.Scrolled(self))
 
     def action_fold(self) -> None:
-        """Folds on both sides."""
+        """Reports that the stretch under the cursor is to be folded or unfolded."""
         self.post_message(self.FoldedAt(self, self.cursor))
 
 
 class SideBySide(Horizontal):
-    """Both views with what they are called above them."""
+    """The left and the right view, each below its title."""
 
     DEFAULT_CSS = """
     SideBySide { height: 1fr; }
@@ -72,7 +73,7 @@ class SideBySide(Horizontal):
         self._open: set[int] = set()
 
     def compose(self) -> ComposeResult:
-        """Left, right."""
+        """Puts the left view and the right view side by side."""
         with Vertical(id="side-left"):
             yield Static(id="title-left", classes="title", markup=False)
             yield SideView(id="code-left")
@@ -82,12 +83,12 @@ class SideBySide(Horizontal):
 
     @property
     def views(self) -> tuple[SideView, SideView]:
-        """Left, right."""
+        """The left and the right view."""
         return self.query_one("#code-left", SideView), self.query_one("#code-right", SideView)
 
     @property
     def cursor(self) -> int:
-        """The row of the cursor, the same in both."""
+        """The row of the cursor, which is the same in both views."""
         return self.views[0].cursor
 
     def show(self, aligned: Aligned, titles: tuple[str, str]) -> None:
@@ -95,7 +96,7 @@ class SideBySide(Horizontal):
 
         Args:
             aligned: the rows.
-            titles: what the sides are called.
+            titles: of the left and the right view.
         """
         self._aligned = aligned
         rows = aligned.rows
@@ -103,9 +104,9 @@ class SideBySide(Horizontal):
         for name, title in zip(("left", "right"), titles, strict=True):
             self.query_one(f"#title-{name}", Static).update(title)
         folds = dict(aligned.folds)
-        for view, sides in zip(self.views, _sides(rows), strict=True):
-            lines = [_text(side) for side in sides] or [aligned.note]
-            coloured = sides or [None]
+        for view, cells in zip(self.views, _cells_by_side(rows), strict=True):
+            lines = [_text(cell) for cell in cells] or [aligned.note]
+            coloured = cells or [None]
             view.show(
                 Text(
                     lines,
@@ -118,43 +119,42 @@ class SideBySide(Horizontal):
             )
             view.fold(folds)
         if aligned.differences:
-            self._go(aligned.differences[0], quiet=True)
+            self._move_to(aligned.differences[0], quiet=True)
 
-    def next_difference(self, by: int) -> int | None:
-        """Goes to the next difference, or the one before.
+    def next_difference(self, direction: int) -> int | None:
+        """Moves the cursor to the next difference (1) or the previous one (-1).
 
         Returns:
-            Which one it is, counted from 1; None where there is none that way.
+            The difference's number, counted from 1; None if there is none in that direction.
         """
-        places = self._aligned.differences
+        starts = self._aligned.differences
         cursor = self.cursor
-        ahead = [n for n, row in enumerate(places) if (row > cursor if by > 0 else row < cursor)]
-        if not ahead:
+        index = bisect_right(starts, cursor) if direction > 0 else bisect_left(starts, cursor) - 1
+        if not 0 <= index < len(starts):
             return None
-        index = ahead[0] if by > 0 else ahead[-1]
-        self._go(places[index])
+        self._move_to(starts[index])
         return index + 1
 
     def fold_all(self) -> None:
-        """Opens every fold, or closes all where all are open."""
+        """Closes all folds, or opens them if all are closed."""
         starts = {first for first, _ in self._aligned.folds}
-        shut = self._open == starts
-        self._open = set() if shut else set(starts)
+        is_closed = self._open == starts
+        self._open = set() if is_closed else set(starts)
         for view in self.views:
-            view.fold(starts, shut)
+            view.fold(starts, is_closed)
 
-    def _go(self, row: int, *, quiet: bool = False) -> None:
+    def _move_to(self, row: int, *, quiet: bool = False) -> None:
         for view in self.views:
             view.move_to(row, quiet=quiet, centre=True)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """The other view's cursor follows."""
+        """Moves the other view's cursor to the same row."""
         for view in self.views:
             if view is not event.view:
                 view.move_to(event.line, quiet=True)
 
     def on_side_view_scrolled(self, event: SideView.Scrolled) -> None:
-        """The other view scrolls along."""
+        """Scrolls the other view to the same offset."""
         event.stop()
         offset = event.view.scroll_offset
         for view in self.views:
@@ -162,47 +162,48 @@ class SideBySide(Horizontal):
                 view.scroll_to(x=offset.x, y=offset.y, animate=False, force=True)
 
     def on_side_view_folded_at(self, event: SideView.FoldedAt) -> None:
-        """Folds or opens the stretch under the cursor, in both."""
+        """Folds or unfolds the stretch in both views."""
         event.stop()
         around = [a for a, b in self._aligned.folds if a <= event.line <= b]
         if not around:
             return
         start = around[-1]
-        shut = start in self._open
+        is_closed = start in self._open
         self._open ^= {start}
         for view in self.views:
-            view.fold([start], shut)
+            view.fold([start], is_closed)
             view.move_to(start, quiet=True)
 
 
-def _sides(rows: Sequence[Row]) -> tuple[list[Side | None], list[Side | None]]:
+def _cells_by_side(rows: Sequence[Row]) -> tuple[list[Cell | None], list[Cell | None]]:
     return [row.left for row in rows], [row.right for row in rows]
 
 
-def _text(side: Side | None) -> str:
-    return side.text if side is not None else ""
+def _text(cell: Cell | None) -> str:
+    return cell.text if cell is not None else ""
 
 
-def _gutter(sides: Sequence[Side | None], line: int) -> list[tuple[str, str]]:
-    """The line in the assembly and the sign."""
-    side = sides[line]
-    if side is None or side.line is None:
-        return [(" " * _GUTTER if side is None else "", "dim")]
-    return [(f"{side.line:>6} ", "number"), (f"{side.sign} ", _SIGNS[side.sign] or "dim")]
+def _gutter(cells: Sequence[Cell | None], line: int) -> list[tuple[str, str]]:
+    """The gutter of a row: the line in the assembly and the sign."""
+    cell = cells[line]
+    if cell is None or cell.line is None:
+        return [(" " * _GUTTER if cell is None else "", "dim")]
+    return [(f"{cell.line:>6} ", "number"), (f"{cell.sign} ", _SIGNS[cell.sign] or "dim")]
 
 
 def _spans(
-    rows: Sequence[Row], sides: Sequence[Side | None], line: int
+    rows: Sequence[Row], cells: Sequence[Cell | None], line: int
 ) -> list[tuple[int, int, str]]:
-    side = sides[line]
-    if side is None:
+    """The styled parts of a row, as (start, end, style)."""
+    cell = cells[line]
+    if cell is None:
         return []
-    size = len(side.text)
+    size = len(cell.text)
     if rows[line].kind == "loop":
         return [(0, size, "name")]
     if rows[line].kind == "place":
-        head = len(side.text.partition("  ")[0])
+        head = len(cell.text.partition("  ")[0])
         return [(0, head, "label"), (head, size, "comment")]
-    if side.sign != " ":
-        return [(0, size, _SIGNS[side.sign])]
-    return [(0, min(size, _MNEMONIC), side.style)]
+    if cell.sign != " ":
+        return [(0, size, _SIGNS[cell.sign])]
+    return [(0, min(size, _MNEMONIC), cell.style)]

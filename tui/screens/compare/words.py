@@ -37,8 +37,8 @@ _LEAST_REASON = 24  # cells that a reason needs to stand beside its figures, not
 
 def short_labels(left: KernelReport, right: KernelReport) -> tuple[str, str]:
     """Headings for the two columns: names, targets, a setting or files, whichever differ."""
-    names = [label_of(side) for side in (left, right)]
-    archs = [side.arch or "-" for side in (left, right)]
+    names = [label_of(report) for report in (left, right)]
+    archs = [report.arch or "-" for report in (left, right)]
     if names[0] != names[1]:
         if archs[0] != archs[1]:
             return f"{names[0]} {archs[0]}", f"{names[1]} {archs[1]}"
@@ -49,18 +49,18 @@ def short_labels(left: KernelReport, right: KernelReport) -> tuple[str, str]:
     if differences:
         name, *values = differences[0]
         return f"{name}={values[0]}", f"{name}={values[1]}"
-    files = [view.file_name(view.path_of(side)) for side in (left, right)]
+    files = [view.file_name(view.path_of(report)) for report in (left, right)]
     return (files[0], files[1]) if files[0] != files[1] else ("left", "right")
 
 
 def differing(left: KernelReport, right: KernelReport) -> list[tuple[str, str, str]]:
     """Constexprs and options that differ: name, left, right; `-` where a side has none."""
-    sides = [_configuration(side) for side in (left, right)]
-    names = dict.fromkeys((*sides[0], *sides[1]))
+    settings = [_configuration(report) for report in (left, right)]
+    names = dict.fromkeys((*settings[0], *settings[1]))
     return [
-        (name, sides[0].get(name, "-"), sides[1].get(name, "-"))
+        (name, settings[0].get(name, "-"), settings[1].get(name, "-"))
         for name in names
-        if sides[0].get(name) != sides[1].get(name)
+        if settings[0].get(name) != settings[1].get(name)
     ]
 
 
@@ -72,11 +72,11 @@ def _configuration(report: KernelReport) -> dict[str, str]:
 
 
 def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content:
-    """The head of the page: the verdict and what decides it, then the stages, then the notes.
+    """The head of the page: the verdict with its reason, changed settings, stages and notes.
 
     Args:
         pair: the compared kernels.
-        code: how much of the code differs; "" where that is unknown.
+        code: the amount of differing code as text; "" where that is unknown.
         short: whether to leave out the lines that name the two kernels.
     """
     summary = words.in_short(pair)

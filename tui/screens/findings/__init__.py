@@ -1,1 +1,1 @@
-"""What is wrong, grouped."""
+"""The page of findings, grouped by rule, kernel or file."""

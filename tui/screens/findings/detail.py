@@ -1,4 +1,4 @@
-"""What is to be said of a finding, or of a group of them, beside the list."""
+"""The text beside the list that explains a finding or a group of findings."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from .groups import MARKS, Group, Item, Rules
 Part = tuple[str, str]
 _COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}
 _WORDS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
-_MOST_PLACES = 20
-_MOST_FIXES = 3
+_MAX_LOCATIONS = 20
+_MAX_FIXES = 3
 _FAINT = "$foreground 60%"
 
 
 @functools.cache
 def rules() -> Rules:
-    """Every rule that ships with kinspect by id, those in preview too: reports may name them."""
+    """All rules that ship with kinspect by id; also those in preview, which reports may name."""
     packs = load_packs(bundled_packs(), catalogue())
     return {rule.text.id: rule for pack in reversed(packs) for rule in pack.rules}
 
 
 def of_item(item: Item, rule: Rule | None) -> Content:
-    """A finding in full: what it says, on what evidence, why it matters, what to change."""
+    """A finding's message, evidence, locations, remedy and rule."""
     finding = item.finding
-    return _content(
+    return _assembled(
         _title(finding.rule, rule, finding.severity, finding.confidence),
         [(f"{item.kernel} {item.entry.report.arch or '-'}  ", _FAINT)],
         [(view.place(item.entry.report.source), _FAINT), ("\n\n", "")],
         [(f"{' '.join(finding.message.split())}\n", "")],
         _evidence(finding),
-        _places(item),
+        _locations(item),
         _prose("What to change", finding.advice or _plain(rule.text.fix if rule else "")),
         _rule(rule),
     )
 
 
 def of_group(group: Group, rule: Rule | None) -> Content:
-    """A group: its rule explained, or how many of which rule it holds."""
+    """A group's rule with the findings' remedies; without a rule, a tally by rule."""
     if rule is not None:
         text = rule.text
-        return _content(
+        return _assembled(
             _title(text.id, rule, group.worst, text.confidence),
             [(f"{group.tally}\n", _FAINT)],
             _fixes(group, text.fix),
@@ -63,10 +63,10 @@ def of_group(group: Group, rule: Rule | None) -> Content:
         (f"  {MARKS[severity]} {name}  ×{count}\n", _COLOURS[severity])
         for (severity, name), count in counts.items()
     ]
-    return _content([(f"{group.title}\n", "bold"), (f"{group.tally}\n\n", _FAINT)], listed)
+    return _assembled([(f"{group.title}\n", "bold"), (f"{group.tally}\n\n", _FAINT)], listed)
 
 
-def _content(*parts: Iterable[Part]) -> Content:
+def _assembled(*parts: Iterable[Part]) -> Content:
     pieces = [piece for part in parts for piece in part]
     return Content.assemble(*(piece for piece in pieces if piece[0]))
 
@@ -88,18 +88,18 @@ def _prose(title: str, text: str) -> Iterator[Part]:
 
 
 def _fixes(group: Group, rule_fix: str) -> Iterator[Part]:
-    """What its findings propose: a rule's own words may leave that to each finding."""
+    """The findings' remedies, else the rule's; some rules leave the remedy to each finding."""
     fixes = dict.fromkeys(" ".join(item.finding.advice.split()) for item in group.items)
     proposals = [fix for fix in fixes if fix] or [fix for fix in (_plain(rule_fix),) if fix]
-    for number, fix in enumerate(proposals[:_MOST_FIXES]):
+    for number, fix in enumerate(proposals[:_MAX_FIXES]):
         yield _heading("What to change") if not number else ("\n", "")
         yield f"{' '.join(fix.split())}\n", ""
-    if len(proposals) > _MOST_FIXES:
-        yield f"\nand {len(proposals) - _MOST_FIXES} other proposals: see the findings\n", _FAINT
+    if len(proposals) > _MAX_FIXES:
+        yield f"\nand {len(proposals) - _MAX_FIXES} other proposals: see the findings\n", _FAINT
 
 
 def _plain(fix: str) -> str:
-    """A rule's own fix, unless it has figures of a finding in it."""
+    """A rule's fix; "" if it has placeholders for a finding's figures."""
     return "" if "{" in fix else fix
 
 
@@ -115,23 +115,23 @@ def _evidence(finding: Finding) -> Iterator[Part]:
 
 
 def unit_of(name: str) -> str:
-    """The unit of a metric that rules may name."""
+    """The unit of a metric; "" if the metric is unknown or has none."""
     spec = catalogue().spec(name)
     return spec.unit if spec is not None else ""
 
 
-def _places(item: Item) -> Iterator[Part]:
-    places = [at for at in item.finding.locations if at.line]
-    if not places:
+def _locations(item: Item) -> Iterator[Part]:
+    locations = [location for location in item.finding.locations if location.line]
+    if not locations:
         return
     yield _heading("Where")
-    for at in places[:_MOST_PLACES]:
-        where = f"{view.file_name(at.file)}:{at.line}" if at.file else f"{at.kind} {at.line}"
-        where = where.replace("amdgcn", "ISA")
+    for location in locations[:_MAX_LOCATIONS]:
+        file = f"{view.file_name(location.file)}:" if location.file else f"{location.kind} "
+        where = f"{file}{location.line}".replace("amdgcn", "ISA")
         yield f"{where:<14}  ", "$primary"
-        yield f"{' '.join(at.text.split())}\n", ""
-    if len(places) > _MOST_PLACES:
-        yield f"and {len(places) - _MOST_PLACES} more\n", _FAINT
+        yield f"{' '.join(location.text.split())}\n", ""
+    if len(locations) > _MAX_LOCATIONS:
+        yield f"and {len(locations) - _MAX_LOCATIONS} more\n", _FAINT
 
 
 def _rule(rule: Rule | None) -> Iterator[Part]:

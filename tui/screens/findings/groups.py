@@ -14,14 +14,14 @@ from ....inspector.lint.rule import Rule
 from ....inspector.model import Finding, Location
 from ...session import SEVERITIES, Entry
 
-By = Literal["rule", "kernel", "file"]
-BYS: tuple[By, ...] = ("rule", "kernel", "file")
+Grouping = Literal["rule", "kernel", "file"]
+GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
 MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●"}
 """Severity -> the mark before a finding, for readers who do not see its colour."""
 NO_FILE = "no source line"
 
 _OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")  # texts that a finding opens in, best first
-_MOST_KERNEL, _MOST_PLACE, _MOST_TITLE = 34, 26, 48  # widths of the list's columns, in cells
+_KERNEL_WIDTH, _PLACE_WIDTH, _TITLE_WIDTH = 34, 26, 48  # widths of the list's columns, in cells
 Rules = Mapping[str, Rule]
 
 
@@ -33,22 +33,22 @@ class Item(Struct, frozen=True):
 
     @property
     def kernel(self) -> str:
-        """Kernel and case."""
+        """The kernel's name and case."""
         return label_of(self.entry.report)
 
-    def called(self, name: str | None, arch: str | None) -> str:
-        """Kernel, case and target without what all kernels share, cut to a column's width.
+    def short_name(self, name: str | None, arch: str | None) -> str:
+        """Kernel, case and target, less what all kernels share, cut to the column's width.
 
         Args:
-            name: the name that all have.
-            arch: the target that all have.
+            name: the name that all kernels have; None if they differ.
+            arch: the target that all kernels have; None if they differ.
         """
         case = self.entry.case
         suffix = f" {self.entry.tried}" if self.entry.tried else ""
         kernel = case if case and self.entry.report.name == name else f"{self.kernel}{suffix}"
         target = self.entry.report.arch or "-"
         target = "" if target == arch else f" {target}"
-        return _cut(kernel, _MOST_KERNEL - len(target)) + target
+        return _cut(kernel, _KERNEL_WIDTH - len(target)) + target
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -71,7 +71,7 @@ class Group(Struct, frozen=True):
 
     @property
     def tally(self) -> str:
-        """How many findings and kernels there are: `2 errors, 1 note in 3 kernels`."""
+        """The numbers of findings and kernels: `2 errors, 1 note in 3 kernels`."""
         kernels = len({item.entry.key for item in self.items})
         where = f" in {view.plural(kernels, 'kernel')}" if kernels > 1 else ""
         return tally(item.finding for item in self.items) + where
@@ -97,21 +97,21 @@ def tally(findings: Iterable[Finding]) -> str:
     return ", ".join(parts) or "none"
 
 
-def fitting(items: Iterable[Item], words: str, least: str, rules: Rules) -> list[Item]:
+def filtered(items: Iterable[Item], words: str, min_severity: str, rules: Rules) -> list[Item]:
     """The findings that contain all words of the filter and are severe enough.
 
     Args:
         items: all findings.
         words: the filter as typed: words separated by blanks, in any letter case.
-        least: the lowest severity to show.
+        min_severity: the lowest severity to include.
         rules: the rules by id, whose names and tags are searched, too.
     """
     needles = words.lower().split()
-    worst = SEVERITIES[: SEVERITIES.index(least) + 1]
+    worst = SEVERITIES[: SEVERITIES.index(min_severity) + 1]
     severe = [item for item in items if item.finding.severity in worst]
     if not needles:
         return severe
-    return [item for item in severe if all(word in _searched(item, rules) for word in needles)]
+    return [item for item in severe if all(needle in _searched(item, rules) for needle in needles)]
 
 
 def _searched(item: Item, rules: Rules) -> str:
@@ -125,18 +125,18 @@ def _searched(item: Item, rules: Rules) -> str:
     return " ".join((*parts, view.finding_place(finding), finding.message)).lower()
 
 
-def grouped(items: Sequence[Item], by: By, rules: Rules) -> list[Group]:
+def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[Group]:
     """The findings in groups; the worst group comes first, and in each the worst finding."""
     name_of: Callable[[Item], str] = {
         "rule": lambda item: item.finding.rule,
         "kernel": lambda item: item.entry.key,
         "file": file_of,
-    }[by]
+    }[grouping]
     items_by_name: dict[str, list[Item]] = {}
     for item in items:
         items_by_name.setdefault(name_of(item), []).append(item)
     groups = [
-        Group(name, _title(by, name, members, rules), _sorted(members))
+        Group(name, _title(grouping, name, members, rules), _sorted(members))
         for name, members in items_by_name.items()
     ]
     return sorted(groups, key=_weight)
@@ -153,20 +153,20 @@ def _weight(group: Group) -> tuple[object, ...]:
     return (SEVERITIES.index(group.worst), *negated_counts, group.name)
 
 
-def _title(by: By, name: str, items: Sequence[Item], rules: Rules) -> str:
-    if by == "rule":
+def _title(grouping: Grouping, name: str, items: Sequence[Item], rules: Rules) -> str:
+    if grouping == "rule":
         return f"{name} {rules[name].text.name}" if name in rules else name
-    if by == "kernel":
+    if grouping == "kernel":
         report = items[0].entry.report
-        place = view.place(report.source) or view.file_name(view.path_of(report))
-        return "  ".join(part for part in (items[0].kernel, report.arch, place) if part)
+        location = view.place(report.source) or view.file_name(view.path_of(report))
+        return "  ".join(part for part in (items[0].kernel, report.arch, location) if part)
     return name
 
 
 def file_of(item: Item) -> str:
     """The user's file that a finding is about, or `NO_FILE`."""
-    place = source_of(item)
-    return place[0] if place is not None else NO_FILE
+    location = source_of(item)
+    return location[0] if location is not None else NO_FILE
 
 
 def source_of(item: Item) -> tuple[str, int] | None:
@@ -213,26 +213,26 @@ def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
     )
 
 
-def rows_of(groups: Sequence[Group], by: By, closed: Iterable[str]) -> list[Row]:
+def rows_of(groups: Sequence[Group], grouping: Grouping, closed: Iterable[str]) -> list[Row]:
     """The rows of the list; a closed group (by name) shows only its heading."""
-    shut = set(closed)
+    closed_names = set(closed)
     shared = shared_by(item.entry for group in groups for item in group.items)
-    items = [item for group in groups if group.name not in shut for item in group.items]
-    lead = [_lead(item, by, item.called(*shared)) for item in items]
-    widths = [max((len(cells[n]) for cells in lead), default=0) for n in range(2)]
+    items = [item for group in groups if group.name not in closed_names for item in group.items]
+    columns = [_columns(item, grouping, item.short_name(*shared)) for item in items]
+    widths = [max((len(cells[n]) for cells in columns), default=0) for n in range(2)]
     titles = max((len(group.title) for group in groups), default=0)
     rows: list[Row] = []
-    cells = iter(lead)
+    cells = iter(columns)
     for group in groups:
-        rows.append(_heading(group, group.name in shut, min(titles, _MOST_TITLE)))
-        if group.name not in shut:
+        rows.append(_heading(group, group.name in closed_names, min(titles, _TITLE_WIDTH)))
+        if group.name not in closed_names:
             rows += [_row(group, item, next(cells), widths) for item in group.items]
     return rows
 
 
-def _heading(group: Group, shut: bool, width: int) -> Row:
+def _heading(group: Group, is_closed: bool, width: int) -> Row:
     mark = MARKS[group.worst]
-    start = f"{'▸' if shut else '▾'} {mark} "
+    start = f"{'▸' if is_closed else '▾'} {mark} "
     title = f"{group.title:<{width}}"
     text = f"{start}{title}  {group.tally}"
     spans = (
@@ -244,29 +244,29 @@ def _heading(group: Group, shut: bool, width: int) -> Row:
     return Row(group, None, text, spans)
 
 
-def _lead(item: Item, by: By, called: str) -> tuple[str, str]:
-    """The two columns before the message: what the group's heading does not say already."""
-    place = _cut(view.finding_place(item.finding), _MOST_PLACE)
-    if by == "kernel":
-        return item.finding.rule, place
-    if by == "file":
-        return f"{item.finding.rule} {called}", place.rpartition(":")[2]
-    return called, place
+def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]:
+    """The two columns before the message, less what the group's heading says already."""
+    location = _cut(view.finding_place(item.finding), _PLACE_WIDTH)
+    if grouping == "kernel":
+        return item.finding.rule, location
+    if grouping == "file":
+        return f"{item.finding.rule} {short_name}", location.rpartition(":")[2]
+    return short_name, location
 
 
 def _row(group: Group, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
     finding = item.finding
     mark = MARKS[finding.severity]
-    first, place = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    first, location = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
     start = f"    {mark} {first}  "
-    text = f"{start}{place}  {' '.join(finding.message.split())}"
+    text = f"{start}{location}  {' '.join(finding.message.split())}"
     spans = (
         (4, 5, finding.severity),
         (6, 6 + len(first), "name"),
-        (len(start), len(start) + len(place), "literal"),
+        (len(start), len(start) + len(location), "literal"),
     )
     return Row(group, item, text, tuple(span for span in spans if span[0] < span[1]))
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,4 +1,4 @@
-"""All findings of the session in groups, each with its evidence and what to do about it."""
+"""The page of all findings, in groups, each with its evidence and remedy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import detail as detail
 from .groups import (
-    BYS,
-    By,
+    GROUPINGS,
     Group,
+    Grouping,
     Item,
     Row,
     Rules,
     best_location,
-    fitting,
+    filtered,
     grouped,
     rows_of,
     shared_by,
@@ -36,8 +36,8 @@ from .groups import (
     tally,
 )
 
-_LOW = 10  # rows below which the list has them all
-_AT_LEAST = {"info": "all", "warning": "warnings and errors", "error": "errors alone"}
+_ROWS_WITHOUT_DETAIL = 10  # of the terminal; with fewer the list takes them all
+_SEVERITY_FILTERS = {"info": "all", "warning": "warnings and errors", "error": "errors alone"}
 
 
 class FindingsPage(Page):
@@ -80,11 +80,11 @@ class FindingsPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]
-        self._by: By = "rule"
-        self._least = "info"
+        self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_ROWS_WITHOUT_DETAIL, "-high")]
+        self._grouping: Grouping = "rule"
+        self._min_severity = "info"
         self._words = ""
-        self._folded: dict[By, set[str]] = {by: set() for by in BYS}
+        self._folded: dict[Grouping, set[str]] = {grouping: set() for grouping in GROUPINGS}
         self._groups: list[Group] = []
         self._rows: list[Row] = []
         self._rules: Rules = {}
@@ -102,52 +102,53 @@ class FindingsPage(Page):
         yield Keys()
 
     def on_mount(self) -> None:
-        """Reads the rules in a thread: the list is there before."""
+        """Starts reading the rules in a thread, so that the list is shown at once."""
         self.query_one(RowList).focus()
         self.run_worker(self._read_rules, thread=True, exclusive=True, group="rules")
 
     def crumb(self) -> str:
         """How the list is grouped."""
-        return f"by {self._by}"
+        return f"by {self._grouping}"
 
     def session_changed(self) -> None:
-        """Kernels have come: the list is made anew, the cursor stays with its finding."""
+        """Rebuilds the list; the cursor stays with its finding."""
         self._show()
 
     def _read_rules(self) -> None:
         try:
             rules = detail.rules()
         except KinspectError as error:
-            self.app.call_from_thread(self._no_rules, f"{error.message}; {error.hint}")
+            self.app.call_from_thread(self._rules_failed, f"{error.message}; {error.hint}")
         else:
             self.app.call_from_thread(self._take_rules, rules)
 
     def _take_rules(self, rules: Rules) -> None:
-        if self.is_attached:  # else the page was left meanwhile
+        if self.is_attached:  # the page may have been closed meanwhile
             self._rules = rules
             self._show()
 
-    def _no_rules(self, why: str) -> None:
+    def _rules_failed(self, why: str) -> None:
         self.app.notify(why, severity="warning", markup=False)
 
     # ------------------------------------------------------------------ the list
 
     def _show(self) -> None:
-        """Makes the list; the cursor stays with its finding, else about where it was."""
+        """Rebuilds the list; the cursor stays with its finding, else near its line."""
         former_row = self._row
-        every = [Item(entry, finding) for entry, finding in self.session.findings()]
-        items = fitting(every, self._words, self._least, self._rules)
-        self._groups = grouped(items, self._by, self._rules)
-        self._rows = rows_of(self._groups, self._by, self._folded[self._by])
-        self.query_one("#tally", Static).update(self._tally(every, items))
+        all_items = [Item(entry, finding) for entry, finding in self.session.findings()]
+        items = filtered(all_items, self._words, self._min_severity, self._rules)
+        self._groups = grouped(items, self._grouping, self._rules)
+        self._rows = rows_of(self._groups, self._grouping, self._folded[self._grouping])
+        self.query_one("#tally", Static).update(self._tally_text(all_items, items))
         lines = [row.text for row in self._rows]
         rows = self._rows
         view = self.query_one(RowList)
-        view.show(Text(lines, lambda line: rows[line].spans), self._where(former_row))
+        view.show(Text(lines, lambda line: rows[line].spans), self._cursor_after(former_row))
         self.query_one(Heading).refresh()
         self._explain()
 
-    def _where(self, former: Row | None) -> int:
+    def _cursor_after(self, former: Row | None) -> int:
+        """The line of the row that was under the cursor before the list was rebuilt."""
         if former is None:
             return 0
         for line, row in enumerate(self._rows):
@@ -158,23 +159,25 @@ class FindingsPage(Page):
                 return line
         return min(self.query_one(RowList).cursor, max(0, len(self._rows) - 1))
 
-    def _tally(self, every: list[Item], items: list[Item]) -> str:
-        if not every:
-            return self._nothing()
-        filtered = f"{len(items)} of {len(every)} findings" if len(items) < len(every) else ""
-        parts = [filtered or tally(item.finding for item in every)]
+    def _tally_text(self, all_items: list[Item], items: list[Item]) -> str:
+        """The line above the list: numbers of findings and kernels, and the filters."""
+        if not all_items:
+            return self._why_empty()
+        parts = [tally(item.finding for item in all_items)]
+        if len(items) < len(all_items):
+            parts = [f"{len(items)} of {len(all_items)} findings"]
         kernels = len({item.entry.key for item in items})
         parts.append(f"{kernels} of {len(self.session.entries)} kernels have some")
         if len(self.session.entries) > 1:
             name, arch = shared_by(item.entry for item in items)
             parts += [text for text in (name, arch) if text]
-        if self._least != "info":
-            parts.append(_AT_LEAST[self._least])
+        if self._min_severity != "info":
+            parts.append(_SEVERITY_FILTERS[self._min_severity])
         if self._words:
             parts.append(f"filter: {self._words}")
         return "  ·  ".join(parts)
 
-    def _nothing(self) -> str:
+    def _why_empty(self) -> str:
         if self.session.progress.running:
             return "no findings so far"
         if not self.session.entries:
@@ -197,79 +200,79 @@ class FindingsPage(Page):
         if row is not None and row.item is not None:
             content = detail.of_item(row.item, self._rules.get(row.item.finding.rule))
         elif row is not None:
-            rule = self._rules.get(row.group.name) if self._by == "rule" else None
+            rule = self._rules.get(row.group.name) if self._grouping == "rule" else None
             content = detail.of_group(row.group, rule)
         self.query_one("#said", Static).update(content)
         self.query_one("#about").scroll_home(animate=False)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """Another finding is under the cursor."""
+        """Explains the finding under the cursor."""
         self._explain()
 
     def on_row_list_folded(self, event: RowList.Folded) -> None:
-        """Closes the group of that row, or opens it."""
+        """Folds or unfolds the group of the row."""
         if event.line < len(self._rows):
             self._fold({self._rows[event.line].group.name})
 
     def _fold(self, names: set[str]) -> None:
-        closed = self._folded[self._by]
+        closed = self._folded[self._grouping]
         closed ^= names
         self._show()
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """Opens the kernel at the finding; a heading is folded."""
+        """Opens the kernel at the finding; on a heading, folds or unfolds the group."""
         if event.line >= len(self._rows):
             return
         item = self._rows[event.line].item
         if item is None:
             self.on_row_list_folded(RowList.Folded(event.rows, event.line))
             return
-        at = best_location(item.finding)
-        if at is None:
+        location = best_location(item.finding)
+        if location is None:
             self.kinspect.open_kernel(item.entry.key)
         else:
-            self.kinspect.open_kernel(item.entry.key, line=at.line, text=at.kind)
+            self.kinspect.open_kernel(item.entry.key, line=location.line, text=location.kind)
 
     # ------------------------------------------------------------------ keys
 
     def action_filter(self) -> None:
-        """Asks for words."""
+        """Opens the filter's input line."""
         self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while it is typed."""
+        """Filters the list while the user types."""
         self._words = event.value.strip()
         self._show()
 
     def on_filter_line_left(self) -> None:
-        """Back to the list."""
+        """Returns to the list."""
         self.query_one(RowList).focus()
 
     def action_by(self) -> None:
-        """Groups by rule, by kernel, by file."""
-        self._by = BYS[(BYS.index(self._by) + 1) % len(BYS)]
+        """Groups by the next of rule, kernel and file."""
+        self._grouping = GROUPINGS[(GROUPINGS.index(self._grouping) + 1) % len(GROUPINGS)]
         self._show()
 
     def action_severity(self) -> None:
-        """All findings, without notes, errors alone."""
-        at = SEVERITIES.index(self._least) - 1
-        self._least = SEVERITIES[at]
+        """Shows the next of: all findings, warnings and errors, errors only."""
+        index = SEVERITIES.index(self._min_severity) - 1
+        self._min_severity = SEVERITIES[index]
         self._show()
 
-    def action_next(self, by: int) -> None:
-        """Goes to the next finding, over headings; stays at the last."""
+    def action_next(self, direction: int) -> None:
+        """Goes to the next (1) or previous (-1) finding; stays at the last."""
         view = self.query_one(RowList)
-        line = view.cursor + by
+        line = view.cursor + direction
         while 0 <= line < len(self._rows):
             if self._rows[line].item is not None:
                 view.move_to(line)
                 return
-            line += by
+            line += direction
 
     def action_fold_all(self) -> None:
-        """Closes all groups, or opens them where all are closed."""
+        """Folds all groups, or unfolds them if all are folded."""
         names = {group.name for group in self._groups}
-        closed = self._folded[self._by]
+        closed = self._folded[self._grouping]
         self._fold(names if names <= closed else names - closed)
 
     def action_about(self, lines: int) -> None:
@@ -281,11 +284,11 @@ class FindingsPage(Page):
         row = self._row
         if row is None:
             return
-        place = source_of(row.item if row.item is not None else row.group.items[0])
-        if place is None:
+        location = source_of(row.item if row.item is not None else row.group.items[0])
+        if location is None:
             self.app.notify("no source line is known of this finding", severity="warning")
         else:
-            open_editor(self.app, *place)
+            open_editor(self.app, *location)
 
     def action_copy(self) -> None:
         """Copies the finding as one line."""
@@ -293,7 +296,7 @@ class FindingsPage(Page):
         if row is None or row.item is None:
             return
         finding = row.item.finding
-        place = source_of(row.item)
-        where = f"{place[0]}:{place[1]}: " if place is not None else ""
-        self.app.copy_to_clipboard(f"{where}{finding.severity} {finding.rule} {finding.message}")
+        location = source_of(row.item)
+        prefix = f"{location[0]}:{location[1]}: " if location is not None else ""
+        self.app.copy_to_clipboard(f"{prefix}{finding.severity} {finding.rule} {finding.message}")
         self.app.notify("copied", timeout=1)

@@ -47,64 +47,68 @@ class MetricScreen(ModalScreen[str | None]):
         super().__init__()
         self._figures = figures
         self._chosen = chosen
-        self._kept: list[Figure] = []
+        self._filtered: list[Figure] = []
 
     def compose(self) -> ComposeResult:
-        """The words, the list."""
+        """Stacks the input line and the list."""
         with Vertical() as box:
             box.border_title = "metric over the runs"
             yield Input(placeholder="words of its name or meaning", compact=True)
             yield RowList(id="metrics")
 
     def on_mount(self) -> None:
-        """Shows all; the cursor is on what is drawn now."""
+        """Lists all metrics, with the current one under the cursor."""
         self.query_one(RowList).can_focus = False
         self._show("")
         self.query_one(Input).focus()
 
     def _show(self, typed: str) -> None:
-        words = typed.lower().split()
-        self._kept = [
+        """Lists the metrics that contain all words of a filter."""
+        needles = typed.lower().split()
+        self._filtered = [
             figure
             for figure in self._figures
-            if all(word in f"{figure.name} {figure.unit} {figure.about}".lower() for word in words)
+            if all(
+                needle in f"{figure.name} {figure.unit} {figure.about}".lower()
+                for needle in needles
+            )
         ]
-        names = max((len(figure.name) for figure in self._kept), default=0)
-        units = max((len(figure.unit) for figure in self._kept), default=0)
-        lines = [f"{f.name:<{names}}  {f.unit:<{units}}  {f.about}" for f in self._kept]
+        names = max((len(figure.name) for figure in self._filtered), default=0)
+        units = max((len(figure.unit) for figure in self._filtered), default=0)
+        lines = [f"{f.name:<{names}}  {f.unit:<{units}}  {f.about}" for f in self._filtered]
         spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
-        at = next((n for n, f in enumerate(self._kept) if f.name == self._chosen), 0)
-        self.query_one(RowList).show(Text(lines, lambda line: spans), at)
+        cursor = next((n for n, f in enumerate(self._filtered) if f.name == self._chosen), 0)
+        self.query_one(RowList).show(Text(lines, lambda line: spans), cursor)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrows."""
+        """Filters the list while the user types."""
         self._show(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Takes what the cursor is on."""
+        """Chooses the metric under the cursor."""
         self._take(self.query_one(RowList).cursor)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """A second click takes."""
+        """Chooses a metric that was double-clicked."""
         self._take(event.line)
 
     def _take(self, line: int) -> None:
-        self.dismiss(self._kept[line].name if line < len(self._kept) else None)
+        self.dismiss(self._filtered[line].name if line < len(self._filtered) else None)
 
     def action_move(self, by: int) -> None:
-        """The cursor of the list moves while words are typed."""
+        """Moves the cursor of the list while the input line has the focus."""
         self.query_one(RowList).action_move(by)
 
     def action_leave(self) -> None:
-        """Nothing is chosen."""
+        """Closes the dialogue without a choice."""
         self.dismiss(None)
 
 
 class RunScreen(ModalScreen[None]):
-    """One run in full.
+    """A dialogue that shows a run in full.
 
     Args:
-        title: which run.
+        title: names the run.
         run_table: its kernels or cases.
     """
 

@@ -1,4 +1,4 @@
-"""What the history holds, read for the page: kernels, runs, figures. Only ever reads."""
+"""Reads the history for the page: kernels, runs and figures. It never writes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_RUNS = 400
 
 
 class Overview(Struct, frozen=True):
-    """What there is at all.
+    """A summary of the history.
 
     Attributes:
-        path: the file.
-        kernels: by name.
-        runs: how many.
-        first: date of the oldest.
-        last: date of the newest.
+        path: the history's file.
+        kernels: the kernels' names.
+        runs: the number of runs.
+        first: the date of the oldest run.
+        last: the date of the newest run.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class Look(Struct, frozen=True):
         chart: one metric over the runs; None where there is none to draw.
         figures: the metrics that it has.
         targets: gfx names and devices it was seen on.
-        runs: those that have it, the newest first.
+        runs: the runs that have the kernel, the newest first.
         said: why there is no chart.
     """
 
@@ -78,7 +78,7 @@ class Look(Struct, frozen=True):
 
 
 class RunTable(Struct, frozen=True):
-    """One run in full, as a table."""
+    """A run's kernels or cases with all figures, as a table."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -96,7 +96,7 @@ def history_at(path: Path | None) -> History:
 
 
 def overview(history: History) -> Overview:
-    """What there is.
+    """Summarises the history.
 
     Raises:
         KinspectError: the file is damaged, or of a later kinspect.
@@ -113,12 +113,12 @@ def overview(history: History) -> Overview:
 
 
 def look(history: History, kernel: str, metric: str | None, target: str | None) -> Look:
-    """One metric of a kernel over the runs.
+    """A kernel's runs, and one of its metrics over them.
 
     Args:
-        history: where.
-        kernel: its name.
-        metric: what to draw; where the kernel lacks it, what it is judged by first.
+        history: the history.
+        kernel: the kernel's name.
+        metric: the metric to draw; if the kernel lacks it, the one that it is judged by first.
         target: only this gfx name or device; None for all.
 
     Raises:
@@ -244,5 +244,5 @@ def number(value: float | None) -> str:
 
 
 def when(date: str) -> str:
-    """To the minute: `2026-01-02 03:04`."""
+    """A date and time to the minute: `2026-01-02 03:04`."""
     return date[:16].replace("T", " ")

@@ -1,11 +1,11 @@
-"""What stands beside the panes: the loop under the cursor, and what is known of its line."""
+"""The content of the card beside the panes: the loop and the line under the cursor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import view
+from ....inspector.explain import loop_view, occupancy_view, view
 from ....inspector.model import Finding, KernelReport, LoopReport, WaitOp
 from ...widgets.scorecard import Block, Card, Fact
 from .text import SIGNS
@@ -37,33 +37,35 @@ def loop_at(report: KernelReport, reading: Reading, line: int) -> LoopReport | N
 def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
     """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy."""
     memory = [
-        Fact(f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_at(report, row)}")
-        for row in view.memory_rows(report.memory_ops, loop.id if loop else None)
+        Fact(
+            f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_locations(report, row)}"
+        )
+        for row in loop_view.memory_rows(report.memory_ops, loop.id if loop else None)
     ]
     if len(memory) > _MOST_ROWS:
         memory = [*memory[: _MOST_ROWS - 1], Fact("", f"and {len(memory) - _MOST_ROWS + 1} more")]
     metrics = loop.metrics if loop is not None else report.metrics
-    mix = [Fact(label, figure) for label, figure in view.scorecard(metrics)]
+    mix = [Fact(label, figure) for label, figure in loop_view.scorecard(metrics)]
     if report.measured_lines:
         from .measured import of_region
 
         mix = [*of_region(report, loop), *mix]
     if assumed := view.assumed(report):
         mix.insert(0, Fact("", assumed, "warning"))
-    occupancy = [Fact("", text) for text in view.occupancy_lines(report)]
+    occupancy = [Fact("", text) for text in occupancy_view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
         _title(report, loop),
-        "" if loop is None else view.loop_title(loop),
+        "" if loop is None else loop_view.loop_title(loop),
         Block("", tuple(mix)),
         (Block(where, tuple(memory)), Block("Occupancy", tuple(occupancy))),
     )
 
 
-def _at(report: KernelReport, row: view.MemoryRow) -> str:
-    """Where accesses are; the kernel's own file need not be named."""
-    own = view.file_name(report.source.file) if report.source is not None else ""
-    return row.places.removeprefix(own) if own else row.places
+def _locations(report: KernelReport, row: loop_view.MemoryRow) -> str:
+    """The source lines of accesses, without the name of the kernel's own file."""
+    own_file = view.file_name(report.source.file) if report.source is not None else ""
+    return row.places.removeprefix(own_file) if own_file else row.places
 
 
 def _title(report: KernelReport, loop: LoopReport | None) -> str:
@@ -77,9 +79,11 @@ def _title(report: KernelReport, loop: LoopReport | None) -> str:
 def facts_of(
     report: KernelReport, reading: Reading, kind: str, line: int, costs: Costs | None = None
 ) -> Block:
-    """What is known of one line of one of the texts."""
+    """The facts about a line of one of the texts: findings, costs, instruction, accesses."""
     findings = reading.marks.findings(line, kind)
-    facts = [Fact(SIGNS[found.severity], _sentence(found), found.severity) for found in findings]
+    facts = [
+        Fact(SIGNS[finding.severity], _sentence(finding), finding.severity) for finding in findings
+    ]
     if costs is not None:
         from .measured import of_line
 
@@ -97,19 +101,20 @@ def _sentence(finding: Finding) -> str:
 
 
 def _instruction(reading: Reading, line: int) -> Iterator[Fact]:
+    """The facts about an instruction: class, outstanding operations, waits and producers."""
     marks = reading.marks
     inst = marks.instruction(line)
     if inst is None:
         return
     bits = f", {inst.op.bits} bits" if inst.op.bits is not None else ""
-    at = f"  {view.place(inst.loc.in_user_code)}" if inst.loc is not None else ""
-    yield Fact(inst.mnemonic, f"{inst.cls}{bits}{at}")
+    location = f"  {view.place(inst.loc.in_user_code)}" if inst.loc is not None else ""
+    yield Fact(inst.mnemonic, f"{inst.cls}{bits}{location}")
     counts = marks.outstanding(line)
     if counts:
         counters = ", ".join(f"{name} {'-' if n is None else n}" for name, n in counts.items())
         yield Fact("outstanding", counters)
     for wait in marks.wait(line):
-        yield Fact(f"{wait.counter}({wait.n})", _verdict(wait), _grave(wait))
+        yield Fact(f"{wait.counter}({wait.n})", _verdict(wait), _severity(wait))
     if marks.producers(line):
         yield Fact("waits for", f"ISA {lines_said(marks.producers(line))}")
     if marks.waiters(line):
@@ -125,7 +130,7 @@ def _verdict(wait: WaitOp) -> str:
     return verdict
 
 
-def _grave(wait: WaitOp) -> str:
+def _severity(wait: WaitOp) -> str:
     if wait.verdict == "missing":
         return "error"
     return "warning" if wait.verdict in ("over-strict", "idle") else ""

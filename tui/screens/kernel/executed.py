@@ -1,4 +1,4 @@
-"""What the emulator counted of the lines of a kernel's texts, as the kernel page shows it."""
+"""The emulator's counts for the lines of a kernel's texts, as the kernel page shows them."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def costs_of(emulated: Emulated, links: Links) -> Costs:
 
 
 def _cells(emulated: Emulated) -> dict[int, Cell]:
-    """Executions for each wave; their colour is the share of the line that has most."""
-    most = max((line.executed for line in emulated.lines), default=1)
+    """Line -> its executions per wave, coloured by their share of the largest count."""
+    largest = max((line.executed for line in emulated.lines), default=1)
     return {
         line.line - 1: (
             f"{_amount(line.executed / emulated.waves):>{WIDTH - 1}} ",
-            cell(100 * line.executed / most * HOT / 50)[1],
+            cell(100 * line.executed / largest * HOT / 50)[1],
         )
         for line in emulated.lines
     }
@@ -65,7 +65,7 @@ def _amount(times: float) -> str:
 
 
 def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
-    """How often one line was executed."""
+    """The facts about a line's executions; none if it was not executed."""
     share = costs.share(kind, line)
     if share is None:
         return
@@ -73,22 +73,22 @@ def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
     words = f"{share:.1f} % of the {costs.what}"
     if kind == "amdgcn":
         executed = costs.executed[line]
-        each = _amount(executed.executed / costs.waves)
-        yield Fact("emulated", f"{each} × for each wave, {words}", style)
+        per_wave = _amount(executed.executed / costs.waves)
+        yield Fact("emulated", f"{per_wave} × for each wave, {words}", style)
         yield from (Fact("", text) for text in _access(executed))
     else:
-        place = "" if kind == "source" else ", its source line"
-        yield Fact("emulated", f"{words}{place}", style)
+        origin = "" if kind == "source" else ", its source line"
+        yield Fact("emulated", f"{words}{origin}", style)
 
 
 def explained(costs: Costs, kind: str, line: int) -> str:
-    """The same in full."""
+    """The facts about a line's executions as paragraphs; "" if it was not executed."""
     lines = [f"  {fact.text}" for fact in of_line(costs, kind, line)]
     return "\n".join(["Emulated, a few workgroups", *lines]) if lines else ""
 
 
 def _access(line: EmulatedLine) -> Iterator[str]:
-    """What an execution costs in memory, in the mean."""
+    """The mean memory costs of an execution: lanes, cache lines, bank conflicts."""
     if line.active_lanes is not None:
         yield f"{100 * line.active_lanes:.0f} % of its lanes active"
     if line.cache_lines is not None and line.least_cache_lines is not None:

@@ -1,4 +1,4 @@
-"""What the instruction or finding under the cursor means, over the page."""
+"""The dialogue that explains the instruction or finding under the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is marked in a pane: the matches of a search, or a register's uses."""
+"""Occurrences that a pane marks: the matches of a search, or a register's uses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...widgets.code import Hit
 
 
 class Occurrences(Struct, frozen=True):
-    """Lines in which something was found.
+    """Lines with something that is marked.
 
     Attributes:
-        what: it, in words.
-        lines: where, ascending.
-        hits: line -> the columns; asked for the lines that are drawn alone.
+        what: names the marked thing, for messages.
+        lines: the lines, ascending.
+        hits: line -> the marked columns; called only for lines that are drawn.
     """
 
     what: str
@@ -26,7 +26,7 @@ class Occurrences(Struct, frozen=True):
 
 
 class Search:
-    """Looks for words in a text; each letter typed looks again.
+    """Searches a text for words, again with each letter typed.
 
     Args:
         lines: the text as it is drawn.
@@ -34,9 +34,9 @@ class Search:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
-        # As one text: a third of what it takes line by line.
+        # Lowered as one text, which takes a third of the time that it takes line by line.
         self._lowered: Sequence[str] = "\n".join(lines).lower().split("\n") if lines else ()
-        self._nowhere = ""  # what was not found: then nothing that begins with it is either
+        self._nowhere = ""  # words without a match; longer words that begin with them have none
 
     def find(self, words: str) -> Occurrences:
         """The lines that hold some words; case counts where they have a capital letter."""
@@ -72,84 +72,84 @@ class Matches(Sequence[int]):
     def __init__(self, lines: Sequence[str], words: str) -> None:
         self._lines = lines
         self._words = words
-        self._found: list[int] | None = None
+        self._matching: list[int] | None = None
 
     @overload
-    def __getitem__(self, at: int) -> int: ...
+    def __getitem__(self, index: int) -> int: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[int]: ...
-    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
-        return self._all()[at]
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        return self._all()[index]
 
     def __len__(self) -> int:
         return len(self._all())
 
     def _all(self) -> list[int]:
-        if self._found is None:
+        if self._matching is None:
             words = self._words
-            self._found = [number for number, line in enumerate(self._lines) if words in line]
-        return self._found
+            self._matching = [number for number, line in enumerate(self._lines) if words in line]
+        return self._matching
 
 
 def _columns(line: str, words: str) -> list[Hit]:
     hits: list[Hit] = []
-    at = line.find(words) if words else -1
-    while at >= 0:
-        hits.append((at, at + len(words)))
-        at = line.find(words, at + len(words))
+    column = line.find(words) if words else -1
+    while column >= 0:
+        hits.append((column, column + len(words)))
+        column = line.find(words, column + len(words))
     return hits
 
 
-def step(lines: Sequence[int], line: int, by: int) -> int | None:
-    """The next (`by` 1) or previous (-1) of these lines; round the end to the beginning.
+def step(lines: Sequence[int], line: int, direction: int) -> int | None:
+    """The next or previous of some lines, wrapping around at the ends; None if there are none.
 
     Args:
         lines: ascending.
-        line: where one stands.
-        by: which way.
+        line: the cursor's line.
+        direction: 1 for the next line, -1 for the previous one.
     """
     if not lines:
         return None
-    at = bisect_right(lines, line) if by > 0 else bisect_left(lines, line) - 1
-    return lines[at % len(lines)]
+    index = bisect_right(lines, line) if direction > 0 else bisect_left(lines, line) - 1
+    return lines[index % len(lines)]
 
 
 def place(lines: Sequence[int], line: int) -> str:
-    """`3 of 7`: which of these lines one stands on."""
+    """The position of a line among some lines: `3 of 7`."""
     return f"{bisect_left(lines, line) + 1} of {len(lines)}"
 
 
 class Trail:
-    """From a wait to what it waits for, one after the other, and back."""
+    """Steps from a line, such as a wait, through the lines linked to it, and back."""
 
     def __init__(self) -> None:
         self._stops: tuple[int, ...] = ()
-        self._at = 0
+        self._index = 0
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """The line where it began, then those it leads to."""
+        """The first line, and then the lines linked to it."""
         return self._stops
 
     def next(self, line: int, targets: Sequence[int]) -> int | None:
-        """Where to go from a line; None: nowhere.
+        """The line to go to next; None if there is none.
 
         Args:
-            line: where one stands.
-            targets: what belongs to that line, if the trail is to begin here.
+            line: the cursor's line.
+            targets: the lines linked to it, to which a new trail leads.
         """
-        if self._stops and self._stops[self._at] == line:
-            self._at = (self._at + 1) % len(self._stops)
-            return self._stops[self._at]
+        if self._stops and self._stops[self._index] == line:
+            self._index = (self._index + 1) % len(self._stops)
+            return self._stops[self._index]
         if not targets:
             self._stops = ()
             return None
-        self._stops, self._at = (line, *targets), 1
+        self._stops, self._index = (line, *targets), 1
         return self._stops[1]
 
     @property
     def place(self) -> str:
-        """Where one is on it."""
-        if self._at == 0:
+        """The position on the trail, in words."""
+        if self._index == 0:
             return "back where it began"
-        return f"{self._at} of {len(self._stops) - 1}"
+        return f"{self._index} of {len(self._stops) - 1}"

@@ -56,7 +56,7 @@ def load(report: KernelReport | None, path: Path | None) -> Loaded:
 
 
 def whole(loaded: Loaded) -> Loaded:
-    """The same with all folds."""
+    """The loaded texts with all folds, not only those of their first lines."""
     return prepared(loaded.texts, former=loaded)
 
 

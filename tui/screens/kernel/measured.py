@@ -1,4 +1,4 @@
-"""What a profiler measured of the lines of a kernel's texts, as the kernel page shows it.
+"""A profiler's measurements of the lines of a kernel's texts, as the kernel page shows them.
 
 Imported where something was measured: the first page of a file does not wait for it.
 """
@@ -53,7 +53,7 @@ class Costs(Struct, frozen=True):
 
 
 def costs_of(report: KernelReport, links: Links) -> Costs | None:
-    """What was measured or emulated of a kernel, by line of each text; None: nothing was."""
+    """A kernel's measured or emulated costs by line of each text; None without any."""
     if not report.measured_lines and report.emulated is not None:
         from .executed import costs_of as executed_costs
 
@@ -104,11 +104,11 @@ def _by_source(
     return sources, source, ttgir
 
 
-# ------------------------------------------------------------------------- how it is shown
+# ------------------------------------------------------------------------- texts
 
 
 def heading(report: KernelReport) -> str:
-    """What stands over the column."""
+    """The title of the gutter's column of costs."""
     if not report.measured_lines:
         from .executed import HEADING
 
@@ -118,7 +118,7 @@ def heading(report: KernelReport) -> str:
 
 
 def of_region(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact]:
-    """What a loop, or the kernel, cost: beside what it is made of."""
+    """The facts about the measured cost of a loop or, without one, of the kernel."""
     metrics = loop.metrics if loop is not None else report.metrics
     share = metrics.get("measured.stall_share")
     if share is not None and isinstance(share.value, int | float):
@@ -133,7 +133,7 @@ def of_region(report: KernelReport, loop: LoopReport | None) -> Iterator[Fact]:
 
 
 def of_line(costs: Costs, kind: str, line: int) -> Iterator[Fact]:
-    """What one line cost."""
+    """The facts about a line's measured cost; none if nothing was measured there."""
     if costs.executed:
         from .executed import of_line as executed_facts
 
@@ -160,7 +160,7 @@ def _amounts(cost: Stall | SourceCost) -> str:
 
 
 def explained(costs: Costs, kind: str, line: int) -> str:
-    """What was measured of a line, and what static analysis says of the same place."""
+    """A line's measurements with static analysis of the same place, as text; "" without any."""
     if costs.executed:
         from .executed import explained as executed_words
 
@@ -175,7 +175,7 @@ def explained(costs: Costs, kind: str, line: int) -> str:
     if measured is not None:
         lines += _figures(measured)
         stall = costs.stalls.get(line)
-        # Its first words are the reasons, where there are any: they stand above already.
+        # The first remark repeats the reasons, if there are any, which are listed above.
         beside = stall.beside[1 if measured.reasons else 0 :] if stall is not None else ()
         if beside:
             lines += ["", "Static analysis of the same line", *(f"  {remark}" for remark in beside)]

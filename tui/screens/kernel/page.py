@@ -1,4 +1,4 @@
-"""One kernel: its source, TTGIR and assembly side by side; moving in one moves the others."""
+"""The page of one kernel: source, TTGIR and assembly side by side, with linked cursors."""
 
 from __future__ import annotations
 

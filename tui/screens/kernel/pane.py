@@ -17,7 +17,7 @@ from ...widgets.code import CodeView, Text
 
 
 class PaneTitle(Widget):
-    """What the gutter's columns are, which text it is, and where the cursor stands."""
+    """A pane's title: the gutter's columns, the text's name and file, the cursor's position."""
 
     DEFAULT_CSS = """
     PaneTitle { height: 1; background: $panel; color: $foreground 70%; }
@@ -29,7 +29,10 @@ class PaneTitle(Widget):
         self.heading, self.title, self.file, self.position = "", "", "", ""
 
     def render_line(self, y: int) -> Strip:
-        """The line; the file's name gives way first. It is drawn at every key: not as a `Text`."""
+        """Renders the line; the file's name is left out first if there is little room.
+
+        The line is redrawn at every key, so that building a `Text` would be too slow.
+        """
         width, base = self.size.width, self.rich_style
         left, right = f"{self.heading or ' '}{self.title}", f" {self.position} "
         room = width - len(left) - len(right) - 2
@@ -46,7 +49,7 @@ class PaneTitle(Widget):
 
 
 class Missing(Static, can_focus=True):
-    """Why there is no such text."""
+    """Shown in place of a text that is missing, with the reason."""
 
     DEFAULT_CSS = """
     Missing { height: 1fr; width: 1fr; padding: 1 2; color: $foreground 60%; }
@@ -54,7 +57,7 @@ class Missing(Static, can_focus=True):
 
 
 class _View(CodeView):
-    """Tells its cursor's moves at once, so that all panes are painted once for a key."""
+    """A view that reports cursor moves by a call, so that all panes are redrawn once per key."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         super().__init__()
@@ -65,11 +68,11 @@ class _View(CodeView):
 
 
 class Pane(Vertical):
-    """One text of the kernel.
+    """A view of one of the kernel's texts.
 
     Args:
-        kind: the text that belongs here; another may take its place.
-        moved: called with the pane when its cursor has moved.
+        kind: the pane's own kind of text; the pane may show another.
+        moved: called with the pane after its cursor has moved.
     """
 
     DEFAULT_CSS = """
@@ -88,14 +91,14 @@ class Pane(Vertical):
         self.is_missing = False  # whether there is no such text
 
     def compose(self) -> ComposeResult:
-        """Title and text."""
+        """Stacks the title and the text."""
         yield self.title
         yield self.code
         yield self.missing
 
     @property
     def target(self) -> Widget:
-        """What takes the keys."""
+        """The widget that gets the focus."""
         return self.missing if self.is_missing else self.code
 
     def show(
@@ -132,18 +135,18 @@ class Pane(Vertical):
             self.missing.focus()
 
     def _show_text(self, present: bool) -> None:
-        # Not by a rule of the style sheet: that costs as much as all that is drawn for a key.
+        # Not by a rule of the style sheet, which would double the time of a key press.
         if self.is_missing is present:
             self.is_missing = not present
             self.code.display, self.missing.display = present, not present
 
     def tell(self) -> None:
-        """Where the cursor stands."""
+        """Shows the cursor's position or the selection in the title."""
         code = self.code
         lines = len(code.shown.lines)
         first, last = code.selection
-        at = f"{first + 1}–{last + 1}" if last > first else f"{code.cursor + 1}"
-        position = f"{at}/{lines}" if lines else "empty"
+        lines_text = f"{first + 1}–{last + 1}" if last > first else f"{code.cursor + 1}"
+        position = f"{lines_text}/{lines}" if lines else "empty"
         if position != self.title.position:
             self.title.position = position
             self.title.refresh()

@@ -1,4 +1,4 @@
-"""Where the panes of the kernel page stand, and which of them there is room for."""
+"""The layout of the kernel page's panes, and which of them there is room for."""
 
 from __future__ import annotations
 
@@ -73,19 +73,19 @@ class Panes:
             pane.target.focus()
 
     def moved(self, pane: Pane) -> None:
-        """The cursor of a pane stands on another line: the others follow."""
+        """Moves the other panes' cursors to the lines linked to this pane's cursor."""
         pane.tell()
         self._follow(pane)
 
     def say(self, text: str, *, bad: bool = False) -> None:
-        """Tells something in the line above the keys."""
+        """Shows a message in the line above the keys."""
         self.status.set_class(bad, "-bad")
         self.status.update(text, layout=False)
 
     # ------------------------------------------------------------------ layout
 
     def take_focus(self, widget: Widget | None) -> None:
-        """The pane with the focus is the one that keys act on."""
+        """Makes the pane with the focus the one that keys act on."""
         for pane in self.slots:
             if widget in (pane.code, pane.missing):
                 self.focus_on(pane)
@@ -145,9 +145,9 @@ def _display(widget: Widget, visible: bool) -> None:
         widget.display = visible
 
 
-def _class(widget: Widget, name: str, held: bool) -> bool:
-    """Sets a class or takes it away, without styling anything; whether that was a change."""
-    if widget.has_class(name) == held:
+def _class(widget: Widget, name: str, present: bool) -> bool:
+    """Adds or removes a class without restyling; returns whether that was a change."""
+    if widget.has_class(name) == present:
         return False
-    widget.set_class(held, name, update=False)
+    widget.set_class(present, name, update=False)
     return True

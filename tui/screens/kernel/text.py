@@ -1,4 +1,4 @@
-"""What the panes of the kernel page show: the text, its colours and the gutter beside it."""
+"""The content of the kernel page's panes: text, colours and gutter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .measured import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
-"""How a finding's severity looks in the gutter; it can be told without colours."""
+"""Severity of a finding -> its sign in the gutter, which can be told without colours."""
 COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "vmcnt": ("vm", "memory"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import view
+from ....inspector.explain import loop_view, view
 from ....inspector.model import KernelReport, LoopReport
 from ...pages import Page
 from ...widgets.heading import Heading
@@ -260,7 +260,7 @@ class LinkedTexts:
         if kind == "llir":
             self.show_in(self._panes.current, kind)
         if line is None and self.report is not None:
-            main = view.main_loop(self.report)
+            main = loop_view.main_loop(self.report)
             kind, line = "amdgcn", main.header_line if main is not None else None
         pane = self._panes.pane_of(kind)
         if line is not None and pane is not None:

@@ -1,4 +1,4 @@
-"""The columns of the kernels' table: which figure each shows, and how."""
+"""The columns of the kernels' table: their figures and how the figures are formatted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....inspector.explain.view import file_name, place
 from ....inspector.model import MetricValue
 from ...session import SEVERITIES, Entry
 from ...widgets.bars import Piece, bar
-from ...widgets.table import Head
+from ...widgets.table_rows import Head
 
 UNKNOWN = "-"
 Value = int | float | str | None
@@ -30,7 +30,7 @@ class Column(Struct, frozen=True):
         read: returns a kernel's figure.
         better: 1 where more is better, -1 where less is, 0 where neither is.
         form: formats the figure.
-        whole: returns the 100 % of the bar beside the figure; None: there is no bar.
+        bar_maximum: returns the figure at which the bar beside it is full; None: there is no bar.
         right: whether the column is aligned right.
     """
 
@@ -41,7 +41,7 @@ class Column(Struct, frozen=True):
     read: Callable[[Entry], Value]
     better: int = 0
     form: Callable[[float], str] = lambda number: f"{number:g}"
-    whole: Callable[[Entry], float | None] | None = None
+    bar_maximum: Callable[[Entry], float | None] | None = None
     right: bool = True
 
     def head(self, bars: int) -> Head:
@@ -50,13 +50,13 @@ class Column(Struct, frozen=True):
         Args:
             bars: cells of a bar.
         """
-        width = self.width + (bars if self.whole is not None else 0)
+        width = self.width + (bars if self.bar_maximum is not None else 0)
         title = self.title + " " * (self.right and len(self.title) <= width)
         return Head(self.name, title, width + 1, self.right)
 
 
 def number(value: MetricValue) -> int | float | None:
-    """A metric's value where it is a number."""
+    """A metric's value if it is a number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value
@@ -83,9 +83,9 @@ def _text(name: str) -> Callable[[Entry], Value]:
 
 
 def _load_bits(entry: Entry) -> Value:
-    """Mean bits per lane of global loads; of direct loads to LDS where there are no others.
+    """Mean bits per lane of global loads, else of direct loads to LDS.
 
-    Those of the main loop or, where it has none, of the whole kernel.
+    Only loads of the main loop count or, where it has none, of the whole kernel.
     """
     report = entry.report
     regions = [loop.metrics for loop in report.loops if loop.id == report.main_loop]
@@ -116,9 +116,7 @@ def most_waves(arch: str | None) -> int | None:
     """The most waves that one SIMD of a target holds."""
     if arch is None:
         return None
-    from ....inspector import (
-        machines,
-    )  # imported late: reading its YAML would delay the first paint
+    from ....inspector import machines  # late: reading its YAML would delay the first paint
 
     try:
         return machines.load(arch).max_waves
@@ -127,12 +125,12 @@ def most_waves(arch: str | None) -> int | None:
 
 
 def kib(size: float) -> str:
-    """Bytes in a few cells."""
+    """A size in bytes as a short text: `512 B`, `1.5K`."""
     return f"{size:g} B" if size < 1024 else f"{round(size / 1024, 1):g}K"
 
 
 def _whole_kib(size: float) -> str:
-    """Bytes in even fewer cells, for a range of two."""
+    """A size in bytes as a shorter text, for a range of two: `512 B`, `2K`."""
     return f"{size:g} B" if size < 1024 else f"{size / 1024:.0f}K"
 
 
@@ -155,7 +153,7 @@ COLUMNS: Mapping[str, Column] = {
             6,
             _of_kernel("occupancy.waves_per_eu"),
             1,
-            whole=lambda entry: most_waves(entry.report.arch),
+            bar_maximum=lambda entry: most_waves(entry.report.arch),
         ),
         Column(
             "vec",
@@ -165,7 +163,7 @@ COLUMNS: Mapping[str, Column] = {
             _load_bits,
             1,
             form=lambda bits: f"{bits:.0f}",
-            whole=lambda entry: WIDEST_ACCESS,
+            bar_maximum=lambda entry: WIDEST_ACCESS,
         ),
         Column(
             "waits",
@@ -176,7 +174,7 @@ COLUMNS: Mapping[str, Column] = {
             -1,
         ),
         Column("vgpr", "VGPRs", "VGPRs per lane, AGPRs included", 7, _of_kernel("vgpr_count"), -1),
-        Column("lds", "LDS", "LDS per workgroup, bytes", 8, _of_kernel("lds_bytes"), -1, kib),
+        Column("lds", "LDS", "LDS per workgroup, bytes", 8, _of_kernel("lds_bytes"), -1, form=kib),
         Column(
             "spill", "spills", "VGPRs spilled to scratch", 6, _of_kernel("vgpr_spill_count"), -1
         ),
@@ -207,13 +205,19 @@ COLUMNS: Mapping[str, Column] = {
             _metric("vector_bits.lds_read.mean"),
             1,
             form=lambda bits: f"{bits:.0f}",
-            whole=lambda entry: WIDEST_ACCESS,
+            bar_maximum=lambda entry: WIDEST_ACCESS,
         ),
         Column("barriers", "barr.", "barriers per iteration", 5, _metric("count.barrier"), -1),
         Column("agpr", "AGPRs", "accumulation VGPRs per lane", 6, _of_kernel("agpr_count")),
         Column("sgpr", "SGPRs", "SGPRs per wave", 6, _of_kernel("sgpr_count"), -1),
         Column(
-            "scratch", "scratch", "scratch bytes per lane", 7, _of_kernel("scratch_bytes"), -1, kib
+            "scratch",
+            "scratch",
+            "scratch bytes per lane",
+            7,
+            _of_kernel("scratch_bytes"),
+            -1,
+            form=kib,
         ),
         Column(
             "limiter",
@@ -232,7 +236,7 @@ COLUMNS: Mapping[str, Column] = {
             1,
         ),
         Column("waves", "waves", "waves per workgroup", 5, _of_kernel("waves_per_workgroup")),
-        Column("code", "code", "machine code, bytes", 6, _of_kernel("code_bytes"), -1, kib),
+        Column("code", "code", "machine code, bytes", 6, _of_kernel("code_bytes"), -1, form=kib),
         Column("insns", "instr.", "instructions", 6, _of_kernel("instruction_count"), -1),
         Column("grid", "wgs", "workgroups of the launch", 7, _of_kernel("grid.workgroups")),
         Column(
@@ -259,7 +263,7 @@ DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
 EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
 """Columns that are added, in this order, where there is room and the user chose none."""
 ROOMY = 48
-"""Cells that the first column keeps before columns of `EXTRA` are added."""
+"""Cells that stay free for the first column when columns of `EXTRA` are added."""
 # Other names that filters accept -> name of the column.
 ALIASES: Mapping[str, str] = {
     "vgprs": "vgpr",
@@ -291,10 +295,10 @@ def chosen(names: Sequence[str], width: int, bars: int) -> tuple[Column, ...]:
 def fitting(width: int, bars: int) -> tuple[str, ...]:
     """Names of the columns for a table `width` cells wide where the user chose none."""
     names = list(DEFAULT)
-    left = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
+    free_cells = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
     for name in EXTRA:
-        left -= COLUMNS[name].head(bars).width + 1
-        if left < 0:
+        free_cells -= COLUMNS[name].head(bars).width + 1
+        if free_cells < 0:
             break
         names.append(name)
     return tuple(names)
@@ -324,12 +328,12 @@ def cell(
     if value is None:
         return ((UNKNOWN, "dim"), arrow)
     text, style = column.form(value), _style(column, value)
-    if column.whole is None:
+    if column.bar_maximum is None:
         return ((text, style), arrow)
-    whole = column.whole(entry)
-    share = value / whole if whole else None
-    of_whole = f"/{whole:g}" if column.name == "occ" and whole else ""
-    figure = f"{text}{of_whole}".rjust(column.width)
+    maximum = column.bar_maximum(entry)
+    share = value / maximum if maximum else None
+    of_maximum = f"/{maximum:g}" if column.name == "occ" and maximum else ""
+    figure = f"{text}{of_maximum}".rjust(column.width)
     return (*bar(share, bars, style or "bar"), (figure, style), arrow)
 
 
@@ -381,7 +385,7 @@ def _style(column: Column, value: Value) -> str:
 
 
 def _arrow(column: Column, value: Value, former: Value) -> Piece:
-    """How a figure changed since the previous run: up, down, or `~` for another kind of change."""
+    """The change of a figure since the previous run: up, down, or `~` if it is no number."""
     if value == former:
         return (" ", "")
     if isinstance(value, str) or isinstance(former, str) or value is None or former is None:

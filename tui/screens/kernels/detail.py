@@ -1,4 +1,4 @@
-"""Below the kernels' table: what matters of the row under the cursor; a failure in full."""
+"""The details of the row under the cursor, below the kernels' table, and a failure in full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....inspector.explain import view
+from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import SEVERITIES, Entry
 from ...widgets.styles import part_style
@@ -25,7 +25,7 @@ _MOST_LINES = 16
 
 
 class Detail(Widget):
-    """The strip under the table."""
+    """A strip that shows a kernel's findings, a group's summary or a failure's message."""
 
     DEFAULT_CSS = """
     Detail { height: 6; padding: 0 1; background: $surface; border-top: solid $panel; }
@@ -51,12 +51,17 @@ class Detail(Widget):
         self._stars: frozenset[str] = frozenset()
 
     def show(self, node: Node | None, stars: frozenset[str]) -> None:
-        """Shows what is known of a row."""
+        """Shows the details of a row.
+
+        Args:
+            node: the row; None: the strip is empty.
+            stars: keys of the kernels on a Pareto front.
+        """
         self._node, self._stars = node, stars
         self.refresh()
 
     def render(self) -> Text:
-        """The lines that fit."""
+        """The lines of the row that fit, each cut to the widget's width."""
         lines = self._lines()[: max(1, self.content_size.height)] if self._node else []
         width = self.content_size.width
         for line in lines:
@@ -67,7 +72,7 @@ class Detail(Widget):
         node = self._node
         assert node is not None
         if node.leaf is None:
-            return self._of_several(list(node.leaves()), node)
+            return self._of_group(node, list(node.leaves()))
         if node.leaf.error is not None:
             return self._of_failure(node.leaf.error)
         assert node.leaf.entry is not None
@@ -84,20 +89,21 @@ class Detail(Widget):
         return lines
 
     def _of_kernel(self, entry: Entry, leaf: Leaf) -> list[Text]:
+        """A kernel's name and place, changed figures, configuration, occupancy and findings."""
         report = entry.report
-        begin = [("name", report.name), ("dim", f"  {report.arch or 'unknown target'}")]
+        title = [("name", report.name), ("dim", f"  {report.arch or 'unknown target'}")]
         if entry.case:
-            begin.append(("", f"  {entry.case}"))
-        at = view.place(report.source)
-        if at:
-            begin.append(("dim", f"  {at}"))
+            title.append(("", f"  {entry.case}"))
+        location = view.place(report.source)
+        if location:
+            title.append(("dim", f"  {location}"))
         if leaf.key in self._stars:
-            begin.append(("star", "  ★ no other configuration beats it in the code's figures"))
+            title.append(("star", "  ★ no other configuration beats it in the code's figures"))
         if leaf.stale:
-            begin.append(("dim", "  of the run before"))
-        occupancy = "   ".join(view.occupancy_lines(report))
+            title.append(("dim", "  of the run before"))
+        occupancy = "   ".join(occupancy_view.occupancy_lines(report))
         lines = [
-            self._text(*begin),
+            self._text(*title),
             *([self._changes(leaf)] if leaf.changed else []),
             self._text(("dim", view.configuration(report))),
             Text(occupancy),
@@ -106,7 +112,7 @@ class Detail(Widget):
         return [line for line in lines if line.plain]
 
     def _changes(self, leaf: Leaf) -> Text:
-        """Which figures are others than in the run before."""
+        """The figures that differ from the previous run's."""
         changes = []
         for name, column in COLUMNS.items():
             value, former = leaf.values[name], leaf.former.get(name)
@@ -125,37 +131,40 @@ class Detail(Widget):
         return [self._finding(finding) for finding in ranked[:_MOST_LINES]]
 
     def _finding(self, finding: Finding) -> Text:
-        at = view.finding_place(finding)
+        location = view.finding_place(finding)
         line = self._text(
             (finding.severity, _WORDS[finding.severity]), ("dim", f" {finding.rule}  ")
         )
-        room = self.content_size.width - line.cell_len - len(at) - 2
+        room = self.content_size.width - line.cell_len - len(location) - 2
         message = Text(" ".join(finding.message.split()))
-        message.truncate(max(10, room), overflow="ellipsis", pad=bool(at))
+        message.truncate(max(10, room), overflow="ellipsis", pad=bool(location))
         line.append_text(message)
-        if at:
-            line.append_text(self._text(("dim", f"  {at}")))
+        if location:
+            line.append_text(self._text(("dim", f"  {location}")))
         return line
 
-    def _of_several(self, leaves: Sequence[Leaf], node: Node) -> list[Text]:
+    def _of_group(self, node: Node, leaves: Sequence[Leaf]) -> list[Text]:
+        """A group's counts, its Pareto front, and the findings of its worst kernel."""
         entries = [leaf.entry for leaf in leaves if leaf.entry is not None]
-        failed = len(leaves) - len(entries)
+        failures = len(leaves) - len(entries)
         archs = ", ".join(dict.fromkeys(entry.report.arch or "?" for entry in entries))
-        begin = [("name", node.label)]
-        begin.append(("dim", f"  {view.plural(len(entries), 'specialisation')}"))
-        begin.append(("dim", f" for {archs}" if archs else ""))
-        if failed:
-            begin.append(("error", f"  {failed} failed"))
-        lines = [self._text(*begin)]
+        title = [("name", node.label)]
+        title.append(("dim", f"  {view.plural(len(entries), 'specialisation')}"))
+        title.append(("dim", f" for {archs}" if archs else ""))
+        if failures:
+            title.append(("error", f"  {failures} failed"))
+        lines = [self._text(*title)]
         stars = [starred for starred in entries if starred.key in self._stars]
         if stars:
             from ....inspector.compare.sweep.figures import figures_of
             from ....inspector.compare.sweep.pareto import objectives_of
 
             objectives = objectives_of([figures_of(starred.report) for starred in stars])
-            goals = ", ".join(goal.text for goal in objectives)
+            objective_names = ", ".join(objective.text for objective in objectives)
             lines.append(
-                self._text(("star", f"★ {len(stars)} on the Pareto front"), ("dim", f": {goals}"))
+                self._text(
+                    ("star", f"★ {len(stars)} on the Pareto front"), ("dim", f": {objective_names}")
+                )
             )
         if entries:
             worst = view.worst_first([entry.report for entry in entries])[0]
@@ -180,7 +189,7 @@ def _figure(column: Column, value: Value) -> str:
 
 
 class FailureScreen(ModalScreen[None]):
-    """A failure in full, with the end of what the user's code printed."""
+    """A failure in full, with the end of the user's code's output."""
 
     DEFAULT_CSS = """
     FailureScreen { align: center middle; background: $background 60%; }
@@ -206,7 +215,7 @@ class FailureScreen(ModalScreen[None]):
         self._error = error
 
     def compose(self) -> ComposeResult:
-        """The message, what to do, and what was printed."""
+        """The message, the hint and the output."""
         error = self._error
         with VerticalScroll() as scroll:
             scroll.border_title = f"failed to {error.stage}"
@@ -225,7 +234,7 @@ class FailureScreen(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_copy(self) -> None:
-        """Copies all of it."""
+        """Copies the failure with its hint and output."""
         error = self._error
         parts = (error.file, error.kernel, f"{error.stage}: {error.message}", error.hint)
         self.app.copy_to_clipboard("\n".join(part for part in (*parts, error.output) if part))

@@ -1,12 +1,12 @@
-"""What is typed after `/`: words and conditions that a row must all meet.
+"""The filter of the kernels' table: terms, typed after `/`, that a row must all match.
 
 attn gfx942          words of the name, file, target, configuration or a rule
 sev:error            it has a finding of that severity
 vgpr>128 occ<=2      a figure of a column, a constexpr, an option or a metric
-lds>32K              with K or M
+lds>32K              K and M are suffixes for 1024 and 1024²
 arch:gfx95 name:fwd  a word of that part alone (arch, name, file, case, rule)
 is:failed            failed, marked, front, changed
--softmax             not that
+-softmax             rows that do not match the term
 """
 
 from __future__ import annotations
@@ -40,59 +40,61 @@ PARTS = ("arch", "name", "file", "case", "rule", "sev", "is")
 
 
 class FilterError(ValueError):
-    """What was typed means nothing (yet); the text says why."""
+    """A filter cannot be understood; the message says why."""
 
 
 class Sets(Struct, frozen=True):
-    """What `is:` asks for besides what a row itself knows."""
+    """Kernels that `is:marked` and `is:front` select, by key."""
 
     marked: frozenset[str] = frozenset()
     front: frozenset[str] = frozenset()
 
 
 def parse(text: str, sets: Sets) -> Test:
-    """The test that a filter's text stands for.
+    """Parses a filter into a test of rows.
 
     Args:
-        text: what was typed.
-        sets: which rows are marked, and on a front.
+        text: the filter as typed.
+        sets: the marked kernels and those on a front.
 
     Raises:
-        FilterError: a word that means nothing.
+        FilterError: a term cannot be understood.
     """
-    tests = [_term(word, sets) for word in _WORDS.findall(text)]
+    tests = [_term(term, sets) for term in _WORDS.findall(text)]
     return lambda leaf: all(test(leaf) for test in tests)
 
 
-def _term(word: str, sets: Sets) -> Test:
-    if word[:1] in "-!" and len(word) > 1:
-        inner = _term(word[1:], sets)
-        return lambda leaf: not inner(leaf)
-    if word[:1] == '"':  # as it stands
-        quoted = word.replace('"', "").lower()
+def _term(term: str, sets: Sets) -> Test:
+    """The test of one term: negated, quoted, `part:text`, a condition, or a word."""
+    if term[:1] in "-!" and len(term) > 1:
+        negated = _term(term[1:], sets)
+        return lambda leaf: not negated(leaf)
+    if term[:1] == '"':  # quoted terms are searched as they are
+        quoted = term.replace('"', "").lower()
         return lambda leaf: quoted in leaf.text
-    part, colon, sought = word.replace('"', "").partition(":")
+    part, colon, text = term.replace('"', "").partition(":")
     if colon and part in PARTS and not part.startswith("is"):
-        return _part(part, sought.lower())
+        return _part(part, text.lower())
     if colon and part == "is":
-        return _state(sought.lower(), sets)
-    match = _CONDITION.fullmatch(word)
+        return _state(text.lower(), sets)
+    match = _CONDITION.fullmatch(term)
     if match is not None:
-        return _condition(*match.groups(), word=word)
-    lowered = word.lower()
+        return _condition(*match.groups(), term=term)
+    lowered = term.lower()
     return lambda leaf: lowered in leaf.text
 
 
-def _part(part: str, sought: str) -> Test:
+def _part(part: str, text: str) -> Test:
     if part == "sev":
-        names = [name for name in SEVERITIES if name.startswith(sought)]
-        if sought and not names:
-            raise FilterError(f"sev:{sought}: there is {', '.join(SEVERITIES)}")
+        names = [name for name in SEVERITIES if name.startswith(text)]
+        if text and not names:
+            raise FilterError(f"sev:{text}: there is {', '.join(SEVERITIES)}")
         return lambda leaf: leaf.entry is not None and any(map(leaf.entry.count, names))
-    return lambda leaf: sought in _of_part(leaf, part).lower()
+    return lambda leaf: text in _of_part(leaf, part).lower()
 
 
 def _of_part(leaf: Leaf, part: str) -> str:
+    """The text of a row that `part:` searches."""
     entry, error = leaf.entry, leaf.error
     if entry is None:
         assert error is not None
@@ -109,6 +111,7 @@ def _of_part(leaf: Leaf, part: str) -> str:
 
 
 def _state(state: str, sets: Sets) -> Test:
+    """The test of `is:STATE`; a state that is still being typed matches every row."""
     if state in _FAILED:
         return lambda leaf: leaf.error is not None
     if state == "marked":
@@ -119,15 +122,23 @@ def _state(state: str, sets: Sets) -> Test:
         return lambda leaf: leaf.changed
     states = ("failed", "marked", "front", "changed")
     if any(name.startswith(state) for name in states):
-        return lambda leaf: True  # it is still being typed
+        return lambda leaf: True
     raise FilterError(f"is:{state}: there is {', '.join(states)}")
 
 
-def _condition(name: str, sign: str, typed: str, *, word: str) -> Test:
+def _condition(name: str, sign: str, typed: str, *, term: str) -> Test:
+    """The test of a condition on a figure, constexpr, option or metric.
+
+    Args:
+        name: of a column or of a setting.
+        sign: the comparison, a key of `_COMPARE`.
+        typed: the value; empty while it is still being typed, which matches every row.
+        term: the condition as typed.
+    """
     column = ALIASES.get(name.lower(), name.lower())
     compare = _COMPARE[sign]
     if typed == "":
-        return lambda leaf: True  # it is still being typed
+        return lambda leaf: True
     limit = _number(typed)
     if column == "findings":
         return lambda leaf: (
@@ -137,9 +148,9 @@ def _condition(name: str, sign: str, typed: str, *, word: str) -> Test:
         )
     if column in COLUMNS:
         if limit is None and sign not in ("=", "==", "!="):
-            raise FilterError(f"{word}: {typed} is no number")
+            raise FilterError(f"{term}: {typed} is no number")
         return lambda leaf: _holds(compare, leaf.values.get(column), limit, typed)
-    lowered = word.lower()
+    lowered = term.lower()
 
     def test(leaf: Leaf) -> bool:
         exists, value = _setting(leaf, name)
@@ -151,7 +162,7 @@ def _condition(name: str, sign: str, typed: str, *, word: str) -> Test:
 
 
 def _setting(leaf: Leaf, name: str) -> tuple[bool, object]:
-    """A constexpr, an option or a metric of a kernel."""
+    """Whether a kernel has a constexpr, option or metric of a name, and its value."""
     if leaf.entry is None:
         return False, None
     variant = leaf.entry.report.variant
@@ -166,6 +177,7 @@ def _setting(leaf: Leaf, name: str) -> tuple[bool, object]:
 def _holds(
     compare: Callable[[Any, Any], bool], value: object, limit: float | None, typed: str
 ) -> bool:
+    """Whether a comparison holds: of numbers, else of texts for equality; False for unknowns."""
     if value is None:
         return False
     if limit is not None and isinstance(value, int | float) and not isinstance(value, bool):

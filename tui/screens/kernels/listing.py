@@ -1,4 +1,4 @@
-"""What the kernels' table lists: the rows of the session, filtered, sorted and folded."""
+"""The rows of the kernels' table: those of the session, filtered, sorted and folded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ....inspector.model import KernelReport
 from ...session import Session
 from ...state import State
-from ...widgets.table import Head, Row
+from ...widgets.table_rows import Head, Row
 from .columns import COLUMNS, Column, chosen
 from .filter import FilterError, Sets, Test, parse
 from .row_cells import row_of
@@ -15,49 +15,49 @@ from .rows import (
     Leaf,
     Leaves,
     Node,
-    downwards,
     filtered_nodes,
     flat,
+    is_descending,
     ordered,
     tree,
 )
 
 FIRST_SORT = "findings"
 _MAX_UNFOLDED = 40
-"""Rows of a filter's result up to which it is shown without folds."""
+"""A filter's result of at most this many kernels is shown unfolded."""
 
 
 class Listing:
-    """The visible rows of the table, and the filter, order, folds and marks that they follow.
+    """The visible rows of the table, with its filter, order, folds and marks.
 
     Args:
-        state: what is remembered from session to session: columns and order.
+        state: the settings that last from session to session, of which columns and order are used.
 
     Attributes:
         rows: the visible rows, from the top.
-        tops: the outermost rows of the filtered tree, folded or not.
+        roots: the outermost rows of the filtered tree, folded or not.
         leaves: all kernels and failures, whatever the filter.
-        tuned: configurations of autotuned kernels, by key.
-        shown: how many leaves meet the filter.
-        kernels: how many outermost rows are kernels, not failures alone.
-        columns: the table's, after the first.
+        tuned: (key, report) of the configurations of autotuned kernels.
+        shown: the number of leaves that pass the filter.
+        kernels: the number of outermost rows that hold a kernel, not failures alone.
+        columns: the table's columns after the first.
         marked: keys of marked kernels, in the order in which they were marked.
         stars: keys of configurations on a Pareto front.
-        text: the filter as it was typed.
-        fault: why the filter cannot be understood; empty if it can.
+        text: the filter as typed.
+        filter_error: why the filter cannot be understood; "" if it can.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._leaves = Leaves()
         self._revision = -1  # of the session that the rows show
-        self._all_tops: list[Node] = []  # the tree without the filter
-        self._sorted_by: tuple[str, bool] | None = None  # how that tree is sorted
+        self._all_roots: list[Node] = []  # the tree without the filter
+        self._sorted_by: tuple[str, bool] | None = None  # (column, reverse) of that tree's order
         self._kernel_count = 0  # outermost rows of that tree that are kernels
         self._open_by_user: dict[str, bool] = {}  # key -> whether the user unfolded or folded it
         self._opens_result = False  # whether the filter leaves few enough rows to unfold them
         self.rows: list[Node] = []
-        self.tops: list[Node] = []
+        self.roots: list[Node] = []
         self.leaves: list[Leaf] = []
         self.tuned: list[tuple[str, KernelReport]] = []
         self.shown = 0
@@ -66,49 +66,51 @@ class Listing:
         self.marked: dict[str, None] = {}
         self.stars: frozenset[str] = frozenset()
         self.text = ""
-        self.fault = ""
+        self.filter_error = ""
 
     # ------------------------------------------------------------------ which rows
 
     def update(self, session: Session, width: int, bars: int) -> None:
-        """Works out the rows from the session, the filter and the order.
+        """Computes the rows from the session, the filter and the order.
 
         Args:
-            session: what the runs have brought so far.
-            width: of the table.
-            bars: cells of a bar.
+            session: the kernels and failures.
+            width: of the table, in cells.
+            bars: width of a bar, in cells.
         """
         self.columns = chosen(self._state.columns, width, bars)
         if self._revision != session.revision:
             self._revision = session.revision
             self.leaves = self._leaves.of(session)
             self.tuned = list(_tuned(self.leaves))
-            self._all_tops, self._sorted_by = tree(self.leaves), None
-            self._kernel_count = sum(node.has_kernel for node in self._all_tops)
-        by, reverse = self.sort, self._state.reverse
-        if self._sorted_by != (by, reverse):
-            self._sorted_by = by, reverse
-            self._all_tops = ordered(self._all_tops, by, reverse)
+            self._all_roots, self._sorted_by = tree(self.leaves), None
+            self._kernel_count = sum(node.has_kernel for node in self._all_roots)
+        column_name, reverse = self.sort, self._state.reverse
+        if self._sorted_by != (column_name, reverse):
+            self._sorted_by = column_name, reverse
+            self._all_roots = ordered(self._all_roots, column_name, reverse)
         test = self._parsed_filter()
-        self.tops = _filtered(self._all_tops, test, by, reverse) if test else self._all_tops
-        self.shown = sum(top.count for top in self.tops)
-        self.kernels = sum(top.has_kernel for top in self.tops) if test else self._kernel_count
+        self.roots = (
+            _filtered(self._all_roots, test, column_name, reverse) if test else self._all_roots
+        )
+        self.shown = sum(root.count for root in self.roots)
+        self.kernels = sum(root.has_kernel for root in self.roots) if test else self._kernel_count
         self._opens_result = test is not None and self.shown <= _MAX_UNFOLDED
-        self.rows = flat(self.tops, self.is_open)
+        self.rows = flat(self.roots, self.is_open)
 
     def _parsed_filter(self) -> Test | None:
-        """The filter as a test; None without one, or where `fault` says what is wrong with it."""
-        self.fault = ""
+        """The filter as a test; None without one, or where `filter_error` says what is wrong."""
+        self.filter_error = ""
         if not self.text:
             return None
         try:
             return parse(self.text, Sets(frozenset(self.marked), self.stars))
         except FilterError as error:
-            self.fault = str(error)
+            self.filter_error = str(error)
             return None
 
     def find(self, key: str) -> int | None:
-        """The number of the visible row with a key; None where there is none."""
+        """The index of the visible row with a key; None if there is none."""
         return next((i for i, node in enumerate(self.rows) if node.key == key), None)
 
     # ------------------------------------------------------------------ order
@@ -121,7 +123,7 @@ class Listing:
 
     @property
     def sort_title(self) -> str:
-        """What the rows are sorted by, in words."""
+        """The name of the order, for the status line."""
         if self.sort == "order":
             return "the run's order"
         return "name" if self.sort == "name" else COLUMNS[self.sort].title
@@ -129,7 +131,7 @@ class Listing:
     @property
     def sorted_by(self) -> tuple[str, bool]:
         """The column that the rows are sorted by, and whether its figures fall."""
-        return self.sort, downwards(self.sort, self._state.reverse)
+        return self.sort, is_descending(self.sort, self._state.reverse)
 
     def sort_by(self, name: str) -> None:
         """Sorts by a column."""
@@ -146,18 +148,20 @@ class Listing:
     def is_open(self, node: Node) -> bool:
         """Whether the rows under a row are visible.
 
-        What the user folded or unfolded stays so. Other rows are open in a short filter result,
-        which would be hidden else, and at the top if there is only one kernel (failures beside it
-        do not count).
+        Groups that the user folded or unfolded stay so. Others are open if the filter's result is
+        short, and at the outermost level if there is only one kernel (failures do not count).
         """
         open_at_first = self._opens_result or (self._kernel_count == 1 and node.depth == 0)
         return self._open_by_user.get(node.key, open_at_first)
 
     def fold(self, row: int) -> str | None:
-        """Folds or unfolds a row; for one that nothing is under, the row that it is under.
+        """Folds or unfolds the group that a row heads or belongs to.
+
+        Args:
+            row: its index.
 
         Returns:
-            The key of what was folded or unfolded; None where there is nothing to fold.
+            The group's key; None if the row belongs to no group.
         """
         group = self._group_of(row)
         if group is None:
@@ -166,7 +170,7 @@ class Listing:
         return group.key
 
     def _group_of(self, row: int) -> Node | None:
-        """The row itself if others are under it, else the row that it is under."""
+        """The row itself if it heads a group, else the head of the group that it belongs to."""
         if not self.rows:
             return None
         node = self.rows[row]
@@ -176,19 +180,19 @@ class Listing:
         return next((other for other in above if other.depth < node.depth), None)
 
     def fold_all(self) -> None:
-        """Unfolds everything, or folds everything if anything is unfolded."""
-        groups = [node for node in _descendants(self.tops) if node.children]
+        """Folds all groups, or unfolds them if all are folded."""
+        groups = [node for node in _descendants(self.roots) if node.children]
         unfold = not any(self.is_open(node) for node in groups)
         self._open_by_user.update((node.key, unfold) for node in groups)
 
     # ------------------------------------------------------------------ drawing
 
     def heads(self, bars: int) -> tuple[Head, ...]:
-        """The titles of the columns, with bars of so many cells."""
+        """The titles of the columns; `bars` is the width of a bar in cells."""
         return (Head("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
 
     def row(self, number: int, bars: int) -> Row:
-        """The cells of a visible row, with bars of so many cells."""
+        """The cells of a visible row; `bars` is the width of a bar in cells."""
         node = self.rows[number]
         return row_of(
             node,
@@ -201,19 +205,19 @@ class Listing:
 
 
 def _tuned(leaves: list[Leaf]) -> Iterator[tuple[str, KernelReport]]:
-    """Configurations of autotuned kernels, by key."""
+    """Yields (key, report) of the configurations of autotuned kernels."""
     for leaf in leaves:
         variant = leaf.entry.report.variant if leaf.entry is not None else None
         if leaf.entry is not None and variant is not None and variant.tuning:
             yield leaf.key, leaf.entry.report
 
 
-def _filtered(tops: list[Node], test: Test, by: str, reverse: bool) -> list[Node]:
-    """The rows that meet a test, in order."""
-    filtered = filtered_nodes(tops, test)
+def _filtered(roots: list[Node], test: Test, column_name: str, reverse: bool) -> list[Node]:
+    """The rows that pass a test, in order."""
+    filtered = filtered_nodes(roots, test)
     # A group stands where its first child does, and the filter may have dropped that child.
     has_groups = any(node.children for node in filtered)
-    return ordered(filtered, by, reverse) if has_groups else filtered
+    return ordered(filtered, column_name, reverse) if has_groups else filtered
 
 
 def _descendants(nodes: list[Node]) -> Iterator[Node]:

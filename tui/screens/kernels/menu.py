@@ -1,4 +1,4 @@
-"""The menu of columns: which are shown, and in which order."""
+"""The menu that shows, hides and moves the columns of the kernels' table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from ...widgets.table import Head, Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Head, Row
 from .columns import COLUMNS
 
 _TITLE = 17  # cells for a column's box and title
 
 
 class ColumnsMenu(ModalScreen[list[str]]):
-    """Gives the names of the columns to show; an empty list: the default ones."""
+    """The menu; its result is the names of the columns to show, empty for the default ones.
+
+    Args:
+        shown_names: the columns that are shown now, in their order.
+        default: the columns that are shown unless the user chose others.
+    """
 
     DEFAULT_CSS = """
     ColumnsMenu { align: center middle; background: $background 60%; }
@@ -43,14 +49,14 @@ class ColumnsMenu(ModalScreen[list[str]]):
         self._names = [*shown_names, *(name for name in COLUMNS if name not in shown_names)]
 
     def compose(self) -> ComposeResult:
-        """The list."""
+        """A table of all columns."""
         with Vertical() as box:
             box.border_title = "Columns"
             box.border_subtitle = "space shows or hides  J/K moves  d default  enter closes"
-            yield Table(id="columns", least=_TITLE)
+            yield Table(id="columns", least_first=_TITLE)
 
     def on_resize(self) -> None:
-        """Shows the list, in the room that there is."""
+        """Fills the table for its new width, once it has been laid out."""
         self.call_after_refresh(self._fill, None)
 
     def _fill(self, cursor: int | None) -> None:
@@ -67,39 +73,39 @@ class ColumnsMenu(ModalScreen[list[str]]):
         return Row((box, (column.title, "name" if checked else "")), (((column.about, "dim"),),))
 
     def on_table_opened(self, message: Table.Opened) -> None:
-        """Two clicks toggle."""
+        """Shows or hides the column that was double-clicked."""
         message.stop()
         self.action_show_or_hide()
 
     def action_show_or_hide(self) -> None:
-        """Shows or hides the column under the cursor; the last one stays."""
+        """Shows or hides the column under the cursor; the last shown column stays."""
         name = self._names[self.query_one(Table).cursor]
         if name not in self._shown:
             self._shown.append(name)
         elif len(self._shown) > 1:
             self._shown.remove(name)
-        self._in_order()
+        self._sort_shown()
         self._fill(None)
 
-    def action_shift_column(self, by: int) -> None:
-        """Moves the column under the cursor."""
-        at = self.query_one(Table).cursor
-        to = at + by
-        if 0 <= to < len(self._names):
-            self._names[at], self._names[to] = self._names[to], self._names[at]
-            self._in_order()
-            self._fill(to)
+    def action_shift_column(self, columns: int) -> None:
+        """Moves the column under the cursor to the right (1) or the left (-1)."""
+        index = self.query_one(Table).cursor
+        new_index = index + columns
+        if 0 <= new_index < len(self._names):
+            self._names.insert(new_index, self._names.pop(index))
+            self._sort_shown()
+            self._fill(new_index)
 
     def action_default(self) -> None:
-        """Shows what is shown from the start."""
+        """Shows the default columns."""
         default = self._default
         self._shown = list(default)
         self._names = [*default, *(name for name in COLUMNS if name not in default)]
         self._fill(0)
 
-    def _in_order(self) -> None:
+    def _sort_shown(self) -> None:
         self._shown.sort(key=self._names.index)
 
     def action_close(self) -> None:
-        """Gives the columns."""
+        """Closes the menu."""
         self.dismiss([] if tuple(self._shown) == self._default else self._shown)

@@ -19,7 +19,8 @@ from ...pages import Page
 from ...session import Entry
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ...widgets.table import Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Row
 from .columns import fitting
 from .detail import Detail, FailureScreen
 from .listing import Listing
@@ -28,9 +29,10 @@ from .rows import Node, fronts
 from .status import FilterLine, RunStatus, Status
 
 WIDE = 110
-"""From this width on, bars have twice the cells."""
-_COMPILED = frozenset({"script", "inductor", "ttir", "trace"})  # targets; others are read
-_PAUSE = 4.0  # times what a rebuild took: so long at least until the next, while a run goes on
+"""Columns of the terminal from which on bars have twice the cells."""
+_COMPILED = frozenset({"script", "inductor", "ttir", "trace"})  # kinds of targets; others are read
+_REBUILD_PAUSE = 4.0
+"""The least time between two rebuilds during a run, as a multiple of what the last one took."""
 
 
 class KernelsPage(Page):
@@ -69,14 +71,15 @@ class KernelsPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._listing: Listing | None = None
-        self._asked: list[tuple[str, KernelReport]] = []  # what the stars were worked out from
-        self._at = ""  # the key of the row under the cursor, once it was moved
-        self._placed = 0  # where the cursor was put when the rows were worked out
-        self._rebuilt = (0.0, 0.0)  # when, and how long it took
+        self._ranked_kernels: list[tuple[str, KernelReport]] = []  # the input of the last front
+        self._cursor_key = ""  # of the row under the cursor; "" until the user moves it
+        self._cursor_set = 0  # the row on which the last rebuild put the cursor
+        self._rebuilt_at = 0.0  # of the monotonic clock
+        self._rebuild_seconds = 0.0  # that the last rebuild took
 
     @property
     def listing(self) -> Listing:
-        """The rows and why they are what they are."""
+        """The rows, with their filter, order and folds."""
         if self._listing is None:
             self._listing = Listing(self.kinspect.state)
         return self._listing
@@ -84,7 +87,7 @@ class KernelsPage(Page):
     # ------------------------------------------------------------------ layout
 
     def compose(self) -> ComposeResult:
-        """Heading, state of the run, table, details, filter, keys."""
+        """Stacks heading, state of the run, table, details, filter and keys."""
         yield Heading()
         yield Status()
         yield Table(id="kernels")
@@ -93,17 +96,17 @@ class KernelsPage(Page):
         yield Keys()
 
     def on_mount(self) -> None:
-        """The table has the keys from the start."""
+        """Focuses the table and fills it."""
         self.query_one(Table).focus()
-        self._fit()
+        self._fit_to_size()
         self.rebuild()
 
     def on_resize(self, event: Resize) -> None:
-        """Gives up what there is no room for, and wider bars."""
-        self._fit()
+        """Shows or hides widgets and widens or narrows bars, as the size allows."""
+        self._fit_to_size()
         self.rebuild()
 
-    def _fit(self) -> None:
+    def _fit_to_size(self) -> None:
         width, height = self.size
         try:
             detail, status = self.query_one(Detail), self.query_one(Status)
@@ -114,26 +117,25 @@ class KernelsPage(Page):
         status.set_class(height < 8, "hidden")
 
     def crumb(self) -> str:
-        """What they are of."""
+        """The targets of the run."""
         session = self.session
         return " ".join(session.request.targets) if session.request is not None else ""
 
     # ------------------------------------------------------------------ content
 
     def session_changed(self) -> None:
-        """Shows what the run has brought; not more often than the machine can bear."""
-        last, took = self._rebuilt
-        running = self.session.progress.running
-        if running and time.monotonic() - last < took * _PAUSE:
-            self._seen = -1  # the next look comes back to it
+        """Rebuilds the table; during a run, not so often that rebuilding takes most of the time."""
+        since_rebuild = time.monotonic() - self._rebuilt_at
+        if self.session.progress.running and since_rebuild < self._rebuild_seconds * _REBUILD_PAUSE:
+            self._shown_revision = -1  # so that the next poll tries again
             return
         self.rebuild()
 
-    def rebuild(self, at: str | None = None) -> None:
-        """Works out the rows and shows them; the cursor stays on its row.
+    def rebuild(self, cursor_key: str | None = None) -> None:
+        """Computes the rows and shows them.
 
         Args:
-            at: the key of the row to put it on instead.
+            cursor_key: the key of the row to put the cursor on; None: it stays on its row.
         """
         try:
             table = self.query_one(Table)
@@ -142,61 +144,63 @@ class KernelsPage(Page):
         started = time.monotonic()
         listing = self.listing
         node = self._node()
-        if at is not None:
-            self._at = at
-        elif node is not None and table.cursor != self._placed:
-            self._at = node.key  # moved, and the table's message is still on its way
-        listing.update(self.session, self.size.width, self._bars)
-        cursor = listing.find(self._at) if self._at else 0  # at the top until it was moved
+        if cursor_key is not None:
+            self._cursor_key = cursor_key
+        elif node is not None and table.cursor != self._cursor_set:
+            self._cursor_key = node.key  # moved, and the table's message has yet to arrive
+        listing.update(self.session, self.size.width, self._bar_cells)
+        # A cursor that was never moved stays at the top while rows are added above its row.
+        cursor = listing.find(self._cursor_key) if self._cursor_key else 0
         table.show(
-            listing.heads(self._bars),
+            listing.heads(self._bar_cells),
             len(listing.rows),
             self._row,
             sorted_by=listing.sorted_by,
             cursor=cursor,
-            empty=self._nothing(),
+            empty=self._why_empty(),
         )
-        self._placed = table.cursor
-        self._tell()
-        self._ask_for_stars()
-        finished = time.monotonic()
-        self._rebuilt = (finished, finished - started)
+        self._cursor_set = table.cursor
+        self._show_status()
+        self._update_front()
+        self._rebuilt_at = time.monotonic()
+        self._rebuild_seconds = self._rebuilt_at - started
 
     @property
-    def _bars(self) -> int:
+    def _bar_cells(self) -> int:
         return 8 if self.size.width >= WIDE else 4
 
-    def _row(self, at: int) -> Row:
-        return self.listing.row(at, self._bars)
+    def _row(self, index: int) -> Row:
+        return self.listing.row(index, self._bar_cells)
 
-    def _nothing(self) -> str:
+    def _why_empty(self) -> str:
         session = self.session
         if self.listing.leaves:
             return f"no row meets the filter {self.listing.text!r}: escape clears it"
         if session.progress.running:
-            return f"{self._doing()} …"
+            return f"{self._first_stage()} …"
         if session.request is None:
             return "nothing is open: start with `kinspect tui TARGET`"
         return "no kernels in it"
 
-    def _doing(self) -> str:
-        """What a run does first with its targets."""
+    def _first_stage(self) -> str:
+        """What a run does with its targets at first: "reading" or "capturing"."""
         request = self.session.request
         names = [text.partition("::")[0] for text in request.targets] if request else []
         kinds = {SUFFIXES.get(Path(name).suffix, "script") for name in names}
         return "reading" if names and not kinds & _COMPILED else "capturing"
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
+        """Shows the state of the run and the details of the row under the cursor."""
         listing = self.listing
         status = RunStatus(
             progress=self.session.progress,
-            doing=self._doing(),
-            failed=len(self.session.errors),
+            stage=self._first_stage(),
+            failures=len(self.session.errors),
             shown=listing.shown,
-            of=len(listing.leaves),
+            total=len(listing.leaves),
             kernels=listing.kernels,
-            text=listing.text,
-            fault=listing.fault,
+            filter_text=listing.text,
+            filter_error=listing.filter_error,
             sort=listing.sort_title,
             marked=sum(key in self.session.entries for key in listing.marked),
             watching=self.kinspect.opening.watch,
@@ -206,27 +210,28 @@ class KernelsPage(Page):
         self.query_one(Detail).show(self._node(), listing.stars)
 
     def _node(self) -> Node | None:
-        """The row of the cursor."""
+        """The row under the cursor; None in an empty table."""
         cursor, rows = self.query_one(Table).cursor, self.listing.rows
         return rows[cursor] if 0 <= cursor < len(rows) else None
 
     # ------------------------------------------------------------------ the Pareto front
 
-    def _ask_for_stars(self) -> None:
-        """Works out in a thread which configurations are on a front; it can take a while."""
+    def _update_front(self) -> None:
+        """Computes in a thread which configurations are on a front, if the kernels changed."""
         tuned = self.listing.tuned
-        if tuned is self._asked or any(w.group == "front" for w in self.workers if w.is_running):
+        running = any(w.group == "front" for w in self.workers if w.is_running)
+        if running or tuned is self._ranked_kernels:
             return
-        unchanged = len(tuned) == len(self._asked) and all(
+        unchanged = len(tuned) == len(self._ranked_kernels) and all(
             new[0] == old[0] and new[1] is old[1]
-            for new, old in zip(tuned, self._asked, strict=True)
+            for new, old in zip(tuned, self._ranked_kernels, strict=True)
         )
-        self._asked = tuned
+        self._ranked_kernels = tuned
         if not unchanged:
             self.run_worker(lambda: fronts(tuned), thread=True, group="front", name="front")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """The front is known."""
+        """Marks the configurations on the front once it has been computed."""
         if event.worker.group == "front" and event.state is WorkerState.SUCCESS:
             front = event.worker.result
             assert isinstance(front, frozenset)
@@ -236,13 +241,13 @@ class KernelsPage(Page):
     # ------------------------------------------------------------------ moving and opening
 
     def on_table_moved(self, message: Table.Moved) -> None:
-        """The details follow the cursor."""
+        """Shows the details of the row under the cursor."""
         node = self._node()
-        self._at = node.key if node is not None else ""
-        self._tell()
+        self._cursor_key = node.key if node is not None else ""
+        self._show_status()
 
     def on_table_opened(self, message: Table.Opened) -> None:
-        """A kernel is opened, a failure shown in full, a fold unfolded."""
+        """Opens a kernel, shows a failure in full, or folds or unfolds a group."""
         node = self._node()
         if node is None:
             return
@@ -254,59 +259,59 @@ class KernelsPage(Page):
             self.kinspect.open_kernel(node.leaf.key)
 
     def on_table_head_clicked(self, message: Table.HeadClicked) -> None:
-        """A click on a title sorts by it; a second one turns the order round."""
+        """Sorts by the column; reverses the order if the rows are sorted by it already."""
         if message.name == self.listing.sort:
             self.action_reverse()
         else:
             self.listing.sort_by(message.name)
             self.rebuild()
 
-    def action_next(self, by: int) -> None:
-        """Goes to the next row with something wrong."""
+    def action_next(self, direction: int) -> None:
+        """Goes to the next (1) or previous (-1) row with an error, warning or failure."""
         table, rows = self.query_one(Table), self.listing.rows
-        for step in range(1, len(rows) + 1):
-            at = (table.cursor + by * step) % len(rows)
-            leaf = rows[at].leaf
+        for distance in range(1, len(rows) + 1):
+            index = (table.cursor + direction * distance) % len(rows)
+            leaf = rows[index].leaf
             if leaf is None:
                 continue
             entry = leaf.entry
             if entry is None or entry.count("error") or entry.count("warning"):
-                table.move_to(at)
+                table.move_to(index)
                 return
 
     def action_fold(self) -> None:
-        """Folds or unfolds what belongs to the row; within a fold, that fold."""
-        folded = self.listing.fold(self.query_one(Table).cursor)
-        if folded is not None:
-            self.rebuild(folded)
+        """Folds or unfolds the group that the row heads or belongs to."""
+        group_key = self.listing.fold(self.query_one(Table).cursor)
+        if group_key is not None:
+            self.rebuild(group_key)
 
     def action_fold_all(self) -> None:
-        """Unfolds everything, or folds it if something is unfolded."""
+        """Folds all groups, or unfolds them if all are folded."""
         self.listing.fold_all()
         self.rebuild()
 
     # ------------------------------------------------------------------ filter, order, columns
 
     def action_filter(self) -> None:
-        """Opens the line in which the filter is typed."""
+        """Opens the filter's input line."""
         line = self.query_one(FilterLine)
         line.remove_class("hidden")
         line.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """The table follows what is typed."""
+        """Filters the table while the user types."""
         event.stop()
         self.listing.text = event.value.strip()
         self.rebuild()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Back to the table, which stays filtered."""
+        """Returns to the table, which stays filtered."""
         event.stop()
         self.query_one(Table).focus()
         self.query_one(FilterLine).set_class(not self.listing.text, "hidden")
 
     def action_escape(self) -> None:
-        """Clears the filter; without one, goes back."""
+        """Clears the filter; without one, closes the page."""
         line = self.query_one(FilterLine)
         if self.listing.text or line.has_focus:
             line.value = ""
@@ -321,30 +326,31 @@ class KernelsPage(Page):
         self.rebuild()
 
     def action_reverse(self) -> None:
-        """Turns the order round."""
+        """Reverses the order."""
         self.kinspect.state.reverse = not self.kinspect.state.reverse
         self.rebuild()
 
     def action_columns(self) -> None:
-        """Asks which columns are shown."""
+        """Opens the menu of columns."""
 
-        def done(names: list[str] | None) -> None:
+        def show_columns(names: list[str] | None) -> None:
             if names is not None:
                 self.kinspect.state.columns = names
                 self.rebuild()
 
-        column_names = [column.name for column in self.listing.columns]
-        self.app.push_screen(ColumnsMenu(column_names, fitting(self.size.width, self._bars)), done)
+        shown = [column.name for column in self.listing.columns]
+        menu = ColumnsMenu(shown, fitting(self.size.width, self._bar_cells))
+        self.app.push_screen(menu, show_columns)
 
     # ------------------------------------------------------------------ marks and variants
 
     def _entry(self) -> Entry | None:
-        """The kernel under the cursor."""
+        """The kernel under the cursor; None on a group or failure."""
         node = self._node()
         return node.leaf.entry if node is not None and node.leaf is not None else None
 
     def action_mark(self) -> None:
-        """Marks the kernel under the cursor, or takes its mark away."""
+        """Marks or unmarks the kernel under the cursor."""
         entry, marked = self._entry(), self.listing.marked
         if entry is None:
             self.notify("a mark goes to one kernel: unfold the row with space", timeout=3)
@@ -357,15 +363,15 @@ class KernelsPage(Page):
         self.query_one(Table).action_move(1)
 
     def action_compare(self) -> None:
-        """Compares the two that are marked, or the one that is with that under the cursor."""
+        """Compares the two marked kernels, or a single marked one with that under the cursor."""
         entries = self.session.entries
         keys = [key for key in self.listing.marked if key in entries]
         entry = self._entry()
         if len(keys) == 1 and entry is not None and entry.key not in keys:
             keys.append(entry.key)
         if len(keys) != 2:
-            many = f"{len(keys)} are marked" if keys else "none is marked"
-            self.notify(f"mark two kernels with m, then c compares them; {many}", timeout=4)
+            marked = f"{len(keys)} are marked" if keys else "none is marked"
+            self.notify(f"mark two kernels with m, then c compares them; {marked}", timeout=4)
             return
         self.kinspect.compare(entries[keys[0]].report, entries[keys[1]].report)
 
@@ -377,7 +383,7 @@ class KernelsPage(Page):
             self.notify("copied", timeout=2)
 
     def action_recompile(self) -> None:
-        """Asks what to change of the kernel, compiles that and compares the two."""
+        """Opens the form that compiles the kernel with changed settings."""
         entry = self._entry()
         if entry is None:
             self.notify("recompiling goes by one kernel: unfold the row with space", timeout=3)

@@ -1,4 +1,4 @@
-"""A row of the kernels' table as it is drawn: the first column, figures, or a failure's message."""
+"""Draws a row of the kernels' table: the first column, then figures or a failure's message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import Entry
 from ...widgets.bars import Piece
-from ...widgets.table import Row
+from ...widgets.table_rows import Row
 from .columns import Column, cell, span_cell
 from .rows import Leaf, Node
 
@@ -39,7 +39,7 @@ def row_of(
         return Row(name, _group_figures(node, columns), faded=is_stale)
     name = _leaf_name(node, leaf, marked, stars)
     if leaf.error is not None:
-        return Row(name, rest=_message(leaf.error))
+        return Row(name, message=_message(leaf.error))
     assert leaf.entry is not None
     return Row(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
 
@@ -63,9 +63,9 @@ def _leaf_name(
 def _group_name(
     node: Node, is_open: bool, marked: Container[str], stars: Container[str]
 ) -> tuple[Piece, ...]:
-    """Mark, fold sign, label and counts of a row that others are folded under.
+    """Mark, fold sign, label and counts of the head of a group.
 
-    While it is folded it shows for them whether any is marked, and how many have a star.
+    A folded group's head shows whether any of its kernels is marked and how many have a star.
     """
     hidden_keys = [] if is_open else [leaf.key for leaf in node.leaves()]
     mark = (" ", "")
@@ -74,7 +74,7 @@ def _group_name(
     elif any(key in marked for key in hidden_keys):
         mark = ("○", "mark")
     sign = ("▾ " if is_open else "▸ ", "group")
-    count = f"{node.count}" if node.count == node.of else f"{node.count} of {node.of}"
+    count = f"{node.count}" if node.count == node.total else f"{node.count} of {node.total}"
     pieces = [mark, ("  " * node.depth, ""), sign, (node.label, "group"), (f" ({count})", "dim")]
     star_count = sum(key in stars for key in hidden_keys)
     if star_count:
@@ -91,6 +91,7 @@ def _note(node: Node) -> tuple[Piece, ...]:
 def _figures(
     leaf: Leaf, entry: Entry, columns: Sequence[Column], bar_cells: int
 ) -> tuple[tuple[Piece, ...], ...]:
+    """The cells of a kernel's figures."""
     return tuple(
         cell(
             column,
@@ -105,6 +106,7 @@ def _figures(
 
 
 def _group_figures(node: Node, columns: Sequence[Column]) -> tuple[tuple[Piece, ...], ...]:
+    """The cells of a group's best and worst figures."""
     kernels = [(leaf, leaf.entry) for leaf in node.leaves() if leaf.entry is not None]
     entries = [entry for _, entry in kernels]
     return tuple(

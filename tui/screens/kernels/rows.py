@@ -58,8 +58,8 @@ class Node(Struct):
         leaf: None for the head of a group.
         children: the rows of the group.
         note: a dimmed remark after the label.
-        count: the number of leaves at and below it.
-        of: the same without the filter.
+        count: the number of leaves that pass the filter, the row itself included.
+        total: the number of leaves without the filter.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Node(Struct):
     children: list[Node] = field(default_factory=list)
     note: str = ""
     count: int = 1
-    of: int = 1
+    total: int = 1
 
     @property
     def has_kernel(self) -> bool:
@@ -79,7 +79,7 @@ class Node(Struct):
         return any(leaf.entry is not None for leaf in self.leaves())
 
     def leaves(self) -> Iterable[Leaf]:
-        """All leaves at and below it."""
+        """Yields the row's own leaf, or those of the rows below it."""
         if self.leaf is not None:
             yield self.leaf
         for child in self.children:
@@ -87,36 +87,34 @@ class Node(Struct):
 
 
 class Leaves:
-    """Makes the leaves of a session, and keeps them until their report changes."""
+    """Makes the leaves of a session, and reuses those whose report has not changed."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Leaf] = {}
+        self._cache: dict[str, Leaf] = {}
 
     def of(self, session: Session) -> list[Leaf]:
-        """The present leaves of a session: kernels in their order, then failures."""
+        """The leaves of a session: kernels in the order of the targets, then failures."""
         leaves = [self._leaf(entry, session) for entry in session.ordered()]
-        self._known = {leaf.key: leaf for leaf in leaves}
+        self._cache = {leaf.key: leaf for leaf in leaves}
         leaves += [_failure(f"!{n}", error) for n, error in enumerate(session.errors)]
         return leaves
 
     def _leaf(self, entry: Entry, session: Session) -> Leaf:
+        """The leaf of a kernel: the cached one, updated where the session has changed around it."""
         key = entry.key
-        cached = self._known.get(key)
+        cached = self._cache.get(key)
         former_entry, stale = session.before(entry), key in session.stale
         if cached is None or cached.entry is None or cached.entry.report is not entry.report:
-            former = figures(former_entry) if former_entry is not None else {}
-            arch, case = entry.report.arch or "unknown target", short(entry.case)
-            values, text = figures(entry), _text(entry)
             return Leaf(
                 key=key,
                 entry=entry,
                 error=None,
-                values=values,
+                values=figures(entry),
                 before=former_entry,
-                former=former,
-                text=text,
-                arch=arch,
-                case=case,
+                former=figures(former_entry) if former_entry is not None else {},
+                text=_text(entry),
+                arch=entry.report.arch or "unknown target",
+                case=short(entry.case),
                 stale=stale,
             )
         if cached.before is former_entry and cached.stale == stale and cached.entry is entry:
@@ -178,10 +176,10 @@ def tree(leaves: Sequence[Leaf]) -> list[Node]:
     groups: dict[tuple[str, str], list[Leaf]] = {}
     for leaf in leaves:
         if leaf.entry is not None:
-            groups.setdefault((_home(leaf.entry), leaf.entry.report.name), []).append(leaf)
+            groups.setdefault((_source_file(leaf.entry), leaf.entry.report.name), []).append(leaf)
     for leaf in leaves:
         if leaf.error is not None:
-            groups.setdefault(_place(leaf.error, groups), []).append(leaf)
+            groups.setdefault(_group_key(leaf.error, groups), []).append(leaf)
     names: dict[str, int] = {}
     for _, name in groups:
         names[name] = names.get(name, 0) + 1
@@ -196,18 +194,23 @@ def tree(leaves: Sequence[Leaf]) -> list[Node]:
             nodes.append(Node(leaf.key, label, 0, leaf, note=note))
         else:
             key = f"{path}::{name}"
-            below = _children(key, members)
-            nodes.append(Node(key, name, 0, None, below, note, len(members), len(members)))
+            nodes.append(_group(key, name, 0, children=_children(key, members), note=note))
     return nodes
 
 
-def _home(entry: Entry) -> str:
+def _group(key: str, label: str, depth: int, *, children: list[Node], note: str = "") -> Node:
+    """The head of a group of rows, all of whose leaves are visible."""
+    count = sum(child.count for child in children)
+    return Node(key, label, depth, children=children, note=note, count=count, total=count)
+
+
+def _source_file(entry: Entry) -> str:
     """The file of a kernel's source, which its artifacts for several targets share."""
     source = entry.report.source
     return source.file if source is not None else entry.path
 
 
-def _place(error: ErrorRecord, groups: Mapping[tuple[str, str], object]) -> tuple[str, str]:
+def _group_key(error: ErrorRecord, groups: Mapping[tuple[str, str], object]) -> tuple[str, str]:
     """(file, kernel) of a failure: one at `matmul[case] on gfx942` belongs to `matmul`."""
     name = (error.kernel or "").partition(" on ")[0].partition("[")[0]
     path = error.file or ""
@@ -236,9 +239,7 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
             nodes.append(node(arch_leaves[0], f"{arch}  {arch_leaves[0].case}".rstrip(), 1))
             continue
         below = [node(leaf, leaf.case or "as it is", 2) for leaf in arch_leaves]
-        nodes.append(
-            Node(f"{key}@{arch}", arch, 1, None, below, "", len(arch_leaves), len(arch_leaves))
-        )
+        nodes.append(_group(f"{key}@{arch}", arch, 1, children=below))
     return nodes
 
 
@@ -253,9 +254,7 @@ def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[
         below = filtered_nodes(node.children, test)
         if below:
             count = sum(child.count for child in below)
-            filtered.append(
-                Node(node.key, node.label, node.depth, None, below, node.note, count, node.of)
-            )
+            filtered.append(replace(node, children=below, count=count))
     return filtered
 
 
@@ -264,42 +263,42 @@ def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[
 Rank = tuple[int, float, str]
 
 
-def ordered(nodes: Sequence[Node], by: str, reverse: bool) -> list[Node]:
+def ordered(nodes: Sequence[Node], column_name: str, reverse: bool) -> list[Node]:
     """Rows sorted by a column, the worst first; unknown figures come last in either direction.
 
     The head of a group is placed where the first row of the group belongs.
 
     Args:
         nodes: the rows; their children are sorted in place.
-        by: a column; "order" for the order of the run, "name" for names.
+        column_name: a column; "order" for the order of the run, "name" for names.
         reverse: whether to reverse the order.
     """
     for node in nodes:
         if node.children:
-            node.children = ordered(node.children, by, reverse)
-    if by == "order":
+            node.children = ordered(node.children, column_name, reverse)
+    if column_name == "order":
         return sorted(nodes, key=_run_order, reverse=reverse)
-    if by == "name":
+    if column_name == "name":
         return sorted(nodes, key=lambda node: node.label.lower(), reverse=reverse)
     ranked: list[tuple[Rank, int, Node]] = []
     unknown: list[Node] = []
-    descending = downwards(by, reverse)
+    descending = is_descending(column_name, reverse)
     for number, node in enumerate(nodes):
-        rank = _rank(node, by)
+        rank = _rank(node, column_name)
         if rank is None:
             unknown.append(node)
         else:
-            # The number keeps rows of equal rank in their present order in either direction.
+            # The number keeps rows of equal rank in their order in either direction.
             ranked.append((rank, -number if descending else number, node))
     ranked.sort(key=lambda item: item[:2], reverse=descending)
     return [node for _, _, node in ranked] + unknown
 
 
-def downwards(by: str, reverse: bool) -> bool:
+def is_descending(column_name: str, reverse: bool) -> bool:
     """Whether a column's figures fall from the top to the bottom."""
-    if by in ("order", "name"):
+    if column_name in ("order", "name"):
         return reverse
-    worst_is_most = COLUMNS[by].better < 0
+    worst_is_most = COLUMNS[column_name].better < 0
     return worst_is_most != reverse
 
 
@@ -310,14 +309,15 @@ def _run_order(node: Node) -> tuple[int, int]:
     return entry.order if entry is not None else (1 << 30, 0)
 
 
-def _rank(node: Node, by: str) -> Rank | None:
+def _rank(node: Node, column_name: str) -> Rank | None:
+    """The sort key of a row's figure, that of its first leaf; None where it is unknown."""
     while node.leaf is None:
         node = node.children[0]
     leaf = node.leaf
     if leaf.error is not None:
         # A failure is worse than any finding, and has no figure in other columns.
-        return (0, 1e18, "") if by == "findings" else None
-    value = leaf.values.get(by)
+        return (0, 1e18, "") if column_name == "findings" else None
+    value = leaf.values.get(column_name)
     if isinstance(value, str):
         return (1, 0.0, value)
     return None if value is None else (0, float(value), "")
@@ -359,7 +359,7 @@ def fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
 
 
 def _launch_key(report: KernelReport) -> tuple[object, ...]:
-    """What the configurations tried for one launch have in common: all but their tuning."""
+    """A key that the configurations tried for one launch share: everything but their tuning."""
     variant = report.variant
     assert variant is not None
     tuning = variant.tuning or {}

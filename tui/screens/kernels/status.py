@@ -1,4 +1,4 @@
-"""The line above the kernels' table, and the one in which a filter is typed."""
+"""The status line above the kernels' table, and the filter's input line below it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,35 @@ from ...session import Progress
 from ...widgets.bars import bar
 from ...widgets.styles import part_style
 
-_BAR = 20
+_MAX_BAR_CELLS = 20
 
 
 class RunStatus(Struct, frozen=True):
-    """What the line says."""
+    """The content of the status line.
+
+    Attributes:
+        progress: of the run.
+        stage: what the run does before the first kernel is captured, such as "reading".
+        failures: kernels and files that failed.
+        shown: kernels and failures that pass the filter.
+        total: kernels and failures without the filter.
+        kernels: the table's outermost rows that hold kernels.
+        filter_text: the filter as typed; "" without one.
+        filter_error: why the filter cannot be understood; "" if it can.
+        sort: the name of the order.
+        marked: kernels that the user marked.
+        watching: whether files are analysed again when they are saved.
+        runs: the number of runs started.
+    """
 
     progress: Progress
-    doing: str
-    failed: int
+    stage: str
+    failures: int
     shown: int
-    of: int
+    total: int
     kernels: int
-    text: str
-    fault: str
+    filter_text: str
+    filter_error: str
     sort: str
     marked: int
     watching: bool
@@ -37,7 +52,7 @@ class RunStatus(Struct, frozen=True):
 
 
 class Status(Widget):
-    """How far the run is, how many rows are shown, and in which order."""
+    """Shows the progress of the run, the number of rows, the filter and the order."""
 
     DEFAULT_CSS = """
     Status { height: 1; padding: 0 1; color: $foreground 70%; }
@@ -60,12 +75,12 @@ class Status(Widget):
         self._run_status: RunStatus | None = None
 
     def show(self, status: RunStatus) -> None:
-        """Says something else."""
+        """Shows another status."""
         self._run_status = status
         self.refresh()
 
     def render(self) -> Text:
-        """The line, cut to the width."""
+        """The line, cut to the widget's width."""
         status = self._run_status
         if status is None:
             return Text("")
@@ -78,30 +93,32 @@ class Status(Widget):
         return line
 
     def _run(self, status: RunStatus, width: int) -> Text:
+        """The left half during a run: its progress."""
         progress = status.progress
         line = Text(no_wrap=True)
         if progress.expected:
             share = min(1.0, progress.done / progress.expected)
-            for text, name in bar(share, min(_BAR, max(4, width // 8))):
-                line.append(text, self._style(name))
+            for cells, name in bar(share, min(_MAX_BAR_CELLS, max(4, width // 8))):
+                line.append(cells, self._style(name))
             line.append(f" captured {progress.expected} · compiled {progress.compiled}")
         elif progress.compiled:
-            line.append(f"{status.doing} … · compiled {progress.compiled}")
+            line.append(f"{status.stage} … · compiled {progress.compiled}")
         else:
-            line.append(f"{status.doing} …")
-        done = max(0, progress.done - status.failed)
-        line.append(f"{' · ' if line else ''}{done} done")
+            line.append(f"{status.stage} …")
+        reported = max(0, progress.done - status.failures)
+        line.append(f"{' · ' if line else ''}{reported} done")
         self._add_failed(line, status)
         return line
 
     def _counts(self, status: RunStatus) -> Text:
+        """The left half after a run: the numbers of kernels, configurations and failures."""
         line = Text(no_wrap=True)
-        if status.text:
-            line.append(f"{status.shown} of {status.of}")
+        if status.filter_text:
+            line.append(f"{status.shown} of {status.total}")
         else:
             line.append(plural(status.kernels, "kernel"))
-            if status.of - status.failed > status.kernels:
-                line.append(f" · {plural(status.of - status.failed, 'specialisation')}")
+            if status.total - status.failures > status.kernels:
+                line.append(f" · {plural(status.total - status.failures, 'specialisation')}")
         self._add_failed(line, status)
         if status.progress.interrupted:
             line.append(" · interrupted")
@@ -110,16 +127,16 @@ class Status(Widget):
         return line
 
     def _add_failed(self, line: Text, status: RunStatus) -> None:
-        if status.failed:
+        if status.failures:
             line.append(" · ")
-            line.append(f"{status.failed} failed", self._style("bad"))
+            line.append(f"{status.failures} failed", self._style("bad"))
 
     def _right(self, status: RunStatus) -> Text:
         line = Text(no_wrap=True)
-        if status.fault:
-            line.append(f"{status.fault}  ", self._style("bad"))
-        elif status.text:
-            line.append(f"/{status.text}  ", self._style("filter"))
+        if status.filter_error:
+            line.append(f"{status.filter_error}  ", self._style("bad"))
+        elif status.filter_text:
+            line.append(f"/{status.filter_text}  ", self._style("filter"))
         if status.marked:
             line.append(f"{status.marked} marked  ", self._style("mark"))
         line.append(f"by {status.sort}")
@@ -130,7 +147,7 @@ class Status(Widget):
 
 
 class FilterLine(Input):
-    """The line in which a filter is typed; the table follows every key."""
+    """The filter's input line."""
 
     DEFAULT_CSS = """
     FilterLine { height: 1; border: none; padding: 0 1; background: $panel; }
@@ -140,7 +157,7 @@ class FilterLine(Input):
         Binding("down,tab", "leave", "Back to the table", show=False),
     ]
 
-    def __init__(self, *, id: str, classes: str) -> None:  # Textual's name for it
+    def __init__(self, *, id: str, classes: str) -> None:  # Textual's id of the widget
         super().__init__(
             placeholder="words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word",
             id=id,
@@ -149,5 +166,5 @@ class FilterLine(Input):
         )
 
     def action_leave(self) -> None:
-        """Back to the table, which stays filtered."""
+        """Returns to the table, which stays filtered."""
         self.post_message(self.Submitted(self, self.value))

@@ -1,1 +1,1 @@
-"""What limits occupancy, and what if."""
+"""The page of occupancy: its limits for one kernel, and for changed figures."""

@@ -1,9 +1,9 @@
-"""What one types on the page of occupancy: what a kernel fills in, and what is wrong."""
+"""The input fields of the occupancy page: a kernel's values, parsing, limits."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -14,12 +14,12 @@ from ....inspector.model import Demand, KernelReport, Machine
 
 
 class Field(Struct, frozen=True):
-    """A figure that one types.
+    """An input field.
 
     Attributes:
-        name: what the code calls it.
-        label: what stands before it.
-        empty: what it means if nothing is typed, where that is not plain.
+        name: its name in the code.
+        label: the text before it.
+        empty: the hint beside the field while it is empty; "" for the usual hint.
     """
 
     name: str
@@ -38,24 +38,28 @@ FIELDS = (
     Field("mode", "mode"),
     Field("asked", "asked for", "as many VGPRs as are used"),
 )
-LONGEST = 7
-"""Digits of the largest figure that makes sense: more are a slip of the finger."""
+MAX_DIGITS = 7
+"""Figures with more digits are rejected as typing errors."""
 
 
 class Query(Struct, frozen=True):
-    """What was typed, understood."""
+    """The fields' content: a target, and a demand on its resources."""
 
     machine: Machine
     demand: Demand
 
     @property
     def wave_size(self) -> int:
-        """The wave size that was typed, else the usual one."""
+        """The wave size that was typed, else the target's default."""
         return self.demand.wave_size or self.machine.wave_sizes[0]
 
 
-def filled(kernel: KernelReport | None) -> dict[str, str]:
-    """The fields as a kernel fills them; what it does not tell stays empty."""
+def fields_of(kernel: KernelReport | None) -> dict[str, str]:
+    """The fields' texts for a kernel; unknown figures are empty.
+
+    Args:
+        kernel: the kernel; None: an example.
+    """
     texts = dict.fromkeys((field.name for field in FIELDS), "")
     if kernel is None:
         return {**texts, "arch": "gfx942", "vgprs": "128", "lds": "0", "waves": "4"}
@@ -81,47 +85,42 @@ def filled(kernel: KernelReport | None) -> dict[str, str]:
     if machine.eus_cu_mode is not None:
         texts["mode"] = "cu" if demand.cu_mode else "wgp"
     if vgprs is not None and demand.vgprs_requested is not None:
-        used = round_up(registers_needed(machine, vgprs, demand.agprs), unit.granule)
+        needed = round_up(registers_needed(machine, vgprs, demand.agprs), unit.granule)
         requested = round_up(demand.vgprs_requested, unit.granule)
-        texts["asked"] = str(requested) if requested > used else ""
+        texts["asked"] = str(requested) if requested > needed else ""
     return texts
 
 
-def understood(
+def parsed(
     values: Mapping[str, str], kernel: KernelReport | None
 ) -> tuple[Query | None, dict[str, str]]:
-    """What was typed, or what is wrong with it.
+    """Parses the fields' texts.
 
     Args:
-        values: the fields' texts.
-        kernel: whose occupancy model holds, and whether LLVM knows its LDS.
+        values: field -> its text.
+        kernel: states the occupancy model of its LLVM, and whether LLVM knows its LDS.
 
     Returns:
-        The demand, None where a field is wrong; and what is wrong, by field.
+        The query, None if a field is wrong; and field -> what is wrong with it.
     """
-    wrong: dict[str, str] = {}
+    problems: dict[str, str] = {}
     figures = {
-        name: _figure(name, values[name], wrong)
+        name: _figure(name, values[name], problems)
         for name in ("vgprs", "agprs", "sgprs", "lds", "waves", "wave_size", "asked")
     }
-    machine = _machine(values["arch"], wrong)
+    machine = _machine(values["arch"], problems)
     if values["vgprs"].strip() == "":
-        wrong["vgprs"] = "needed"
+        problems["vgprs"] = "needed"
     if figures["waves"] == 0:
-        wrong["waves"] = "give 1 or more"
+        problems["waves"] = "give 1 or more"
     mode = values["mode"].strip().lower()
     if mode not in ("", "cu", "wgp"):
-        wrong["mode"] = "cu or wgp"
-    elif machine is not None and mode == "wgp" and machine.eus_cu_mode is None:
-        wrong["mode"] = f"{machine.arch} has CUs alone"
+        problems["mode"] = "cu or wgp"
     if machine is not None:
-        if figures["wave_size"] is not None and figures["wave_size"] not in machine.wave_sizes:
-            sizes = " or ".join(map(str, machine.wave_sizes))
-            wrong.setdefault("wave_size", f"{machine.arch} has {sizes}")
-        if machine.agpr == "none" and figures["agprs"]:
-            wrong["agprs"] = f"{machine.arch} has none"
-    if wrong or machine is None:
-        return None, wrong
+        for name, problem in _unsupported(machine, mode, figures):
+            problems.setdefault(name, problem)
+    if problems or machine is None:
+        return None, problems
     demand = kernel.demand if kernel is not None else None
     hidden = demand is not None and demand.lds_from == "triton"  # LLVM does not see it
     return Query(
@@ -143,8 +142,20 @@ def understood(
     ), {}
 
 
+def _unsupported(
+    machine: Machine, mode: str, figures: Mapping[str, int | None]
+) -> Iterator[tuple[str, str]]:
+    """Yields (field, problem) of the figures that a target does not have."""
+    if mode == "wgp" and machine.eus_cu_mode is None:
+        yield "mode", f"{machine.arch} has CUs alone"
+    if figures["wave_size"] is not None and figures["wave_size"] not in machine.wave_sizes:
+        yield "wave_size", f"{machine.arch} has {' or '.join(map(str, machine.wave_sizes))}"
+    if machine.agpr == "none" and figures["agprs"]:
+        yield "agprs", f"{machine.arch} has none"
+
+
 def hint(name: str, query: Query) -> str:
-    """What stands beside a field that is right: its unit and limit."""
+    """The text beside a field that is right: its unit and limit."""
     machine = query.machine
     if name == "arch":
         return machine.name
@@ -168,8 +179,8 @@ def hint(name: str, query: Query) -> str:
     return "VGPRs (waves_per_eu)"
 
 
-def beyond(query: Query) -> dict[str, str]:
-    """Fields whose figure is more than a wave or workgroup can have, and what it can have."""
+def excessive(query: Query) -> dict[str, str]:
+    """Field -> the limit, for figures that are more than a wave or workgroup can have."""
     machine, demand = query.machine, query.demand
     limits = (
         ("vgprs", demand.vgprs, machine.vgpr_addressable),
@@ -179,12 +190,14 @@ def beyond(query: Query) -> dict[str, str]:
         ("waves", demand.waves_per_workgroup, machine.max_workgroup_size // query.wave_size),
     )
     return {
-        name: f"more than the {most:,} there are" for name, n, most in limits if (n or 0) > most
+        name: f"more than the {limit:,} there are"
+        for name, figure, limit in limits
+        if (figure or 0) > limit
     }
 
 
-def grain(name: str, query: Query) -> int:
-    """By how much a key changes a field: the unit in which the resource is handed out."""
+def step_of(name: str, query: Query) -> int:
+    """The amount by which the keys + and - change a field: the resource's allocation granule."""
     machine = query.machine
     if name in ("vgprs", "agprs", "asked"):
         return machine.vgpr_granule[query.wave_size]
@@ -193,25 +206,29 @@ def grain(name: str, query: Query) -> int:
     return machine.lds_granule["hardware"] if name == "lds" else 1
 
 
-def _figure(name: str, text: str, wrong: dict[str, str]) -> int | None:
+def _figure(name: str, text: str, problems: dict[str, str]) -> int | None:
+    """A field's text as a number; None if it is empty or wrong, which is added to `problems`."""
     text = text.strip()
     if not text:
         return None
     digits = text.replace(",", "").replace("_", "")
     if not digits.isascii() or not digits.isdecimal():
-        wrong[name] = "not below 0" if text.startswith("-") else "a whole number, please"
+        problems[name] = "not below 0" if text.startswith("-") else "a whole number, please"
         return None
-    if len(digits) > LONGEST:
-        wrong[name] = "that is too much"
+    if len(digits) > MAX_DIGITS:
+        problems[name] = "that is too much"
         return None
     return int(digits)
 
 
-def _machine(text: str, wrong: dict[str, str]) -> Machine | None:
+def _machine(text: str, problems: dict[str, str]) -> Machine | None:
+    """The target of a name; None if it is unknown, which is added to `problems`."""
     name = text.strip().lower()
     names = machines.names()
     if name in names:
         return machines.load(name)
     near = difflib.get_close_matches(name, names, 1, 0.5)
-    wrong["arch"] = f"did you mean {near[0]}?" if near and name else "unknown; + goes through all"
+    problems["arch"] = (
+        f"did you mean {near[0]}?" if near and name else "unknown; + goes through all"
+    )
     return None

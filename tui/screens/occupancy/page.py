@@ -1,4 +1,4 @@
-"""The page of occupancy: what limits it for one kernel, and what if."""
+"""The page of occupancy: its limits for one kernel, and for figures that the user types."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.plot import StepPlot, Steps
 from ..passes.choose import KernelChooser, worst_kernel
-from . import words as say
+from . import words
 from .fields import (
     FIELDS,
     Query,
-    beyond,
-    filled,
-    grain,
+    excessive,
+    fields_of,
     hint,
-    understood,
+    parsed,
+    step_of,
 )
 
 _KEYS = frozenset("+-=[]trskoq?/")
-"""Characters that no figure and no target's name has: they stay keys while one types."""
-_TALL, _NARROW = 34, 100
-_OVER = re.compile(r"(−[\d,]+)")
+"""Characters that no figure and no target's name contains: in a field, too, they are keys."""
+_TALL, _NARROW = 34, 100  # least rows for tall plots; columns below which the layout is narrow
+_EXCESS = re.compile(r"(−[\d,]+)")
 _STYLES = {"resident": "bold", "next": "$success", "note": "$foreground 60%"}
 
 
 class Figure(Input):
-    """A line to type one figure into."""
+    """An input field for one figure."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "app.focus_previous", "Field above", show=False),
@@ -49,19 +49,19 @@ class Figure(Input):
     ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Whether the key is text."""
+        """Whether the field takes a key as text."""
         return super().check_consume_key(key, character) and character not in _KEYS
 
     async def _on_key(self, event: Key) -> None:
         if event.character in _KEYS:
-            event.prevent_default()  # the page's: it bubbles
+            event.prevent_default()  # the key bubbles to the page
 
 
 class OccupancyPage(Page):
-    """What limits occupancy, and what if.
+    """Computes the occupancy of a kernel's figures, and of others that the user types.
 
     Args:
-        key: the kernel; None: the one looked at last, else the worst.
+        key: the kernel; None: the kernel shown last, else the worst.
     """
 
     NAME = "occupancy"
@@ -120,13 +120,13 @@ class OccupancyPage(Page):
         self._query_typed: Query | None = None
         self._answer: Occupancy | None = None
         self._plots: tuple[Steps, Steps] | None = None
-        self._values: dict[str, str] = filled(None)
-        self._begun = False
-        self._hints: dict[str, str] = {}  # what stands beside the fields
-        self._shape: tuple[int, ...] = ()  # of the table: another one needs another layout
+        self._values: dict[str, str] = fields_of(None)
+        self._is_filled = False
+        self._hints: dict[str, str] = {}  # field -> the hint that is shown beside it
+        self._table_shape: tuple[int, ...] = ()  # sizes of the texts; others need another layout
 
     def compose(self) -> ComposeResult:
-        """Fields and answer over plots over the step table."""
+        """Stacks the fields beside the answer, the plots and the step table."""
         yield Heading()
         with VerticalScroll(id="all"):
             with Horizontal(id="top"):
@@ -146,52 +146,54 @@ class OccupancyPage(Page):
         yield Keys()
 
     def crumb(self) -> str:
-        """The kernel, and whether its figures are those shown."""
+        """The kernel, and whether figures other than its own were typed."""
         if self._kernel is None:
             return "no kernel: figures of your own"
-        typed = "  what if" if self._values != filled(self._kernel) else ""
+        typed = "  what if" if self._values != fields_of(self._kernel) else ""
         return f"{self._kernel.name}  {self._kernel.arch or '-'}{typed}"
 
     def on_mount(self) -> None:
-        """No field has the keys yet: digits are pages."""
+        """Focuses the page and not a field, so that digits open pages."""
         self.action_leave_fields()
 
     def on_resize(self, event: Resize) -> None:
-        """Less beside each other where there is less room."""
+        """Chooses the layout for the new size."""
         self.set_class(event.size.height >= _TALL, "-tall")
         self.set_class(event.size.width < _NARROW, "-narrow")
 
     # ------------------------------------------------------------------ which kernel
 
     def session_changed(self) -> None:
-        """Takes a kernel if there was none, or its new report if nothing has been typed."""
+        """Shows a kernel if there was none, or its new report if the user typed nothing."""
         if self._key not in self.session.entries:
-            looked = self.kinspect.looked_at
-            self._key = looked if looked in self.session.entries else worst_kernel(self.session)
+            last_kernel = self.kinspect.last_kernel
+            self._key = (
+                last_kernel if last_kernel in self.session.entries else worst_kernel(self.session)
+            )
         entry = self.session.entries.get(self._key or "")
         kernel = entry.report if entry is not None else None
-        if self._begun and kernel is self._kernel:
+        if self._is_filled and kernel is self._kernel:
             return
-        typed = self._begun and self._values != filled(self._kernel)
+        typed = self._is_filled and self._values != fields_of(self._kernel)
         same_kernel = (
             self._kernel is not None and kernel is not None and kernel.id == self._kernel.id
         )
-        self._begun, self._kernel = True, kernel
+        self._is_filled, self._kernel = True, kernel
         if typed and (same_kernel or kernel is None):
-            self._work_out()  # what was typed stays
+            self._recompute()  # the typed figures stay
         else:
-            self._fill(filled(kernel))
+            self._fill(fields_of(kernel))
 
     def action_choose(self) -> None:
-        """Lets another kernel be chosen."""
+        """Opens the list of kernels."""
         kernels = [entry.report for entry in self.session.ordered()]
-        self.app.push_screen(KernelChooser(kernels, self._key), self._chosen)
+        self.app.push_screen(KernelChooser(kernels, self._key), self._show_kernel)
 
-    def _chosen(self, key: str | None) -> None:
+    def _show_kernel(self, key: str | None) -> None:
         if key is not None and key in self.session.entries:
-            self._key = self.kinspect.looked_at = key
+            self._key = self.kinspect.last_kernel = key
             self._kernel = self.session.entries[key].report
-            self._fill(filled(self._kernel))
+            self._fill(fields_of(self._kernel))
 
     def action_open(self) -> None:
         """Shows the kernel's code."""
@@ -200,101 +202,103 @@ class OccupancyPage(Page):
 
     def action_reset(self) -> None:
         """Goes back to the kernel's figures."""
-        self._fill(filled(self._kernel))
+        self._fill(fields_of(self._kernel))
 
-    # ------------------------------------------------------------------ what is typed
+    # ------------------------------------------------------------------ fields
 
     def _fill(self, values: dict[str, str]) -> None:
-        """Types into all fields."""
+        """Sets the texts of all fields."""
         self._values = dict(values)
         for name, text in values.items():
             line = self.query_one(f"#{name}", Figure)
             if line.value != text:
                 line.value = text
                 line.cursor_position = len(text)
-        self._work_out()
+        self._recompute()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Works everything out anew."""
+        """Recomputes the page for the changed field."""
         name = event.input.id or ""
         if self._values.get(name) != event.value:
             self._values[name] = event.value
-            self._work_out()
+            self._recompute()
 
-    def _work_out(self) -> None:
-        query, wrong = understood(self._values, self._kernel)
+    def _recompute(self) -> None:
+        """Computes the occupancy of the typed figures and shows it, or what is wrong with them."""
+        query, problems = parsed(self._values, self._kernel)
         answer: Occupancy | None = None
         if query is not None:
             try:
-                answer = say.work_out(query)
+                answer = words.work_out(query)
             except KinspectError as error:
-                query, wrong = None, {"arch": f"{error.message}; {error.hint}"}
+                query, problems = None, {"arch": f"{error.message}; {error.hint}"}
         self._query_typed, self._answer = query, answer
-        # What no wave can have is right as an input: the answer says what comes of it.
-        wrong = wrong if query is None else beyond(query)
+        # A figure beyond the hardware's limits is valid input: the answer says what it results in.
+        problems = problems if query is None else excessive(query)
         for field in FIELDS:
             row = self.query_one(f"#row-{field.name}")
-            row.set_class(field.name in wrong, "-wrong")
-            beside = wrong.get(field.name)
-            if beside is None:
-                beside = hint(field.name, query) if query is not None else ""
+            row.set_class(field.name in problems, "-wrong")
+            hint_text = problems.get(field.name)
+            if hint_text is None:
+                hint_text = hint(field.name, query) if query is not None else ""
                 if field.empty and not self._values[field.name].strip():
-                    beside = field.empty
-            if self._hints.get(field.name) != beside:
-                self._hints[field.name] = beside
-                row.query_one(".hint", Static).update(beside, layout=False)
+                    hint_text = field.empty
+            if self._hints.get(field.name) != hint_text:
+                self._hints[field.name] = hint_text
+                row.query_one(".hint", Static).update(hint_text, layout=False)
         self.set_class(query is None, "-stale")
         if query is None or answer is None:
-            self._say_wrong(wrong)
+            self._show_problems(problems)
         else:
-            self._say(query, answer)
+            self._show_answer(query, answer)
         self.query_one(Heading).refresh()
 
-    def _say_wrong(self, wrong: dict[str, str]) -> None:
+    def _show_problems(self, problems: dict[str, str]) -> None:
         labels = {field.name: field.label for field in FIELDS}
         parts: list[tuple[str, str]] = []
-        for name, text in wrong.items():
+        for name, text in problems.items():
             typed = self._values[name].strip()
             quoted = f" “{typed}”" if typed else ""
             parts += [(f"{labels[name]}{quoted}: ", "$error bold"), (f"{text}\n", "")]
         self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
-        # Plots and table stay, dimmed: they are of what was typed last.
+        # Plots and table of the last valid figures stay, dimmed.
 
-    def _say(self, query: Query, answer: Occupancy) -> None:
+    def _show_answer(self, query: Query, answer: Occupancy) -> None:
+        """Shows the sentences and the step table; the curves follow after the next refresh."""
         parts: list[tuple[str, str]] = []
-        for label, text in say.words(query, answer):
+        for label, text in words.words(query, answer):
             unfit = label == "resident" and answer.cannot_launch is not None
             style = "$error bold" if unfit else _STYLES.get(label, "")
             parts += [(f"{label:<9} ", "$foreground 60%"), (f"{text}\n", style)]
         self.query_one("#said", Static).update(Content.assemble(*parts), layout=False)
-        lines, present = say.step_table(query, answer)
+        lines, present = words.step_table(query, answer)
         table: list[tuple[str, str]] = [(f"{lines[0]}\n", "$foreground 60%")]
         for n, line in enumerate(lines[1:]):
             style = "$warning bold" if n == present else ""
             table += [
-                (piece, "$error" if _OVER.fullmatch(piece) else style)
-                for piece in _OVER.split(f"{line}\n")
+                (piece, "$error" if _EXCESS.fullmatch(piece) else style)
+                for piece in _EXCESS.split(f"{line}\n")
             ]
-        why = say.why_two(answer, query)
+        why = words.why_two(answer, query)
         shape = (len(lines), max(map(len, lines)), *map(len, why))
-        grown, self._shape = shape != self._shape, shape
+        grown, self._table_shape = shape != self._table_shape, shape
         self.query_one("#levels", Static).update(Content.assemble(*table), layout=grown)
         if grown:
             self.query_one("#why", Static).update("\n\n".join(why))
         self._plots = None
-        self.call_after_refresh(self._plot)  # the words first: curves take a hundred answers
+        self.call_after_refresh(self._show_curves)  # later: they take a hundred computations
 
-    def _plot(self) -> None:
+    def _show_curves(self) -> None:
         if self._plots is not None or self._query_typed is None or self._answer is None:
             return
-        self._plots = say.curves(self._query_typed, self._answer)
+        self._plots = words.curves(self._query_typed, self._answer)
         for name, steps in zip(("#over-vgprs", "#over-lds"), self._plots, strict=True):
             self.query_one(name, StepPlot).show(steps)
 
     # ------------------------------------------------------------------ keys
 
     def _field(self) -> str:
-        """The field that the keys are about: the focused one, else the VGPRs."""
+        """The field that the keys change: the focused one, else the VGPRs."""
         focused = self.focused
         return focused.id or "vgprs" if isinstance(focused, Figure) else "vgprs"
 
@@ -304,48 +308,53 @@ class OccupancyPage(Page):
         line.cursor_position = len(text)
 
     def action_type(self) -> None:
-        """Goes to the field that is typed most."""
+        """Focuses the field of VGPRs, which users type most."""
         self.query_one("#vgprs", Figure).focus()
 
     def action_leave_fields(self) -> None:
-        """The keys are the page's again."""
+        """Focuses the page, so that keys are no longer typed into a field."""
         self.query_one("#all").focus()
 
-    def action_step(self, by: int) -> None:
-        """More (1) or less (-1) of the field: by what is handed out at a time, or the next one."""
+    def action_step(self, direction: int) -> None:
+        """Changes the field to the next larger (1) or smaller (-1) amount, or to another choice."""
         name = self._field()
         if name == "arch":
-            self._type(name, _beside(names(), self._values[name].strip().lower(), by))
+            self._type(name, _adjacent(names(), self._values[name].strip().lower(), direction))
         elif name == "mode":
-            self._type(name, _beside(("wgp", "cu"), self._values[name].strip().lower(), by))
+            self._type(
+                name, _adjacent(("wgp", "cu"), self._values[name].strip().lower(), direction)
+            )
         elif self._query_typed is not None:
             if name == "wave_size":
                 sizes = tuple(str(size) for size in self._query_typed.machine.wave_sizes)
-                self._type(name, _beside(sizes, self._values[name].strip(), by))
+                self._type(name, _adjacent(sizes, self._values[name].strip(), direction))
                 return
-            size = grain(name, self._query_typed)
+            size = step_of(name, self._query_typed)
             figure = int(self._values[name].strip().replace(",", "") or 0)
-            # On to the next multiple: between two of them nothing changes.
-            to = (figure // size + 1) * size if by > 0 else -(-figure // size) * size - size
-            self._type(name, str(max(1 if name == "waves" else 0, to)))
+            # To the next multiple of the granule: amounts between two multiples are equivalent.
+            if direction > 0:
+                new_figure = (figure // size + 1) * size
+            else:
+                new_figure = -(-figure // size) * size - size
+            self._type(name, str(max(1 if name == "waves" else 0, new_figure)))
 
-    def action_level(self, by: int) -> None:
-        """To the next better (-1) or worse (1) step of VGPRs, or of LDS if that is the field."""
+    def action_level(self, direction: int) -> None:
+        """Types the next better (-1) or worse (1) step of LDS, in its field, else of VGPRs."""
         name = "lds" if self._field() == "lds" else "vgprs"
-        self._plot()
+        self._show_curves()
         if self._query_typed is None or self._plots is None:
             return
         demand = self._query_typed.demand
         figure = demand.lds_bytes if name == "lds" else demand.vgprs
         steps = self._plots[1] if name == "lds" else self._plots[0]
-        to = say.neighbour(steps, figure, by) if figure is not None else None
-        if to is not None:
-            self._type(name, str(to))
+        new_figure = words.neighbour(steps, figure, direction) if figure is not None else None
+        if new_figure is not None:
+            self._type(name, str(new_figure))
 
     def action_take(self) -> None:
-        """Types what the next step asks for."""
+        """Types the figures of the next step."""
         if self._query_typed is not None and self._answer is not None:
-            for name, text in say.stepped(self._query_typed, self._answer).items():
+            for name, text in words.fields_after_step(self._query_typed, self._answer).items():
                 self._type(name, text)
 
     def on_step_plot_picked(self, event: StepPlot.Picked) -> None:
@@ -353,8 +362,8 @@ class OccupancyPage(Page):
         self._type("lds" if event.plot.id == "over-lds" else "vgprs", str(max(0, round(event.x))))
 
 
-def _beside(choices: tuple[str, ...], current: str, by: int) -> str:
-    """The one after or before; the first where the present one is none of them."""
-    return (
-        choices[(choices.index(current) + by) % len(choices)] if current in choices else choices[0]
-    )
+def _adjacent(choices: tuple[str, ...], current: str, direction: int) -> str:
+    """The choice after (1) or before (-1) the current one; the first if that is not a choice."""
+    if current not in choices:
+        return choices[0]
+    return choices[(choices.index(current) + direction) % len(choices)]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ....inspector.explain.occupancy_view import occupancy_words
 from ....inspector.explain.table import Column, rows_of
-from ....inspector.explain.view import occupancy_words, plural
+from ....inspector.explain.view import plural
 from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.metrics.occupancy import Level, Occupancy, metrics, occupancy
 from ....inspector.model import Demand, KernelReport, Metric
@@ -74,7 +75,7 @@ def words(query: Query, answer: Occupancy) -> list[tuple[str, str]]:
 
 
 def why_two(answer: Occupancy, query: Query) -> list[str]:
-    """What the resident and the compiler's occupancy each count, and so why they may differ."""
+    """Explains why the resident and the compiler's occupancy may differ: what each counts."""
     hidden = query.demand.compiler_lds == 0
     lds = ", which leaves out what Triton asks for at the launch" if hidden else ""
     return [RESIDENT.format(unit=answer.unit), COMPILER.format(lds=lds)]
@@ -88,10 +89,10 @@ def _as_report(query: Query) -> KernelReport:
     """The figures typed in as a kernel's report, which is what the renderers' words need."""
     machine, demand = query.machine, query.demand
     unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
-    used = registers_needed(machine, demand.vgprs or 0, demand.agprs)
-    request = max(used, demand.vgprs_requested or 0)
+    needed = registers_needed(machine, demand.vgprs or 0, demand.agprs)
+    request = max(needed, demand.vgprs_requested or 0)
     figures = (
-        Metric("vgpr_count", used, "registers", "derived"),
+        Metric("vgpr_count", needed, "registers", "derived"),
         Metric("vgpr_allocated", round_up(request, unit.granule), "registers", "derived"),
         Metric("vgpr_pool", unit.total, "registers", "derived"),
         Metric("lds_bytes", demand.lds_bytes, "bytes", "derived"),
@@ -100,7 +101,19 @@ def _as_report(query: Query) -> KernelReport:
     )
     all_metrics = {**{figure.name: figure for figure in figures}, **metrics(machine, demand)}
     return KernelReport(
-        "", "", machine.arch, None, None, {}, all_metrics, (), None, (), (), (), demand=demand
+        id="",
+        name="",
+        arch=machine.arch,
+        variant=None,
+        source=None,
+        artifacts={},
+        metrics=all_metrics,
+        loops=(),
+        main_loop=None,
+        memory_ops=(),
+        waits=(),
+        findings=(),
+        demand=demand,
     )
 
 
@@ -108,12 +121,12 @@ def _as_report(query: Query) -> KernelReport:
 
 
 def step_table(query: Query, answer: Occupancy) -> tuple[list[str], int | None]:
-    """The reachable levels of occupancy as lines, and the index of the present one.
+    """The reachable levels of occupancy as lines, and the index of the current level.
 
-    Beside each limit stands how much must go to meet it.
+    Each limit is followed by the amount by which the figure exceeds it.
     """
     demand = query.demand
-    used = max(
+    registers = max(
         registers_needed(query.machine, demand.vgprs or 0, demand.agprs),
         demand.vgprs_requested or 0,
     )
@@ -132,7 +145,7 @@ def step_table(query: Query, answer: Occupancy) -> tuple[list[str], int | None]:
             f"workgroups/{answer.unit}", lambda level: _figure_text(level.workgroups), right=True
         ),
         Column("VGPRs ≤", lambda level: str(level.vgprs), right=True),
-        Column("", lambda level: over(level.vgprs, used)),
+        Column("", lambda level: over(level.vgprs, registers)),
         Column("SGPRs ≤", lambda level: _figure_text(level.sgprs), right=True),
         Column("", lambda level: over(level.sgprs, demand.sgprs)),
         Column(
@@ -156,18 +169,18 @@ def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
     Where the occupancy is unknown, the first curve shows the limit by VGPRs alone.
     """
     machine, demand = query.machine, query.demand
-    top = machine.max_waves
-    alone = answer.waves_per_eu is None
+    max_waves = machine.max_waves
+    by_vgprs_only = answer.waves_per_eu is None
 
     def by_vgprs(vgprs: int) -> float | None:
         result = occupancy(machine, replace(demand, vgprs=vgprs))
-        return result.by_vgpr if alone else result.waves_per_eu
+        return result.by_vgpr if by_vgprs_only else result.waves_per_eu
 
     def by_lds(lds: int) -> float | None:
         return occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
 
-    title = "waves/EU over VGPRs" + (" alone" if alone else "")
-    present = answer.by_vgpr if alone else answer.waves_per_eu
+    title = "waves/EU over VGPRs" + (" alone" if by_vgprs_only else "")
+    present = answer.by_vgpr if by_vgprs_only else answer.waves_per_eu
     # Where AGPRs follow VGPRs, VGPRs are rounded up to 4; all allocation granules are multiples.
     vgprs = _steps(
         title,
@@ -176,13 +189,13 @@ def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
         grain=4,
         position=demand.vgprs,
         present=present,
-        top=top,
+        max_waves=max_waves,
         unit="",
     )
     grain = machine.lds_granule["hardware"]
     title = "waves/EU over LDS"
     if demand.waves_per_workgroup is None:
-        lds = Steps(title, why="needs the waves of a workgroup")
+        lds = Steps(title, message="needs the waves of a workgroup")
     else:
         lds = _steps(
             title,
@@ -191,7 +204,7 @@ def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
             grain=grain,
             position=demand.lds_bytes,
             present=answer.waves_per_eu,
-            top=top,
+            max_waves=max_waves,
             unit="B",
         )
     return (
@@ -206,14 +219,14 @@ def _with_joint_step(steps: Steps, answer: Occupancy, resource: str, demand: Dem
     No point of the curve shows such a step, since a cut of either resource alone gains nothing.
     """
     step = answer.next_step
-    if step is None or not step.also or steps.step is not None or steps.now is None:
+    if step is None or not step.also or steps.step is not None or steps.current is None:
         return steps
     cuts = {step.resource: step.reduce_by, **dict(step.also)}
     if resource not in cuts or (resource == "vgpr" and demand.agprs):
         return steps  # the step does not tell how to share the cut between VGPRs and AGPRs
     other_names = " and ".join(_NAMES[name] for name in cuts if name != resource)
     return replace(
-        steps, step=(steps.now[0] - cuts[resource], step.gives), needs=f"less {other_names}"
+        steps, step=(steps.current[0] - cuts[resource], step.gives), needs=f"less {other_names}"
     )
 
 
@@ -225,7 +238,7 @@ def _steps(
     grain: int,
     position: int | None,
     present: float | None,
-    top: int,
+    max_waves: int,
     unit: str,
 ) -> Steps:
     """The curve of a resource, with the present position and the next better step.
@@ -237,17 +250,17 @@ def _steps(
         grain: the amount's granule, see `falling`.
         position: the present amount; None if unknown.
         present: the present waves/EU; None if unknown.
-        top: the most waves/EU there can be.
+        max_waves: the most waves/EU there can be.
         unit: of the amount.
     """
     points = falling(waves_at, last, grain)
     if not points:
-        return Steps(title, why="unknown")
+        return Steps(title, message="unknown")
     if position is None or present is None or position > last:
-        return Steps(title, points, top, unit=unit)
+        return Steps(title, points, max_waves, unit=unit)
     better = [point for point in points if point[0] < position and point[1] > present]
     step = better[-1] if better else None
-    return Steps(title, points, top, (position, present), step, unit=unit)
+    return Steps(title, points, max_waves, (position, present), step, unit=unit)
 
 
 def falling(value_at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
@@ -290,50 +303,50 @@ def falling(value_at: Callable[[int], float | None], last: int, grain: int) -> l
 # ------------------------------------------------------------------ keys
 
 
-def neighbour(steps: Steps, position: int, by: int) -> int | None:
+def neighbour(steps: Steps, position: int, direction: int) -> int | None:
     """The largest x of the next better step (-1), or the least of the next worse one (1)."""
     if not steps.points:
         return None
-    level = steps.at(position)
-    if by < 0:
+    level = steps.value_at(position)
+    if direction < 0:
         better = [x for x, y in steps.points if x < position and y > level]
         return int(better[-1]) if better else None
     ends = [x for x, y in steps.points if x >= position and y <= level]
     return int(ends[0]) + 1 if len(ends) > 1 else None
 
 
-def stepped(query: Query, answer: Occupancy) -> Mapping[str, str]:
+def fields_after_step(query: Query, answer: Occupancy) -> Mapping[str, str]:
     """The input fields that the next step changes, with their new texts; empty without a step."""
     step, demand = answer.next_step, query.demand
     if step is None:
         return {}
     candidates: list[dict[str, int | None]] = [{}]
-    for resource, by in ((step.resource, step.reduce_by), *step.also):
-        ways: Sequence[dict[str, int | None]]
+    for resource, cut in ((step.resource, step.reduce_by), *step.also):
+        options: Sequence[dict[str, int | None]]
         if resource == "vgpr":
             # The cut may be shared between VGPRs and AGPRs: prefer to cut as few AGPRs as possible.
-            ways = [
+            options = [
                 {
-                    "vgprs": (demand.vgprs or 0) - by + agprs,
+                    "vgprs": (demand.vgprs or 0) - cut + agprs,
                     "agprs": demand.agprs - agprs,
                     "vgprs_requested": None,
                 }
-                for agprs in range(min(by, demand.agprs) + 1)
+                for agprs in range(min(cut, demand.agprs) + 1)
             ]
         elif resource == "lds":
-            ways = [{"lds_bytes": (demand.lds_bytes or 0) - by}]
+            options = [{"lds_bytes": (demand.lds_bytes or 0) - cut}]
         elif resource == "sgpr":
-            ways = [{"sgprs": (demand.sgprs or 0) - by}]
+            options = [{"sgprs": (demand.sgprs or 0) - cut}]
         else:
-            ways = [{"vgprs_requested": (demand.vgprs_requested or 0) - by}]
-        candidates = [{**candidate, **way} for candidate in candidates for way in ways]
-    for way in candidates:
-        if any(figure is not None and figure < 0 for figure in way.values()):
+            options = [{"vgprs_requested": (demand.vgprs_requested or 0) - cut}]
+        candidates = [{**candidate, **option} for candidate in candidates for option in options]
+    for option in candidates:
+        if any(figure is not None and figure < 0 for figure in option.values()):
             continue
-        changed: Demand = replace(demand, **way)
+        changed: Demand = replace(demand, **option)
         reached = occupancy(query.machine, changed).waves_per_eu
         if reached is not None and reached >= step.gives:
-            return {_FIELD[k]: "" if v is None else str(v) for k, v in way.items()}
+            return {_FIELD[k]: "" if v is None else str(v) for k, v in option.items()}
     return {}
 
 

@@ -1,8 +1,8 @@
-"""Reads a big pass dump in a process of its own, whose `main` is below.
+"""Reads a large pass dump in a child process, whose `main` is below.
 
-A regular expression over many megabytes keeps every other thread of its process waiting, and with
-them the screen. Arguments: the file, and two passes to compare; without them the whole dump is
-read. Standard output carries pairs, each pickled and led by its length, then None:
+A regular expression over many megabytes holds the interpreter's lock, which would freeze the
+screen. The process's arguments are the file and the two states to compare; without states it reads
+the whole dump. Its standard output carries pairs and then None, each pickled after its length:
 ("dump", PassDump), ("text", (span, PassText)) or ("error", (span or None, KinspectError)).
 """
 
@@ -23,19 +23,19 @@ from msgspec import Struct
 from ....inspector.compile.passes import PassDump, diff, read_passes
 from ....inspector.errors import KinspectError
 
-BIG = 4 << 20
-"""Bytes from which on a dump is worth the start of a process."""
+CHILD_BYTES = 4 << 20
+"""Bytes from which on reading a dump pays for the start of a process."""
 
-MOST = 1 << 20
-"""Characters of a text that are shown: 10,000 lines that nobody reads to their end."""
+MAX_CHARS = 1 << 20
+"""A text is cut after this many characters, which are some 10,000 lines."""
 
 Result = tuple[str, object]
-_HEAD = struct.Struct("<Q")  # the length of what follows
-_LOOK = 0.1  # seconds
+_LENGTH = struct.Struct("<Q")  # the length of what follows
+_POLL_SECONDS = 0.1  # seconds
 
 
 class Change(Struct, frozen=True):
-    """Lines that a pass added to the module and took from it."""
+    """The numbers of lines that a pass added to the module and removed from it."""
 
     added: int
     removed: int
@@ -45,7 +45,7 @@ class Change(Struct, frozen=True):
 
 
 def change_of(diff: str) -> Change:
-    """How many lines a unified diff adds and removes."""
+    """The numbers of lines that a unified diff adds and removes."""
     lines = diff.splitlines()[2:]  # the first two name what is compared
     return Change(
         sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
@@ -56,23 +56,23 @@ class PassText(Struct, frozen=True):
     """A diff or the text of a module.
 
     Attributes:
-        text: its lines, as many as one can read.
-        change: how much all of a diff changes.
+        text: its lines, cut to `MAX_CHARS`.
+        change: of the whole diff; None for a module.
     """
 
     text: str
     change: Change | None = None
 
 
-def work(path: Path, span: tuple[int, int] | None = None) -> Iterator[Result]:
-    """Everything about a dump, or one diff of it.
+def results(path: Path, span: tuple[int, int] | None = None) -> Iterator[Result]:
+    """Reads a dump and the diffs of its passes, or only one diff.
 
     Args:
         path: the dump.
-        span: the states to compare; where both are one, its text is read.
+        span: the states to compare; if they are equal, that state's module is read instead.
 
     Yields:
-        What is found, as said above; the dump comes twice, at first without what changed.
+        Pairs as in the module's docstring. The dump comes twice, at first without its changes.
     """
     try:
         dump = read_passes(path, changes=False)
@@ -95,7 +95,7 @@ def work(path: Path, span: tuple[int, int] | None = None) -> Iterator[Result]:
 
 
 def pass_text(dump: PassDump, span: tuple[int, int]) -> PassText:
-    """The diff of two states, or the one state itself."""
+    """The diff of two states; if they are equal, that state's module."""
     first, last = span
     if first == last:
         return PassText(_cut(dump.state(first)))
@@ -104,24 +104,30 @@ def pass_text(dump: PassDump, span: tuple[int, int]) -> PassText:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MOST:
+    if len(text) <= MAX_CHARS:
         return text
-    end = text.rfind("\n", 0, MOST) + 1
+    end = text.rfind("\n", 0, MAX_CHARS) + 1
     return f"{text[:end]}… {text.count(chr(10), end):,} more lines are left out\n"
 
 
-def found_in(
-    path: Path, span: tuple[int, int] | None, given_up: Callable[[], bool]
+def results_of(
+    path: Path, span: tuple[int, int] | None, is_cancelled: Callable[[], bool]
 ) -> Iterator[Result]:
-    """As `work`, in a process of its own where the file is big; ends it when given up."""
+    """Reads a dump as `results` does, a large one in a child process.
+
+    Args:
+        path: the dump.
+        span: the states to compare; None: the whole dump.
+        is_cancelled: polled while the process runs, which is ended once it returns True.
+    """
     try:
-        big = path.stat().st_size >= BIG
+        is_large = path.stat().st_size >= CHILD_BYTES
     except OSError:
-        big = False
-    if not big:
-        yield from work(path, span)
+        is_large = False
+    if not is_large:
+        yield from results(path, span)
         return
-    # Not by -m: what is then called __main__ could not be unpickled here.
+    # Not by -m: pickles of classes in __main__ could not be read here.
     start = f"from {__name__} import main; main()"
     command = [sys.executable, "-c", start, str(path), *map(str, span or ())]
     process = subprocess.Popen(
@@ -130,7 +136,7 @@ def found_in(
     assert process.stdout is not None
     ended = False
     try:
-        for packed in _received(process.stdout.fileno(), given_up):
+        for packed in _received(process.stdout.fileno(), is_cancelled):
             result: Result | None = pickle.loads(packed)
             if result is None:
                 ended = True
@@ -140,34 +146,34 @@ def found_in(
         process.kill()
         process.stdout.close()
         process.wait()
-    if not ended and not given_up():
+    if not ended and not is_cancelled():
         message = f"{path}: the process that read the pass dump has ended"
         yield "error", (span, KinspectError(message, "open the page again"))
 
 
-def _received(stream: int, given_up: Callable[[], bool]) -> Iterator[bytes]:
-    """What was sent, piece by piece; looks up from time to time, so that nobody waits for it."""
+def _received(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
+    """Yields the messages from a pipe up to its end, or until reading is cancelled."""
     buffer = bytearray()
-    while not given_up():
-        if not select.select([stream], [], [], _LOOK)[0]:
+    while not is_cancelled():
+        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
             continue
         read = os.read(stream, 1 << 20)
         if not read:
             return
         buffer += read
-        while len(buffer) >= _HEAD.size:
-            (size,) = _HEAD.unpack_from(buffer)
-            if len(buffer) < _HEAD.size + size:
+        while len(buffer) >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(buffer)
+            if len(buffer) < _LENGTH.size + size:
                 break
-            yield bytes(buffer[_HEAD.size : _HEAD.size + size])
-            del buffer[: _HEAD.size + size]
+            yield bytes(buffer[_LENGTH.size : _LENGTH.size + size])
+            del buffer[: _LENGTH.size + size]
 
 
 def main() -> None:
-    """Writes what `work` finds, and None at the end."""
+    """Writes the results and then None to standard output; the body of the child process."""
     path, *ends = sys.argv[1:]
     span = (int(ends[0]), int(ends[1])) if ends else None
-    for result in itertools.chain(work(Path(path), span), (None,)):
+    for result in itertools.chain(results(Path(path), span), (None,)):
         packed = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-        sys.stdout.buffer.write(_HEAD.pack(len(packed)) + packed)
+        sys.stdout.buffer.write(_LENGTH.pack(len(packed)) + packed)
         sys.stdout.buffer.flush()

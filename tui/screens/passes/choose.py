@@ -1,4 +1,4 @@
-"""A small screen that lists the kernels of the session, of which one is chosen."""
+"""The dialogue in which the user chooses one of the session's kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from ...widgets.code import CodeView, Span, Text
 def worst_kernel(
     session: Session, is_preferred: Callable[[KernelReport], bool] = lambda kernel: True
 ) -> str | None:
-    """The kernel with the worst findings among those wanted, else among all; None: no kernel."""
+    """The id of the kernel with the worst findings; None if there is no kernel.
+
+    Args:
+        session: the kernels.
+        is_preferred: the kernels to choose from, unless there are none of them.
+    """
     kernels = worst_first([entry.report for entry in session.ordered()])
     return next((k.id for k in kernels if is_preferred(k)), kernels[0].id if kernels else None)
 
@@ -45,17 +50,17 @@ class Rows(CodeView):
             return self.rows
 
     def action_choose(self) -> None:
-        """Tells that the line is meant."""
+        """Reports that the line was chosen."""
         self.post_message(self.Chosen(self))
 
 
 class KernelChooser(ModalScreen[str | None]):
-    """Kernels by name; typing narrows the list. Gives the kernel's key, or None.
+    """A filtered list of kernels; its result is the chosen kernel's id, or None.
 
     Args:
-        kernels: what to choose from.
-        current: the key to begin with.
-        mark: what stands before a kernel, e.g. whether it has what the page needs.
+        kernels: the kernels to choose from.
+        current: the id of the kernel that the cursor starts on.
+        mark: returns the sign before a kernel, such as one for kernels with a pass dump.
     """
 
     DEFAULT_CSS = """
@@ -92,43 +97,44 @@ class KernelChooser(ModalScreen[str | None]):
         self._shown: list[int] = []
 
     def compose(self) -> ComposeResult:
-        """A line to type in over the list."""
+        """Stacks the filter's input line and the list."""
         with Vertical():
             yield Input(placeholder="type to narrow the list", compact=True)
             yield Rows()
             yield Static("Enter takes it · Esc goes back")
 
     def on_mount(self) -> None:
-        """All kernels, the present one under the cursor."""
+        """Lists all kernels, with the current one under the cursor."""
         self._filter("")
         keys = [kernel.id for kernel in self._kernels]
         if self._current in keys:
             self.query_one(Rows).move_to(keys.index(self._current), centre=True)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrows the list."""
+        """Filters the list while the user types."""
         self._filter(event.value)
 
     def on_input_submitted(self) -> None:
-        """Takes the kernel under the cursor."""
+        """Chooses the kernel under the cursor."""
         self._choose()
 
     def on_rows_chosen(self) -> None:
-        """Takes the kernel under the cursor."""
+        """Chooses the kernel under the cursor."""
         self._choose()
 
-    def action_move(self, by: int) -> None:
-        """Moves in the list while one types."""
-        self.query_one(Rows).action_move(by)
+    def action_move(self, lines: int) -> None:
+        """Moves the cursor of the list while the input line has the focus."""
+        self.query_one(Rows).action_move(lines)
 
     def action_close(self) -> None:
-        """Chooses nothing."""
+        """Closes the dialogue without a choice."""
         self.dismiss(None)
 
-    def _filter(self, needle: str) -> None:
-        words = needle.lower().split()
+    def _filter(self, filter_text: str) -> None:
+        """Lists the kernels that contain all words of a filter."""
+        needles = filter_text.lower().split()
         self._shown = [
-            n for n, text in enumerate(self._searched) if all(word in text for word in words)
+            n for n, text in enumerate(self._searched) if all(needle in text for needle in needles)
         ]
         lines = [self._lines[n] for n in self._shown] or ["no kernel has these words"]
         names = [len(self._kernels[n].name) for n in self._shown]
@@ -145,5 +151,5 @@ class KernelChooser(ModalScreen[str | None]):
         self.query_one(Rows).show(Text(lines, spans), 0)
 
     def _choose(self) -> None:
-        at = self.query_one(Rows).cursor
-        self.dismiss(self._kernels[self._shown[at]].id if at < len(self._shown) else None)
+        cursor = self.query_one(Rows).cursor
+        self.dismiss(self._kernels[self._shown[cursor]].id if cursor < len(self._shown) else None)

@@ -23,6 +23,7 @@ LEVELS = " ▁▂▃▄▅▆▇█"
 _HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
 _STAGE_WIDTH = max(map(len, STAGES)) + 2
 _SIZE_WIDTH, _NAME_WIDTH = 12, 36
+_CACHE_CHARS = 32 << 20  # of all cached diffs and modules
 
 
 class Timeline(Struct):
@@ -63,46 +64,56 @@ class Timeline(Struct):
             return (first, last) if first < last else None
         return first, last + 1
 
-    def shown(self, only_changed: bool, needle: str) -> list[int]:
+    def shown(self, only_changed: bool, filter_text: str) -> list[int]:
         """Indices of the passes to list.
 
         Args:
             only_changed: whether to leave out passes that are known to have changed nothing.
-            needle: words, separated by blanks, that a pass's text must contain.
+            filter_text: words, separated by blanks, that a pass's text must contain.
         """
-        words = needle.lower().split()
+        needles = filter_text.lower().split()
         return [
             compiler_pass.index
             for compiler_pass in self.passes
             if not (only_changed and compiler_pass.changed is False)
-            and all(word in _searched(compiler_pass) for word in words)
+            and all(needle in _searched(compiler_pass) for needle in needles)
         ]
 
-    def next_changed(self, index: int, by: int) -> int | None:
+    def next_changed(self, index: int, direction: int) -> int | None:
         """The next (1) or previous (-1) pass that changed something."""
-        while 0 <= index + by < len(self.passes):
-            index += by
+        while 0 <= index + direction < len(self.passes):
+            index += direction
             if self.passes[index].changed:
                 return index
         return None
 
     def summary(self) -> str:
-        """The dump in one line."""
+        """The numbers of passes and changes and the sizes of the module, in one line."""
         compared = any(compiler_pass.changed is not None for compiler_pass in self.passes)
         changed = (
             f"{sum(bool(compiler_pass.changed) for compiler_pass in self.passes)} changed something"
         )
         first, last = self.passes[0].size, self.passes[-1].size
-        most = max(compiler_pass.size for compiler_pass in self.passes)
+        largest = max(compiler_pass.size for compiler_pass in self.passes)
         return " · ".join(
             (
                 f"{len(self.passes)} passes",
                 changed if compared else "which of them changed something is being found out …",
                 f"the module is {bytes_of(first)} at first, {bytes_of(last)} at last, "
-                f"{bytes_of(most)} at most",
+                f"{bytes_of(largest)} at most",
                 f"dump {bytes_of(sum(compiler_pass.size for compiler_pass in self.passes))}",
             )
         )
+
+
+class TextCache(dict[tuple[int, int], str]):
+    """(first, last) -> the diff between two states; if they are equal, that state's module."""
+
+    def add(self, span: tuple[int, int], text: str) -> None:
+        """Adds a text; drops all others if they would be too large together."""
+        if sum(map(len, self.values())) + len(text) > _CACHE_CHARS:
+            self.clear()
+        self[span] = text
 
 
 def _searched(compiler_pass: Pass) -> str:
@@ -125,15 +136,15 @@ def bytes_of(size: int) -> str:
     return f"{size} B"
 
 
-def levels(sizes: Sequence[int], most: int) -> list[int]:
-    """Sizes as heights from 1 to `most`.
+def levels(sizes: Sequence[int], height: int) -> list[int]:
+    """Sizes as heights from 1 to `height`.
 
     The scale is logarithmic, because one pass may make the module ten times as large.
     """
     high = max(sizes)
     low = min(min(sizes) / 1.5, high / 8) or 1
     return [
-        max(1, round(most * math.log(max(size, low) / low) / math.log(high / low)))
+        max(1, round(height * math.log(max(size, low) / low) / math.log(high / low)))
         if high > low
         else 1
         for size in sizes
@@ -146,7 +157,7 @@ def name_of(compiler_pass: Pass) -> str:
 
 
 def title(timeline: Timeline, index: int, mark: int | None) -> str:
-    """The title of the pane beside the list: the pass, or the span of passes, that it shows."""
+    """The title of the diff: the pass, or the span of passes, that it shows."""
     compiler_pass = timeline.passes[index]
     if mark is None or mark == index:
         parts = [
@@ -163,17 +174,40 @@ def title(timeline: Timeline, index: int, mark: int | None) -> str:
     return f"{first} {names[0]} to {last} {names[1]}, together"
 
 
+def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool) -> str:
+    """The title of the pane beside the list.
+
+    Args:
+        timeline: the dump.
+        index: the pass under the cursor.
+        mark: the marked pass, the diff's other end; None: the diff is of one pass.
+        module: whether the pane shows the module before the pass instead of the diff.
+    """
+    if module:
+        return f"the module before {title(timeline, index, None)}"
+    change = timeline.changes.get(index)
+    lines = f"{change} lines  " if change is not None and mark is None else ""
+    return f"{lines}{title(timeline, index, mark)}"
+
+
 # ------------------------------------------------------------------ the list
 
 
 def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int | None) -> Text:
-    """The passes as lines of a view that is so wide: number, name, change, size of the module."""
-    most = max((c.added + c.removed for c in timeline.changes.values()), default=1)
-    deltas = {n: _delta(timeline, n, most) for n in listed}
+    """The passes as lines: number, sign, name, change and, if there is room, the module's size.
+
+    Args:
+        timeline: the dump.
+        listed: the passes to list.
+        width: of the view, in cells.
+        mark: the marked pass.
+    """
+    largest_change = max((c.added + c.removed for c in timeline.changes.values()), default=1)
+    deltas = {n: _delta(timeline, n, largest_change) for n in listed}
     delta = max((len(text) for text in deltas.values()), default=0)
     longest = max((len(name_of(timeline.passes[n])) for n in listed), default=0)
     fixed = _STAGE_WIDTH + 7 + 1 + delta + 1
-    # The sizes stand in the line above too: names go first.
+    # Names have precedence over sizes, which the timeline shows, too.
     sized = width - fixed - _SIZE_WIDTH >= min(_NAME_WIDTH, longest)
     room = max(8, width - fixed - (_SIZE_WIDTH if sized else 0))
     lines = []
@@ -184,22 +218,23 @@ def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int |
         lines.append(f"{n:>4} {sign} {name:<{room}} {deltas[n]:>{delta}}{size}")
 
     def spans(line: int) -> Sequence[Span]:
+        """The colours of a line; those of a pass without changes are dim."""
         if line >= len(listed):
             return ()
         compiler_pass = timeline.passes[listed[line]]
         name = 7 + room
-        at = name + 1
+        start = name + 1
         if not compiler_pass.changed:
-            return [(0, at + delta + _SIZE_WIDTH, "dim")]
+            return [(0, start + delta + _SIZE_WIDTH, "dim")]
         coloured: list[Span] = [(0, 4, "number"), (5, 6, "literal")]
         change = timeline.changes.get(compiler_pass.index)
         if change is not None:
-            plus = at + delta - len(deltas[compiler_pass.index])
+            plus = start + delta - len(deltas[compiler_pass.index])
             minus = plus + len(f"+{change.added} ")
             end = minus + len(f"−{change.removed}")
             coloured += [(plus, minus, "added"), (minus, end, "removed")]
-            coloured.append((end, at + delta, "heat"))
-        coloured.append((at + delta, at + delta + _SIZE_WIDTH, "comment"))
+            coloured.append((end, start + delta, "heat"))
+        coloured.append((start + delta, start + delta + _SIZE_WIDTH, "comment"))
         return coloured
 
     def gutter(line: int) -> Sequence[Cell]:
@@ -213,12 +248,13 @@ def list_text(timeline: Timeline, listed: Sequence[int], width: int, mark: int |
     return Text(lines, spans, gutter, _STAGE_WIDTH)
 
 
-def _delta(timeline: Timeline, index: int, most: int) -> str:
+def _delta(timeline: Timeline, index: int, largest_change: int) -> str:
+    """The lines that a pass changed, with a bar; "?" or "changed" where they are not known."""
     change = timeline.changes.get(index)
     if change is not None:
         lines = change.added + change.removed
         # Passes differ by orders of magnitude: the bar is logarithmic.
-        level = math.ceil(8 * math.log1p(lines) / math.log1p(max(most, 1)))
+        level = math.ceil(8 * math.log1p(lines) / math.log1p(max(largest_change, 1)))
         return f"{change} {LEVELS[max(1, min(level, 8))]}"
     if timeline.is_last(index):
         return "?"
@@ -237,8 +273,8 @@ def diff_text(diff: str, numbers: bool) -> Text:
     """A unified diff with colours, in which each hunk can be folded.
 
     Args:
-        diff: as `inspector.compile.passes.diff` gives it.
-        numbers: whether the lines' numbers in both states stand beside them.
+        diff: the result of `inspector.compile.passes.diff`.
+        numbers: whether the gutter shows the lines' numbers in both states.
     """
     lines = diff.splitlines()[2:]
     if not lines:
@@ -246,11 +282,11 @@ def diff_text(diff: str, numbers: bool) -> Text:
     counted: list[tuple[str, str]] = []
     starts: list[int] = []
     old = new = 0
-    for at, line in enumerate(lines):
+    for number, line in enumerate(lines):
         hunk = _HUNK.match(line)
         if hunk is not None:
             old, new = int(hunk[1]), int(hunk[2])
-            starts.append(at)
+            starts.append(number)
             counted.append(("", ""))
         elif line.startswith("-"):
             counted.append((str(old), ""))
@@ -284,26 +320,27 @@ def plain(*lines: str) -> Text:
 
 
 def _pairs(lines: Sequence[str]) -> Mapping[int, int]:
-    """Removed line -> the line added in its place, and back, where their numbers are equal."""
+    """Removed line -> the line added in its place, and back, for runs of equal length."""
     pairs: dict[int, int] = {}
-    at = 0
-    while at < len(lines):
-        if not lines[at].startswith("-"):
-            at += 1
+    index = 0
+    while index < len(lines):
+        if not lines[index].startswith("-"):
+            index += 1
             continue
-        start = at
-        while at < len(lines) and lines[at].startswith("-"):
-            at += 1
-        middle = at
-        while at < len(lines) and lines[at].startswith("+"):
-            at += 1
-        if middle - start == at - middle:
+        start = index
+        while index < len(lines) and lines[index].startswith("-"):
+            index += 1
+        middle = index
+        while index < len(lines) and lines[index].startswith("+"):
+            index += 1
+        if middle - start == index - middle:
             for n in range(middle - start):
                 pairs[start + n], pairs[middle + n] = middle + n, start + n
     return pairs
 
 
 def _diff_spans(lines: Sequence[str], pairs: Mapping[int, int], line: int) -> Sequence[Span]:
+    """The colours of a line of a diff: only the part that differs from its partner, if short."""
     if line >= len(lines):
         return ()
     text = lines[line]
@@ -313,14 +350,14 @@ def _diff_spans(lines: Sequence[str], pairs: Mapping[int, int], line: int) -> Se
     if name is None:
         return [(0, len(text), "scalar")]
     partner = lines[pairs[line]] if line in pairs else ""
-    most = min(len(text), len(partner))
+    shorter = min(len(text), len(partner))
     head = 1
-    while head < most and text[head] == partner[head]:
+    while head < shorter and text[head] == partner[head]:
         head += 1
     tail = 0
-    while tail < most - head and text[-1 - tail] == partner[-1 - tail]:
+    while tail < shorter - head and text[-1 - tail] == partner[-1 - tail]:
         tail += 1
-    # Where most of the line stays, only what differs is coloured: layouts are long.
+    # If most of the line is unchanged, only the rest is coloured: lines of layouts are long.
     if 2 * (head + tail) < len(text):
         return [(0, len(text), name)]
     stop = max(head, len(text) - tail)
@@ -329,9 +366,15 @@ def _diff_spans(lines: Sequence[str], pairs: Mapping[int, int], line: int) -> Se
 
 # ------------------------------------------------------------------ without a dump
 
+NO_RESULT = (
+    "This is the last pass: the dump does not hold what it made.",
+    "Its result is what the next stage begins with; v shows the module before it.",
+)
+"""Shown in place of the diff of a compile's last pass."""
+
 
 def why_no_dump(kernel: KernelReport) -> tuple[str, str]:
-    """Why a kernel has no pass dump, and how to get one."""
+    """Two sentences: why a kernel has no pass dump, and how to get one."""
     if kernel.variant is None:
         return (
             "It was read from compiled code: which passes made it is not known.",

@@ -1,4 +1,4 @@
-"""The passes as one line: the module's size before each, the stages under it, where one stands."""
+"""The timeline of the passes: the module's size before each, above a band of the stages."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ _STAGES = ("ttir", "ttgir", "llir")
 
 
 class PassLine(Widget):
-    """A sparkline of the module's size, as high as there is room, over a band of the stages.
-
-    A click moves to the pass under the mouse.
-    """
+    """A sparkline of the module's size above a band of the stages; a click chooses a pass."""
 
     DEFAULT_CSS = """
     PassLine { height: 2; }
@@ -37,7 +34,7 @@ class PassLine(Widget):
     }
 
     class Picked(Message):
-        """The mouse points at a pass."""
+        """A pass was clicked."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
@@ -50,12 +47,18 @@ class PassLine(Widget):
         self._mark: int | None = None
 
     def show(self, timeline: Timeline | None, cursor: int, mark: int | None) -> None:
-        """Shows a dump with the cursor on one of its passes."""
+        """Shows a dump.
+
+        Args:
+            timeline: the dump; None: the widget is empty.
+            cursor: the pass under the cursor.
+            mark: the marked pass; the passes between mark and cursor are highlighted.
+        """
         self._timeline, self._cursor, self._mark = timeline, cursor, mark
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Moves there."""
+        """Reports the pass that was clicked."""
         if self._timeline is None:
             return
         for index, (start, stop) in enumerate(self._columns()):
@@ -64,7 +67,7 @@ class PassLine(Widget):
                 return
 
     def _columns(self) -> list[tuple[int, int]]:
-        """First and last + 1 column of each pass; several share one where there is no room."""
+        """(first, last + 1) column of each pass; if there are too many, several share a column."""
         assert self._timeline is not None
         n, width = len(self._timeline.passes), max(1, self.size.width - 2)
         if n <= width:
@@ -73,7 +76,7 @@ class PassLine(Widget):
         return [(1 + i * width // n, 2 + i * width // n) for i in range(n)]
 
     def render_line(self, y: int) -> Strip:
-        """One row: of the bars, or the band under them."""
+        """Renders a row of the bars, or the band below them."""
         width = self.size.width
         base = self.rich_style
         if self._timeline is None or not self._timeline.passes:
@@ -87,6 +90,7 @@ class PassLine(Widget):
         return part_style(self, f"line--{name}")
 
     def _bars(self, rows: int, y: int) -> list[tuple[str, Style]]:
+        """The cells of a row of the bars, which are `rows` high."""
         assert self._timeline is not None
         passes = self._timeline.passes
         heights = levels([compiler_pass.size for compiler_pass in passes], rows * 8)
@@ -116,18 +120,19 @@ class PassLine(Widget):
         return row
 
     def _band(self) -> list[tuple[str, Style]]:
+        """The cells of the band: a named line for each stretch of passes of one stage."""
         assert self._timeline is not None
         passes, columns = self._timeline.passes, self._columns()
         cells: list[tuple[str, Style]] = [(" ", Style())]
-        at = 0
-        while at < len(passes):
-            stop = at
-            stretch = (passes[at].stage, passes[at].run)
+        start = 0
+        while start < len(passes):
+            stop = start
+            stretch = (passes[start].stage, passes[start].run)
             while stop < len(passes) and (passes[stop].stage, passes[stop].run) == stretch:
                 stop += 1
-            room = columns[stop - 1][1] - columns[at][0]
-            name = f" {passes[at].stage} "
+            room = columns[stop - 1][1] - columns[start][0]
+            name = f" {passes[start].stage} "
             text = f"╺{name:━^{room - 2}}╸" if room > len(name) + 2 else "━" * room
-            cells.append((text[:room], self._style(passes[at].stage)))
-            at = stop
+            cells.append((text[:room], self._style(passes[start].stage)))
+            start = stop
         return cells

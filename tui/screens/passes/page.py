@@ -25,21 +25,16 @@ from ...widgets.filtering import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import data as data
-from .child import BIG, found_in
+from .child import CHILD_BYTES, results_of
 from .choose import KernelChooser, worst_kernel
 from .line import PassLine
 from .views import Compared, DiffView, PassList, Read
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32
-_DIFF_CACHE_CHARS = 32 << 20  # characters of cached diffs
 _NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
 _PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed
 _LONG_PAUSE_S = 0.3  # the same for big dumps, whose diffs are computed in a process of their own
-_LAST = (
-    "This is the last pass: the dump does not hold what it made.",
-    "Its result is what the next stage begins with; v shows the module before it.",
-)
 
 
 class PassesPage(Page):
@@ -97,8 +92,7 @@ class PassesPage(Page):
         self._shown: list[int] = []  # the passes that the filter leaves
         self._only_changed = False
         self._show_module = False  # the module before the pass, in place of the diff
-        # (first, last) -> the diff between two states; where they are equal, that state's module.
-        self._texts: dict[tuple[int, int], str] = {}
+        self._texts = data.TextCache()
         self._drawn: object = None  # identifies what the right pane shows
         self._pause_timer: Timer | None = None
 
@@ -143,9 +137,9 @@ class PassesPage(Page):
     def session_changed(self) -> None:
         """Chooses a kernel if there is none yet; reads its dump if that is a new one."""
         if self._kernel() is None:
-            looked = self.kinspect.looked_at
-            looked_key = looked if looked in self.session.entries else None
-            self._key = looked_key or worst_kernel(self.session, lambda k: "passes" in k.artifacts)
+            last_kernel = self.kinspect.last_kernel
+            open_key = last_kernel if last_kernel in self.session.entries else None
+            self._key = open_key or worst_kernel(self.session, lambda k: "passes" in k.artifacts)
         kernel = self._kernel()
         if kernel is None:
             running = self.session.progress.running
@@ -183,11 +177,11 @@ class PassesPage(Page):
         chooser = KernelChooser(
             kernels, self._key, lambda k: "●" if "passes" in k.artifacts else ""
         )
-        self.app.push_screen(chooser, self._chosen)
+        self.app.push_screen(chooser, self._show_kernel)
 
-    def _chosen(self, key: str | None) -> None:
+    def _show_kernel(self, key: str | None) -> None:
         if key is not None:
-            self._key = self.kinspect.looked_at = key
+            self._key = self.kinspect.last_kernel = key
             self.session_changed()
 
     def action_open(self) -> None:
@@ -200,7 +194,7 @@ class PassesPage(Page):
     def _read(self, path: Path, span: tuple[int, int] | None = None) -> None:
         """Reads the dump and computes each pass's diff, or only the diff of `span`."""
         worker = get_current_worker()
-        for _, result in found_in(path, span, lambda: worker.is_cancelled):
+        for _, result in results_of(path, span, lambda: worker.is_cancelled):
             if worker.is_cancelled:
                 return
             if isinstance(result, PassDump):
@@ -212,9 +206,9 @@ class PassesPage(Page):
         """Shows the passes."""
         if event.path != self._path:
             return
-        first = self._timeline is None
+        is_new = self._timeline is None
         self._timeline = data.Timeline(event.dump)
-        if first:
+        if is_new:
             self._index = 0
         self._update_summary()
         self._update_list()
@@ -224,25 +218,23 @@ class PassesPage(Page):
         if event.path != self._path:
             return
         if event.span is None or self._timeline is None:
-            if isinstance(event.made, KinspectError):
-                self._show_sentences(event.made.message, event.made.hint)
+            if isinstance(event.result, KinspectError):
+                self._show_sentences(event.result.message, event.result.hint)
                 self._path = event.path  # else every change of the session would read it again
             return
-        if isinstance(event.made, KinspectError):
+        if isinstance(event.result, KinspectError):
             if event.span == self._span():
-                error = event.made
+                error = event.result
                 self._draw_text(
                     "", ("error", event.span), lambda: data.plain(error.message, error.hint)
                 )
             return
-        text = event.made.text
-        if sum(map(len, self._texts.values())) + len(text) > _DIFF_CACHE_CHARS:
-            self._texts.clear()
-        self._texts[event.span] = text
+        text = event.result.text
+        self._texts.add(event.span, text)
         first, last = event.span
-        alone = last == first + 1 and self._timeline.passes[first].changed
-        if alone and event.made.change is not None:
-            self._timeline.changes[first] = event.made.change
+        is_one_pass = last == first + 1 and self._timeline.passes[first].changed
+        if is_one_pass and event.result.change is not None:
+            self._timeline.changes[first] = event.result.change
             self._update_list()
         elif event.span == self._span():
             self._show_text()
@@ -274,9 +266,9 @@ class PassesPage(Page):
             text = data.list_text(self._timeline, self._shown, width, self._mark)
             view.show(text, self._shown.index(self._index))
         self._update_summary()
-        self._moved()
+        self._follow_cursor()
 
-    def _moved(self) -> None:
+    def _follow_cursor(self) -> None:
         """Updates the timeline and the diff after the cursor moved."""
         if self._timeline is None:
             return
@@ -293,15 +285,10 @@ class PassesPage(Page):
         """Shows the diff or the module; computes it first if it is not cached."""
         timeline, index = self._timeline, self._index
         assert timeline is not None
-        title = data.title(timeline, index, None if self._show_module else self._mark)
-        change = timeline.changes.get(index)
-        if self._show_module:
-            title = f"the module before {title}"
-        elif change is not None and self._mark is None:
-            title = f"{change} lines  {title}"
+        title = data.diff_title(timeline, index, self._mark, module=self._show_module)
         span = self._span()
         if span is None:
-            self._draw_text(title, "last", lambda: data.plain(*_LAST))
+            self._draw_text(title, "last", lambda: data.plain(*data.NO_RESULT))
         elif span in self._texts:
             text = self._texts[span]
             if self._show_module:
@@ -316,10 +303,12 @@ class PassesPage(Page):
         elif self._draw_text(title, ("wait", span), lambda: data.plain("working it out …")):
             if self._pause_timer is not None:
                 self._pause_timer.stop()
-            big = sum(compiler_pass.size for compiler_pass in timeline.passes) >= BIG
-            self._pause_timer = self.set_timer(_LONG_PAUSE_S if big else _PAUSE_S, self._start)
+            is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
+            self._pause_timer = self.set_timer(
+                _LONG_PAUSE_S if is_large else _PAUSE_S, self._compute_text
+            )
 
-    def _start(self) -> None:
+    def _compute_text(self) -> None:
         """Computes the text of the pass under the cursor, which may have moved meanwhile."""
         if self._timeline is None:
             return
@@ -347,7 +336,7 @@ class PassesPage(Page):
         """Follows the list's cursor."""
         if isinstance(event.view, PassList) and event.line < len(self._shown):
             self._index = self._shown[event.line]
-            self._moved()
+            self._follow_cursor()
 
     def on_rows_chosen(self) -> None:
         """Gives the diff the focus."""
@@ -355,22 +344,22 @@ class PassesPage(Page):
 
     def on_pass_line_picked(self, event: PassLine.Picked) -> None:
         """Goes to the pass under the mouse."""
-        self._go(event.index)
+        self._go_to(event.index)
 
-    def _go(self, index: int) -> None:
+    def _go_to(self, index: int) -> None:
         self._index = index
         if index not in self._shown:  # a filter hides it
             self.query_one(FilterLine).value = ""
             self._only_changed = False
         self._update_list()
 
-    def action_changed(self, by: int) -> None:
+    def action_changed(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) listed pass that changed something."""
         if self._timeline is None:
             return
-        index = self._timeline.next_changed(self._index, by)
+        index = self._timeline.next_changed(self._index, direction)
         while index is not None and index not in self._shown:
-            index = self._timeline.next_changed(index, by)
+            index = self._timeline.next_changed(index, direction)
         if index is not None:
             self.query_one(PassList).move_to(self._shown.index(index))
 

@@ -1,4 +1,4 @@
-"""The parts of the page of passes: what its threads bring, list, diff, the filter's line."""
+"""The parts of the passes page: messages from its threads, the list and the diff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .choose import Rows
 
 
 class Read(Message):
-    """The dump has been split; which passes changed something may still be unknown."""
+    """A dump has been read; which passes changed something may still be unknown."""
 
     def __init__(self, path: Path, dump: PassDump) -> None:
         super().__init__()
@@ -24,20 +24,24 @@ class Read(Message):
 
 
 class Compared(Message):
-    """Two states have been compared; where both are one, it has been read.
+    """The text of a span of states has been computed.
 
-    Without a span it says why the dump cannot be read.
+    Args:
+        path: the dump.
+        span: two states whose diff was computed, or twice the state whose module was read; None:
+            the dump cannot be read.
+        result: the text, or why there is none.
     """
 
     def __init__(
-        self, path: Path, span: tuple[int, int] | None, made: PassText | KinspectError
+        self, path: Path, span: tuple[int, int] | None, result: PassText | KinspectError
     ) -> None:
         super().__init__()
-        self.path, self.span, self.made = path, span, made
+        self.path, self.span, self.result = path, span, result
 
 
 class PassList(Rows):
-    """The passes; it is as wide as its pane, so that sideways means the diff."""
+    """The list of passes, which never scrolls sideways: the right key goes to the diff."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l,enter", "choose", "Diff", show=False),
@@ -45,14 +49,14 @@ class PassList(Rows):
     ]
 
     def action_nothing(self) -> None:
-        """There is nothing left of the list."""
+        """Does nothing, since there is no pane left of the list."""
 
 
 class DiffView(CodeView):
     """The diff; at its left edge the left key goes back to the list."""
 
     class Left(Message):
-        """The keys shall go to the list."""
+        """The focus is to go back to the list."""
 
     def action_shift(self, columns: int) -> None:
         """Scrolls sideways, or goes back."""

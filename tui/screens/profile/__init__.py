@@ -1,1 +1,1 @@
-"""What was measured, beside what is known without running."""
+"""The page of measurements, beside the figures of static analysis."""

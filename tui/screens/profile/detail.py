@@ -1,29 +1,28 @@
-"""What is said of one measured kernel: the measured beside the static, and where it stalls."""
+"""The lines about one measured kernel: its match, stalls, measured and static figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ....inspector.explain import loop_view, occupancy_view, view
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import view
 from ....inspector.model import KernelReport, LoopReport, Metric
 from ....inspector.profile.figures import executed
 from ....inspector.profile.placing.stalls import Stall, stalls
 from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
 from .lines import SIGNS, Line, measured, show
-from .said import BLANK, gridded, wrapped
-from .said import Line as Said
+from .styled_lines import BLANK, StyledLine, gridded, wrapped
 
-MOST_STALLS = 12
+MAX_STALLS = 12
 _HEAT = (20.0, 5.0)
-"""Shares of the kernel's stall cycles, %, from which on a line is drawn hot, or warm."""
+"""A line with at least this share (%) of the kernel's stall cycles is drawn hot or warm."""
 
 
 def of_kernel(
     line: Line, profile: Profile, report: KernelReport | None, width: int
-) -> Iterator[Said]:
-    """Everything of a kernel of a recording.
+) -> Iterator[StyledLine]:
+    """All lines about a kernel of a recording.
 
     Args:
         line: its row.
@@ -33,7 +32,7 @@ def of_kernel(
     """
     kernel = line.kernel
     assert kernel is not None
-    title: list[Piece] = [(kernel.name, "title"), (f" {line.more}" if line.more else "", "dim")]
+    title: list[Piece] = [(kernel.name, "title"), (f" {line.suffix}" if line.suffix else "", "dim")]
     if line.tried:
         title.append(("   tried by an autotuner, not kept", "warning"))
     yield title
@@ -54,8 +53,8 @@ def of_kernel(
         yield from _static(report, width)
 
 
-def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[Said]:
-    """Which analysed kernel it is, and why, or why none is named."""
+def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[StyledLine]:
+    """The analysed kernel that matches, with the reasons, or why none does."""
     match = kernel.match
     sentence = words.matched(kernel, profile)
     if not profile.reports:
@@ -75,8 +74,16 @@ def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[Sa
             yield from wrapped(f"• {reason}", width, "dim", "    ", "      ")
 
 
-def stall_lines(stall_costs: list[Stall], width: int, most: int = MOST_STALLS) -> Iterator[Said]:
-    """Where it stalls by measurement, and what static analysis says of the same place."""
+def stall_lines(
+    stall_costs: list[Stall], width: int, limit: int = MAX_STALLS
+) -> Iterator[StyledLine]:
+    """A table of the lines that stall most, with static analysis of the same places.
+
+    Args:
+        stall_costs: the lines, the worst first.
+        width: of the table, in cells.
+        limit: the number of lines to show.
+    """
     rows = [
         (
             (f"{stall.line}", "name"),
@@ -89,14 +96,14 @@ def stall_lines(stall_costs: list[Stall], width: int, most: int = MOST_STALLS) -
             (stall.place if stall.source is not None else "", "dim"),
             ("; ".join(stall.beside), ""),
         )
-        for stall in stall_costs[:most]
+        for stall in stall_costs[:limit]
     ]
     heads = ("ISA", "", "%", "cycles", "samples", "instruction", "loop", "source", "beside it")
     yield (("Where it stalls", "title"),)
     yield from gridded(heads, rows, width, right=(0, 2, 3, 4))
-    if len(stall_costs) > most:
-        left = view.plural(len(stall_costs) - most, "more line")
-        yield ((f"  {left}: enter opens the kernel, t steps through them", "dim"),)
+    if len(stall_costs) > limit:
+        remaining = view.plural(len(stall_costs) - limit, "more line")
+        yield ((f"  {remaining}: enter opens the kernel, t steps through them", "dim"),)
 
 
 def heat(share: float | None) -> str:
@@ -117,7 +124,7 @@ def _amount(number: int | None) -> Piece:
 
 def _metrics(
     metrics: Mapping[str, Metric], report: KernelReport | None, width: int
-) -> Iterator[Said]:
+) -> Iterator[StyledLine]:
     """Measured figures with formulas, static ones beside them."""
     static = report.metrics if report is not None else None
     rows = [
@@ -136,7 +143,7 @@ def _metrics(
         yield from gridded(("", "", "", "", ""), rows, width, right=(1,))
 
 
-def _counters(kernel: KernelProfile, width: int) -> Iterator[Said]:
+def _counters(kernel: KernelProfile, width: int) -> Iterator[StyledLine]:
     rows = [
         ((name, ""), (mean, "name"), (spread, "dim"))
         for name, mean, spread in words.counters(kernel)
@@ -147,8 +154,8 @@ def _counters(kernel: KernelProfile, width: int) -> Iterator[Said]:
         yield from gridded(("", "mean", "least … most"), rows, width, right=(1,))
 
 
-def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterator[Said]:
-    """Counters beside what the emulator says that they have to show."""
+def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterator[StyledLine]:
+    """The recorded counters beside the values that emulation predicts for them."""
     rows = [
         ((name, ""), (recorded, "name"), (emulated, "info"), (ratio, ""), (why, "dim"))
         for name, recorded, emulated, ratio, why in executed.rows(kernel, report)
@@ -160,21 +167,25 @@ def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterat
         yield from gridded(heads, rows, width, right=(1, 2, 3))
 
 
-def _static(report: KernelReport, width: int) -> Iterator[Said]:
-    """What the compiler's output says of the same kernel."""
+def _static(report: KernelReport, width: int) -> Iterator[StyledLine]:
+    """The static figures of the analysed kernel: main loop, occupancy, findings."""
     yield BLANK
     yield (("Static analysis", "title"),)
-    main = view.main_loop(report)
+    main = loop_view.main_loop(report)
     if main is not None:
         yield from _loop(main, width)
-    for text in view.occupancy_lines(report):
+    for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "", "  ", "    ")
     yield ((f"  {view.findings_summary(report)}", "dim"),)
 
 
-def _loop(loop: LoopReport, width: int) -> Iterator[Said]:
-    yield from wrapped(f"main loop {loop.id}  {view.loop_title(loop)}", width, "name", "  ", "    ")
-    scorecard = "  ".join(f"{label} {figure}" for label, figure in view.scorecard(loop.metrics))
+def _loop(loop: LoopReport, width: int) -> Iterator[StyledLine]:
+    yield from wrapped(
+        f"main loop {loop.id}  {loop_view.loop_title(loop)}", width, "name", "  ", "    "
+    )
+    scorecard = "  ".join(
+        f"{label} {figure}" for label, figure in loop_view.scorecard(loop.metrics)
+    )
     yield from wrapped(scorecard, width, "dim", "    ", "    ")
     metric = loop.metrics.get("measured.stall_share")
     if metric is not None:
@@ -185,11 +196,11 @@ def _loop(loop: LoopReport, width: int) -> Iterator[Said]:
 # ------------------------------------------------------------------------- saved reports
 
 
-def of_report(report: KernelReport, width: int) -> Iterator[Said]:
+def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
     """Everything measured of a saved report's kernel and its loops, beside the static figures."""
     yield ((f"{report.name}  {report.arch or words.UNKNOWN}", "title"),)
     yield from _figures(report.metrics, width)
-    for text in view.occupancy_lines(report):
+    for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "dim", "  ", "    ")
     stall_costs = stalls(report)
     if stall_costs:
@@ -199,13 +210,15 @@ def of_report(report: KernelReport, width: int) -> Iterator[Said]:
         if not measured(loop.metrics):
             continue
         yield BLANK
-        yield ((f"Loop {loop.id}   {view.loop_title(loop)}", "title"),)
+        yield ((f"Loop {loop.id}   {loop_view.loop_title(loop)}", "title"),)
         yield from _figures(loop.metrics, width)
-        rows = [((label, "dim"), (figure, "dim")) for label, figure in view.scorecard(loop.metrics)]
+        rows = [
+            ((label, "dim"), (figure, "dim")) for label, figure in loop_view.scorecard(loop.metrics)
+        ]
         yield from gridded(("", ""), rows, width)
 
 
-def _figures(metrics: Mapping[str, Metric], width: int) -> Iterator[Said]:
+def _figures(metrics: Mapping[str, Metric], width: int) -> Iterator[StyledLine]:
     rows = [
         ((name, ""), (show(m.value), "name"), (m.unit, "dim"), (words.short(m.note), "dim"))
         for name, m in measured(metrics).items()

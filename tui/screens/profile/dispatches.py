@@ -9,10 +9,10 @@ from msgspec import Struct
 from ....inspector.explain import profile_view as words
 from ....inspector.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
-from ...widgets.table import Head, Row
+from ...widgets.table_rows import Head, Row
 
-MOST = 1_000
-"""So many are listed."""
+MAX_LISTED = 1_000
+"""At most this many dispatches of a kernel are listed, the earliest ones."""
 HEADS = (
     Head("number", " dispatch", 0),
     Head("start", "start", 12, right=True),
@@ -23,27 +23,34 @@ HEADS = (
 )
 
 
-class Listed(Struct, frozen=True):
-    """Dispatches of a kernel: rows of the recording, and which of them are warm-up."""
+class DispatchList(Struct, frozen=True):
+    """The listed dispatches of a kernel.
+
+    Attributes:
+        rows: their rows in the recording's table.
+        warmups: the rows that are warm-up.
+        total: the number of the kernel's dispatches, listed or not.
+        origin: the start of the recording's first dispatch, ns.
+    """
 
     rows: Sequence[int]
     warmups: frozenset[int]
-    of: int  # how many there are, listed or not
-    origin: int  # when the first dispatch of the recording began
+    total: int
+    origin: int
 
 
-def heads(listing: Listed) -> tuple[Head, ...]:
-    """The columns; the first says how many are left out."""
+def heads(dispatches: DispatchList) -> tuple[Head, ...]:
+    """The columns' titles, the first with the numbers of listed and of all dispatches."""
     left_out = (
-        f" (first {len(listing.rows):,} of {listing.of:,})"
-        if listing.of > len(listing.rows)
+        f" (first {len(dispatches.rows):,} of {dispatches.total:,})"
+        if dispatches.total > len(dispatches.rows)
         else ""
     )
     return (Head("number", f" dispatch{left_out}", 0), *HEADS[1:])
 
 
-def listed(kernel: KernelProfile, recording: Recording) -> Listed:
-    """The dispatches of a kernel, the first thousand."""
+def dispatch_list(kernel: KernelProfile, recording: Recording) -> DispatchList:
+    """The first `MAX_LISTED` dispatches of a kernel in the order in which they began."""
     table = recording.dispatches
     shapes = frozenset(kernel.shapes)
     rows = [row for row, shape in enumerate(table.shape) if shape in shapes]
@@ -51,47 +58,48 @@ def listed(kernel: KernelProfile, recording: Recording) -> Listed:
     rows.sort(key=lambda row: (began[row] == NONE, began[row], row))
     origin = min((time for time in began if time != NONE), default=0)
     warmups = _warmups(kernel, recording, rows)
-    return Listed(rows[:MOST], warmups, len(rows), origin)
+    return DispatchList(rows[:MAX_LISTED], warmups, len(rows), origin)
 
 
 def _warmups(kernel: KernelProfile, recording: Recording, rows: Sequence[int]) -> frozenset[int]:
-    """Those that were left out of the figures: the first of each process and pass.
+    """The dispatches that figures leave out: the first few of each process and pass.
 
-    The profile knows how many; where no number for each would give that many, none is marked.
+    The profile states only their total. If no number for each process and pass gives that total,
+    none is marked.
     """
     table, shapes = recording.dispatches, recording.shapes
     lanes: dict[tuple[int, int | None], list[int]] = {}
     for row in rows:
         lanes.setdefault((table.part[row], shapes[table.shape[row]].process), []).append(row)
-    most = max((len(lane) for lane in lanes.values()), default=0)
-    for each in range(1, most):
-        first = [lane[: min(each, len(lane) - 1)] for lane in lanes.values()]
-        count = sum(map(len, first))
+    longest = max((len(lane) for lane in lanes.values()), default=0)
+    for per_lane in range(1, longest):
+        candidates = [lane[: min(per_lane, len(lane) - 1)] for lane in lanes.values()]
+        count = sum(map(len, candidates))
         if count == kernel.warmups:
-            return frozenset(row for lane in first for row in lane)
+            return frozenset(row for lane in candidates for row in lane)
         if count > kernel.warmups:
             break
     return frozenset()
 
 
-def row(listing: Listed, recording: Recording, at: int) -> Row:
-    """One of them as the table draws it."""
-    table, number = recording.dispatches, listing.rows[at]
+def row(dispatches: DispatchList, recording: Recording, index: int) -> Row:
+    """A dispatch as a row of the table."""
+    table, number = recording.dispatches, dispatches.rows[index]
     shape = recording.shapes[table.shape[number]]
     start, end, queue = table.start[number], table.end[number], table.queue[number]
-    timed = NONE not in (start, end)
+    is_timed = NONE not in (start, end)
     part = table.part[number]
-    warm = number in listing.warmups
-    name = table.number[number]
-    first: tuple[Piece, ...] = (
-        (f" {name if name != NONE else words.UNKNOWN}", "name"),
-        ("  warm-up" if warm else "", "warning"),
+    is_warmup = number in dispatches.warmups
+    label = table.number[number]
+    name_cell: tuple[Piece, ...] = (
+        (f" {label if label != NONE else words.UNKNOWN}", "name"),
+        ("  warm-up" if is_warmup else "", "warning"),
     )
     cells = (
-        f"+{words.duration(start - listing.origin)}" if start != NONE else words.UNKNOWN,
-        words.duration(end - start) if timed else words.UNKNOWN,
+        f"+{words.duration(start - dispatches.origin)}" if start != NONE else words.UNKNOWN,
+        words.duration(end - start) if is_timed else words.UNKNOWN,
         words.triple(shape.grid, shape.grid_size),
         str(queue) if queue != NONE else words.UNKNOWN,
         recording.parts[part].name if 0 <= part < len(recording.parts) else "",
     )
-    return Row(first, tuple(((text, ""),) for text in cells))
+    return Row(name_cell, tuple(((text, ""),) for text in cells))

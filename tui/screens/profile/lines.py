@@ -13,13 +13,13 @@ from functools import partial
 from msgspec import Struct
 
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import view
+from ....inspector.explain import recording_view, view
 from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
 from ...session import Entry
 from ...widgets.bars import Piece, bar
 from ...widgets.roofline import Point, Roof
-from ...widgets.table import Head, Row
+from ...widgets.table_rows import Head, Row
 
 UNKNOWN = words.UNKNOWN
 BAR = 6  # cells of a bar
@@ -31,7 +31,7 @@ SIGNS: Mapping[str, Piece] = {
     "none": ("· ", "dim"),
 }
 """Verdict of a match -> the sign before the kernel's name; the last column has it in words."""
-STATIC: Sequence[tuple[str, str]] = (
+STATIC_COLUMNS: Sequence[tuple[str, str]] = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("VGPRs", "vgpr_count"),
     ("spills", "vgpr_spill_count"),
@@ -55,7 +55,7 @@ class Line(Struct, frozen=True):
     Attributes:
         key: identifies the line when the rows change under the cursor.
         name: the kernel's name.
-        more: what distinguishes it from other kernels of that name.
+        suffix: distinguishes it from other kernels of that name; "" if there are none.
         metrics: the measured metrics.
         kernel: the kernel in the recording; None for a saved report.
         entry: the saved report; None for a recording.
@@ -63,7 +63,7 @@ class Line(Struct, frozen=True):
 
     key: str
     name: str
-    more: str
+    suffix: str
     metrics: Mapping[str, Metric]
     kernel: KernelProfile | None = None
     entry: Entry | None = None
@@ -75,27 +75,25 @@ class Line(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """How surely it is one of the analysed kernels; "" for a saved report, which is one."""
+        """The verdict on the match with an analysed kernel; "" for a saved report."""
         return self.kernel.match.verdict if self.kernel is not None else ""
 
     def number(self, name: str) -> float | None:
-        """A measured metric, if it is a number."""
+        """A measured metric; None if it is missing or no number."""
         metric = self.metrics.get(name)
-        value = metric.value if metric is not None else None
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if good and isinstance(value, int | float) else None
+        return _as_number(metric.value if metric is not None else None)
 
 
 class Column(Struct, frozen=True):
     """A column after the kernel's name; it is left out if no row has a value for it.
 
     Attributes:
-        name: what sorting calls it.
+        name: its name for sorting.
         title: at its head.
         width: of the figure, in cells.
-        read: a line's figure, to sort by; None where unknown.
-        form: a line's figure as text.
-        share: whether a bar shows the figure, which then is a percentage.
+        read: returns a line's figure, to sort by; None where unknown.
+        form: returns a line's figure as text.
+        share: whether the figure is a percentage that a bar shows.
     """
 
     name: str
@@ -121,7 +119,14 @@ class Column(Struct, frozen=True):
         return (*bar(part, BAR), (f"{text:>{max(self.width, len(self.title)) + 2}}", style))
 
 
-# ------------------------------------------------------------------------- what was measured
+# ------------------------------------------------------------------------- lines
+
+
+def _as_number(value: MetricValue) -> float | None:
+    """A value as a float; None if it is unknown, a text or a flag."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
 
 
 def measured(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
@@ -137,7 +142,7 @@ def has_measured(report: KernelReport) -> bool:
 def of_profile(profile: Profile) -> list[Line]:
     """The kernels of a recording, in its order: the most time first."""
     names = Counter(kernel.name for kernel in profile.kernels)
-    devices = words.devices(profile)
+    devices = recording_view.devices(profile)
 
     def distinction(kernel: KernelProfile) -> str:
         number = kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else ""
@@ -271,7 +276,7 @@ COLUMNS: Sequence[Column] = (
     Column("match", "analysed", 9, lambda line: line.verdict or None, lambda line: line.verdict),
 )
 """The columns of every recording; other metrics measured in a saved report follow them."""
-_ELSEWHERE = frozenset(
+_OTHER_COLUMNS = frozenset(
     {
         *(column.name for column in COLUMNS),
         *_ROOFLINE,
@@ -289,32 +294,32 @@ def columns(lines: Sequence[Line]) -> list[Column]:
     extra: dict[str, str] = {}
     for line in lines:
         for name, metric in line.metrics.items():
-            if name not in _ELSEWHERE and not name.startswith(_COUNTER):
+            if name not in _OTHER_COLUMNS and not name.startswith(_COUNTER):
                 extra.setdefault(name, metric.unit)
     for name, unit in extra.items():
         title = f"{name.removeprefix('measured.')} {'' if unit == 'count' else unit}".rstrip()
         present.append(_plain(name, title, _metric(name), 8))
-    for title, name in STATIC:
+    for title, name in STATIC_COLUMNS:
         present.append(_plain(f"static.{name}", f"{title} (static)", partial(_static, name)))
     return present
 
 
 def _static(name: str, line: Line) -> Value:
-    value = line.entry.metric(name) if line.entry is not None else None
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and isinstance(value, int | float) else None
+    """A static metric of a saved report; None if it is unknown or no number."""
+    return _as_number(line.entry.metric(name) if line.entry is not None else None)
 
 
-# ------------------------------------------------------------------------- which rows
+# ------------------------------------------------------------------------- rows
 
 
-def chosen(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
+def filtered(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
     """The lines that contain all words of a filter.
 
     Args:
         lines: all lines.
         text: the filter's words, separated by blanks.
-        tried: whether to show what an autotuner only tried; implied where there is nothing else.
+        tried: whether to include kernels that an autotuner only tried; if there are no others,
+            they are included anyway.
     """
     needles = text.lower().split()
     tried = tried or all(line.tried for line in lines)
@@ -322,7 +327,7 @@ def chosen(lines: Sequence[Line], text: str, *, tried: bool) -> list[Line]:
         line
         for line in lines
         if (tried or not line.tried)
-        and all(word in f"{line.name}{line.more} {line.verdict}".lower() for word in needles)
+        and all(needle in f"{line.name}{line.suffix} {line.verdict}".lower() for needle in needles)
     ]
 
 
@@ -370,6 +375,6 @@ def row(line: Line, shown_columns: Sequence[Column], *, folded: bool) -> Row:
     first: list[Piece] = [(" ", "")]
     if folded:
         first.append(("└ ", "dim"))
-    first += [sign, (line.name, "name"), (f" {line.more}" if line.more else "", "dim")]
+    first += [sign, (line.name, "name"), (f" {line.suffix}" if line.suffix else "", "dim")]
     cells = tuple(column.cell(line) for column in shown_columns)
     return Row(tuple(first), cells, faded=line.tried)

@@ -1,4 +1,4 @@
-"""The lower half of the page: what is known of one kernel, its dispatches, the roofline."""
+"""The lower half of the page: one kernel's details or dispatches, the roofline, the recording."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ....inspector.explain import profile_view as words
 from ....inspector.model import KernelReport
 from ....inspector.recording import Profile
 from ...widgets.roofline import Point, Roofline
-from ...widgets.table import Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Row
 from . import detail, dispatches, recorded
 from .lines import Line
-from .said import Line as Said
-from .said import content
+from .styled_lines import StyledLine, content
 
 DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
 _WIDE = 150  # columns from which on the roofline stands beside the detail
-_BIG = 200_000  # dispatches that are looked through in a thread
+_THREADED = 200_000  # dispatches that are looked through in a thread
 _TABS = {
     DETAIL: "kernel",
     DISPATCHES: "d dispatches",
@@ -33,15 +33,15 @@ _TABS = {
 
 
 class LowerState(Struct, frozen=True):
-    """What the page stands at.
+    """The state of the page that the lower half shows.
 
     Attributes:
-        rows: the kernels in sight.
-        line: the one under the cursor.
-        profile: the recording, if one is open.
-        report: the analysed kernel of the line, where there is one.
-        tried: whether kernels that a tuner tried are in sight.
-        points: those of all kernels that can be drawn under a roof, by key.
+        rows: the kernels in the table.
+        line: the kernel under the cursor; None in an empty table.
+        profile: the open recording; None without one.
+        report: the analysed kernel of the line; None without one.
+        tried: whether the table includes kernels that a tuner tried.
+        points: key of a kernel -> its point in the roofline plot, for those that have one.
     """
 
     rows: Sequence[Line]
@@ -53,7 +53,7 @@ class LowerState(Struct, frozen=True):
 
 
 class Lower(Vertical):
-    """One of four views, and a line that says which there are."""
+    """One of four views below a line with their titles."""
 
     DEFAULT_CSS = """
     Lower { height: 1fr; }
@@ -67,33 +67,33 @@ class Lower(Vertical):
     """
     _NONE: ClassVar[LowerState] = LowerState((), None, None, None, False, {})
 
-    def __init__(self, *, id: str | None = None) -> None:  # Textual's name for it
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
         self.view = DETAIL
         self._shown = self._NONE
         self._points: list[tuple[Line, Point]] = []
         self._drawn: list[Point] = []
-        self._listed: tuple[str, dispatches.Listed] | None = None  # whose dispatches they are
-        self._turn = 0  # grows with every kernel whose dispatches are looked for
+        self._dispatches: tuple[str, dispatches.DispatchList] | None = None  # with the kernel's key
+        self._query_number = 0  # of the latest search for dispatches; results of others are dropped
 
     def compose(self) -> ComposeResult:
-        """The line, and the views below it."""
+        """Stacks the line of titles and the views."""
         yield Static(id="tabs", markup=False)
         with Horizontal(id="views"):
             with VerticalScroll(id="detail"):
                 yield Static(id="said", markup=False)
-            yield Table(id="dispatches", least=20)
+            yield Table(id="dispatches", least_first=20)
             yield Roofline()
 
     # ------------------------------------------------------------------ what is shown
 
     def forget(self) -> None:
-        """What was open is another."""
-        self._listed = None
-        self._turn += 1
+        """Drops the cached dispatches, since another recording was opened."""
+        self._dispatches = None
+        self._query_number += 1
 
     def show(self, state: LowerState) -> None:
-        """Shows what is known of the kernel under the cursor, in the way that was asked for."""
+        """Shows a state in the user's view, or another if that has nothing to show."""
         if state.rows is not self._shown.rows:
             points = state.points
             self._points = [(row, points[row.key]) for row in state.rows if row.key in points]
@@ -118,14 +118,14 @@ class Lower(Vertical):
         if plot.display:
             index = next((n for n, (row, _) in enumerate(self._points) if row is line), None)
             plot.show(self._drawn, index)
-        self._tabs(view)
+        self._show_tabs(view)
         if is_text:
-            self._say(view, beside)
+            self._show_text(view, beside)
         elif view == DISPATCHES and line is not None:
-            self._list(line)
+            self._show_dispatches(line)
 
     def offers(self, view: str) -> bool:
-        """Whether there is something to be seen that way."""
+        """Whether a view has anything to show."""
         profile = self._shown.profile
         if view == ROOFLINE:
             return bool(self._points)
@@ -133,12 +133,12 @@ class Lower(Vertical):
             return profile is not None and len(profile.recording.dispatches) > 0
         return view == DETAIL or profile is not None
 
-    def line_of(self, at: int) -> Line | None:
-        """The kernel of a point in the plot."""
-        return self._points[at][0] if at < len(self._points) else None
+    def line_of(self, point: int) -> Line | None:
+        """The kernel of a point in the plot, by its index; None if there is no such point."""
+        return self._points[point][0] if point < len(self._points) else None
 
-    def _tabs(self, view: str) -> None:
-        """Which ways there are to look at it; the present one stands out."""
+    def _show_tabs(self, view: str) -> None:
+        """Shows the titles of the views that have content, the current one highlighted."""
         profile = self._shown.profile
         pieces: list[tuple[str, str]] = [(" ", "")]
         for name, label in _TABS.items():
@@ -149,13 +149,14 @@ class Lower(Vertical):
             pieces.append((f"   {autotuned}: a shows them", "dim"))
         unbroken(self.query_one("#tabs", Static), [pieces])
 
-    def _say(self, view: str, beside: bool) -> None:
-        # The room is not yet known while it is laid out: it follows from the window's.
+    def _show_text(self, view: str, beside: bool) -> None:
+        """Shows the detail or the recording; `beside` is whether the roofline is next to it."""
+        # Computed from the window's width, since the widget's is unknown before its layout.
         state = self._shown
         width = self.app.size.width * (3 if beside else 5) // 5 - 4
-        lines: list[Said] = []
+        lines: list[StyledLine] = []
         if view == RECORDING and state.profile is not None:
-            lines += recorded.whole(state.profile, width)
+            lines += recorded.all_lines(state.profile, width)
         elif state.line is not None and state.line.entry is not None:
             lines += detail.of_report(state.line.entry.report, width)
         elif state.line is not None and state.profile is not None:
@@ -165,42 +166,44 @@ class Lower(Vertical):
 
     # ------------------------------------------------------------------ dispatches
 
-    def _list(self, line: Line) -> None:
+    def _show_dispatches(self, line: Line) -> None:
+        """Lists a kernel's dispatches; looks for them in a thread if the recording is large."""
         profile, kernel = self._shown.profile, line.kernel
         if profile is None or kernel is None:
             return
-        if self._listed is not None and self._listed[0] == line.key:
-            self._show_listed(line.key, self._listed[1])
+        if self._dispatches is not None and self._dispatches[0] == line.key:
+            self._fill_dispatches(line.key, self._dispatches[1])
             return
-        self._turn += 1
-        look = partial(dispatches.listed, kernel, profile.recording)
-        if len(profile.recording.dispatches) <= _BIG:
-            self._show_listed(line.key, look())
+        self._query_number += 1
+        list_dispatches = partial(dispatches.dispatch_list, kernel, profile.recording)
+        if len(profile.recording.dispatches) <= _THREADED:
+            self._fill_dispatches(line.key, list_dispatches())
             return
-        table, turn = self.query_one("#dispatches", Table), self._turn
-        table.show(dispatches.HEADS, 0, lambda at: Row(()), empty="looking for them …")
+        table, turn = self.query_one("#dispatches", Table), self._query_number
+        table.show(dispatches.HEADS, 0, lambda index: Row(()), empty="looking for them …")
 
         def work() -> None:
-            listing = look()
-            self.app.call_from_thread(self._take, turn, line.key, listing)
+            listing = list_dispatches()
+            self.app.call_from_thread(self._receive_dispatches, turn, line.key, listing)
 
         self.run_worker(work, thread=True, exclusive=True, group="dispatches")
 
-    def _take(self, turn: int, key: str, listing: dispatches.Listed) -> None:
-        if turn == self._turn and self.is_attached:
-            self._show_listed(key, listing)
+    def _receive_dispatches(self, turn: int, key: str, listing: dispatches.DispatchList) -> None:
+        if turn == self._query_number and self.is_attached:
+            self._fill_dispatches(key, listing)
 
-    def _show_listed(self, key: str, listing: dispatches.Listed) -> None:
+    def _fill_dispatches(self, key: str, listing: dispatches.DispatchList) -> None:
+        """Fills the table of dispatches; the cursor stays if the kernel is the same."""
         profile = self._shown.profile
         if profile is None:
             return
-        unchanged = self._listed is not None and self._listed[0] == key
-        self._listed = key, listing
+        unchanged = self._dispatches is not None and self._dispatches[0] == key
+        self._dispatches = key, listing
         run = profile.recording
         self.query_one("#dispatches", Table).show(
             dispatches.heads(listing),
             len(listing.rows),
-            lambda at: dispatches.row(listing, run, at),
+            lambda index: dispatches.row(listing, run, index),
             cursor=None if unchanged else 0,
             empty="no dispatch of it was recorded",
         )
@@ -208,7 +211,7 @@ class Lower(Vertical):
     # ------------------------------------------------------------------ keys
 
     def scroll_by(self, lines: int) -> None:
-        """Scrolls what is said, or moves along the dispatches."""
+        """Scrolls the text, or moves the cursor in the table of dispatches."""
         listed = self.query_one("#dispatches", Table)
         if listed.display:
             listed.action_move(lines)
@@ -216,7 +219,7 @@ class Lower(Vertical):
             self.query_one("#detail").scroll_relative(y=lines, animate=False)
 
     def take_focus(self) -> bool:
-        """Takes the keys, if anything is shown that can be moved."""
+        """Focuses the table of dispatches or the text; returns whether one of them is shown."""
         for name in ("#dispatches", "#detail"):
             if self.query_one(name).display:
                 self.query_one(name).focus()
@@ -224,7 +227,7 @@ class Lower(Vertical):
         return False
 
 
-def unbroken(widget: Static, lines: Sequence[Said]) -> None:
-    """Shows lines that are cut where the room ends."""
+def unbroken(widget: Static, lines: Sequence[StyledLine]) -> None:
+    """Shows lines without wrapping them; those that are too long are cut."""
     widget.styles.text_wrap, widget.styles.text_overflow = "nowrap", "ellipsis"
     widget.update(content(lines).rstrip())

@@ -1,4 +1,4 @@
-"""What was measured, beside what the compiler's output says."""
+"""The page of measured kernels, beside the figures of the compiler's output."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from ...widgets.filtering import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.roofline import Point, Roofline
-from ...widgets.table import Head, Row, Table
+from ...widgets.table import Table
+from ...widgets.table_rows import Head, Row
 from . import recorded
 from .lines import (
     NAME,
     Column,
     Line,
-    chosen,
     columns,
+    filtered,
     of_profile,
     of_reports,
     ordered,
@@ -35,13 +36,13 @@ from .lines import (
     row,
 )
 from .lower import DETAIL, Lower, LowerState, unbroken
-from .said import content
+from .styled_lines import content
 
-_FIRST = "measured.share_of_time"
+_DEFAULT_SORT = "measured.share_of_time"
 
 
 class ProfilePage(Page):
-    """Measured kernels, most time first, and all that is known of the one under the cursor."""
+    """Lists measured kernels, most time first, and details the one under the cursor."""
 
     NAME = "profile"
     HELP = """
@@ -87,27 +88,27 @@ class ProfilePage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
-        self._lines: list[Line] = []  # all there are
-        self._rows: list[Line] = []  # those in sight
+        self._lines: list[Line] = []  # all measured kernels
+        self._rows: list[Line] = []  # those that pass the filter, in order
         self._columns: list[Column] = []
         self._points: dict[str, Point] = {}
-        self._sort: tuple[str, bool] | None = None  # a column and whether downwards
+        self._sort: tuple[str, bool] | None = None  # (column, descending); None: the default
         self._words = ""
-        self._tried = False
+        self._shows_tried = False
 
     def compose(self) -> ComposeResult:
-        """The recording, its kernels, and what is known of one; or why there is nothing."""
+        """Stacks the recording, its kernels and the details; or shows how to record."""
         yield Heading()
         with VerticalScroll(id="nothing"):
             yield Static(id="why", markup=False)
         with Vertical(id="measured"):
             yield Static(id="recording", markup=False)
             yield FilterLine("words: kernel, exact, likely, ambiguous, none", id="filter")
-            yield Table(id="table", least=24)
+            yield Table(id="table", least_first=24)
             yield Lower(id="below")
         yield Keys(palette=False)
 
-    # ------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------ content
 
     @property
     def _profile(self) -> Profile | None:
@@ -119,15 +120,15 @@ class ProfilePage(Page):
 
     @property
     def _line(self) -> Line | None:
-        at = self._table.cursor
-        return self._rows[at] if at < len(self._rows) else None
+        index = self._table.cursor
+        return self._rows[index] if index < len(self._rows) else None
 
     @property
-    def _measured(self) -> bool:
+    def _has_measurements(self) -> bool:
         return self._profile is not None or bool(self._lines)
 
     def crumb(self) -> str:
-        """How many kernels were measured."""
+        """The number of measured kernels and their total time."""
         if self._profile is None:
             count = len(self._lines)
             return f"{count} of {len(self.session.entries)} kernels measured" if count else ""
@@ -136,70 +137,73 @@ class ProfilePage(Page):
         return f"{kernels} in {total}" if total != words.UNKNOWN else kernels
 
     def session_changed(self) -> None:
-        """Fills the table anew; the cursor stays on its kernel."""
+        """Rebuilds the table; the cursor stays on its kernel."""
         profile = self._profile
         self._lines = of_profile(profile) if profile else of_reports(self.session.ordered())
         self._columns = columns(self._lines)
         candidates = ((line.key, point(line)) for line in self._lines)
-        self._points = {key: at for key, at in candidates if at is not None}
+        self._points = {key: candidate for key, candidate in candidates if candidate is not None}
         self.query_one(Lower).forget()
-        for name, visible in (("nothing", not self._measured), ("measured", self._measured)):
+        for name, visible in (
+            ("nothing", not self._has_measurements),
+            ("measured", self._has_measurements),
+        ):
             self.query_one(f"#{name}").display = visible
         self.query_one("#recording").display = profile is not None
-        if not self._measured:
-            self._say_nothing()
+        if not self._has_measurements:
+            self._show_introduction()
             if self.focused is None:
                 self.query_one("#nothing").focus()
         else:
-            self._head()
-            self._fill()
+            self._show_header()
+            self._fill_table()
             if self.focused is None or self.focused.id == "nothing":
                 self._table.focus()
         self.refresh_bindings()
 
     def on_resize(self, event: Resize) -> None:
-        """Another width is filled by other lines."""
-        if self._is_whole():
-            self.call_after_refresh(self._laid_out)
+        """Lays out the texts for the new width, once the widgets have their sizes."""
+        if self._has_widgets():
+            self.call_after_refresh(self._lay_out)
 
-    def _laid_out(self) -> None:
-        if not self._is_whole():
+    def _lay_out(self) -> None:
+        if not self._has_widgets():
             return
-        if self._measured:
-            self._head()
+        if self._has_measurements:
+            self._show_header()
             self._show_lower()
         else:
-            self._say_nothing()
+            self._show_introduction()
 
-    def _say_nothing(self) -> None:
+    def _show_introduction(self) -> None:
         width = max(20, self.app.size.width - 6)
-        self.query_one("#why", Static).update(content(recorded.nothing(min(width, 110))))
+        self.query_one("#why", Static).update(content(recorded.how_to_record(min(width, 110))))
 
-    def _head(self) -> None:
+    def _show_header(self) -> None:
         if self._profile is not None:
             unbroken(self.query_one("#recording", Static), recorded.header(self._profile))
 
     # ------------------------------------------------------------------ the table
 
-    def _fill(self) -> None:
-        """Works out the rows; the cursor stays with its kernel."""
+    def _fill_table(self) -> None:
+        """Filters and sorts the rows; the cursor stays with its kernel."""
         former_line = self._line
-        by, down = self._sort or (_FIRST, True)
-        column = next((c for c in (NAME, *self._columns) if c.name == by), None)
-        lines = chosen(self._lines, self._words, tried=self._tried)
+        sort_name, down = self._sort or (_DEFAULT_SORT, True)
+        column = next((c for c in (NAME, *self._columns) if c.name == sort_name), None)
+        lines = filtered(self._lines, self._words, tried=self._shows_tried)
         self._rows = ordered(lines, column if self._sort else None, down=down)
         mains = {line.name for line in self._rows if not line.tried}
         rows, shown_columns = self._rows, self._columns
 
-        def draw(at: int) -> Row:
-            line = rows[at]
+        def draw(index: int) -> Row:
+            line = rows[index]
             return row(line, shown_columns, folded=line.tried and line.name in mains)
 
         heads = [
             Head(NAME.name, " kernel", 0),
             *(shown_column.head() for shown_column in shown_columns),
         ]
-        self._table.styles.max_height = max(3, len(rows) + 1)  # the rest is for what is below
+        self._table.styles.max_height = max(3, len(rows) + 1)  # the lower half has the rest
         keys = [line.key for line in rows]
         cursor = (
             keys.index(former_line.key)
@@ -210,20 +214,20 @@ class ProfilePage(Page):
             heads,
             len(rows),
             draw,
-            sorted_by=(by, down),
+            sorted_by=(sort_name, down),
             cursor=0 if cursor is None and former_line is not None else cursor,
-            empty=f"no kernel has the words {self._words!r}" if self._words else self._empty(),
+            empty=f"no kernel has the words {self._words!r}" if self._words else self._why_empty(),
         )
         self._show_lower()
 
-    def _empty(self) -> str:
+    def _why_empty(self) -> str:
         profile = self._profile
         if profile is not None and profile.recording.summary:
             return "no dispatches were kept: below stands the profiler's own summary"
         return "no dispatches were recorded: below stands what is known of the recording"
 
     def on_table_moved(self, message: Table.Moved) -> None:
-        """Another kernel is under the cursor."""
+        """Shows the details of the kernel under the cursor."""
         if message.table.id == "table":
             self._show_lower()
 
@@ -233,7 +237,7 @@ class ProfilePage(Page):
             self.action_open()
 
     def on_table_head_clicked(self, message: Table.HeadClicked) -> None:
-        """A click on a title sorts by it; a second one turns the order round."""
+        """Sorts by the column; reverses the order if the rows are sorted by it already."""
         if message.table.id != "table":
             return
         if self._sort is not None and self._sort[0] == message.name:
@@ -252,13 +256,13 @@ class ProfilePage(Page):
     def _show_lower(self) -> None:
         line = self._line
         report = self._report(line) if line is not None else None
-        profile, with_tried = self._profile, self._tried
+        profile, with_tried = self._profile, self._shows_tried
         self.query_one(Lower).show(
             LowerState(self._rows, line, profile, report, with_tried, self._points)
         )
 
     def _report(self, line: Line) -> KernelReport | None:
-        """The analysed kernel of a row."""
+        """The analysed kernel of a row; None without one."""
         if line.entry is not None:
             return line.entry.report
         if line.kernel is None or self._profile is None:
@@ -268,14 +272,14 @@ class ProfilePage(Page):
     # ------------------------------------------------------------------ keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What there is nothing for is not offered."""
+        """Disables keys that have nothing to act on."""
         if action in ("open", "filter", "sort", "reverse", "tried", "other", "copy"):
             offered = action != "tried" or any(line.tried for line in self._lines)
-            return self._is_whole() and bool(self._lines) and offered
+            return self._has_widgets() and bool(self._lines) and offered
         if action == "view":
             return (
-                self._is_whole()
-                and self._measured
+                self._has_widgets()
+                and self._has_measurements
                 and self.query_one(Lower).offers(str(parameters[0]))
             )
         return True
@@ -291,12 +295,12 @@ class ProfilePage(Page):
         else:
             key = report.id if report is not None and report.id in self.session.entries else None
         if key is None:
-            self.app.notify(self._why_not(line), severity="warning", markup=False)
+            self.app.notify(self._why_not_opened(line), severity="warning", markup=False)
             return
         stall_costs = stalls(report) if report is not None else []
         self.kinspect.open_kernel(key, line=stall_costs[0].line if stall_costs else None)
 
-    def _why_not(self, line: Line) -> str:
+    def _why_not_opened(self, line: Line) -> str:
         kernel, profile = line.kernel, self._profile
         if kernel is None or profile is None or not profile.reports:
             return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
@@ -305,52 +309,52 @@ class ProfilePage(Page):
         return words.matched(kernel, profile) or "no analysed kernel is this one"
 
     def action_view(self, name: str) -> None:
-        """Shows that in the lower half, or the kernel again."""
+        """Shows a view in the lower half; if it is shown already, the kernel's details."""
         lower = self.query_one(Lower)
         lower.view = DETAIL if lower.view == name else name
         self._show_lower()
 
     def action_tried(self) -> None:
-        """Shows or hides what a tuner tried."""
-        self._tried = not self._tried
-        self._fill()
+        """Shows or hides kernels that an autotuner only tried."""
+        self._shows_tried = not self._shows_tried
+        self._fill_table()
 
     def action_sort(self) -> None:
-        """Sorts by the next column; behind the last comes the kernel's name."""
+        """Sorts by the next column; after the last comes the kernel's name."""
         names = [column.name for column in (NAME, *self._columns)]
-        by = self._sort[0] if self._sort is not None else _FIRST
-        at = names.index(by) + 1 if by in names else 0
-        self._sort_by(names[at % len(names)])
+        sort_name = self._sort[0] if self._sort is not None else _DEFAULT_SORT
+        index = names.index(sort_name) + 1 if sort_name in names else 0
+        self._sort_by(names[index % len(names)])
 
     def _sort_by(self, name: str) -> None:
         self._sort = name, name not in (NAME.name, "match")
-        self._fill()
+        self._fill_table()
 
     def action_reverse(self) -> None:
-        """Turns the order round."""
-        by, down = self._sort or (_FIRST, True)
-        self._sort = by, not down
-        self._fill()
+        """Reverses the order."""
+        sort_name, descending = self._sort or (_DEFAULT_SORT, True)
+        self._sort = sort_name, not descending
+        self._fill_table()
 
     def action_filter(self) -> None:
-        """Asks for words."""
+        """Opens the filter's input line."""
         self.query_one(FilterLine).ask()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while it is typed."""
+        """Filters the table while the user types."""
         self._words = event.value.strip()
-        self._fill()
+        self._fill_table()
 
     def on_filter_line_left(self) -> None:
-        """Back to the table."""
+        """Returns to the table."""
         self._table.focus()
 
     def action_scroll_detail(self, lines: int) -> None:
-        """Scrolls what is said in the lower half."""
+        """Scrolls the lower half."""
         self.query_one(Lower).scroll_by(lines)
 
     def action_other(self) -> None:
-        """To the lower half, or back to the table."""
+        """Moves the focus to the lower half, or back to the table."""
         if not (self._table.has_focus and self.query_one(Lower).take_focus()):
             self._table.focus()
 
@@ -362,10 +366,10 @@ class ProfilePage(Page):
             self.app.notify("copied", timeout=1)
 
     def action_escape(self) -> None:
-        """Gives up the filter, else the view, else the page."""
+        """Clears the filter; without one, closes the view, then the page."""
         if self._words:
             self.query_one(FilterLine).action_drop()
-        elif self._measured and self.query_one(Lower).view != DETAIL:
+        elif self._has_measurements and self.query_one(Lower).view != DETAIL:
             self.action_view(DETAIL)
         else:
             self.kinspect.action_back()

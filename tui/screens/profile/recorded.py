@@ -1,23 +1,23 @@
-"""Lines about a recording as a whole: header, parts, errors, notes, and how to record one."""
+"""The lines about a whole recording: header, parts, errors and notes; and how to record one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import view
+from ....inspector.explain import recording_view, view
 from ....inspector.model import ErrorRecord
 from ....inspector.recording import Part, Profile
 from ...widgets.bars import Piece
-from .said import BLANK, Line, gridded, wrapped
+from .styled_lines import BLANK, StyledLine, gridded, wrapped
 
-MOST_SAMPLES = 40
-NOTHING = (
+MAX_SAMPLES = 40
+INTRODUCTION = (
     "Every figure on the other pages is read off the compiler's output or computed from it. This "
     "page sets beside them what a device says: durations and counters of each kernel, on which "
     "lines it stalls, and where it stands under the roofline."
 )
-WAYS = (
+COMMANDS = (
     (
         "kinspect profile -- python script.py",
         "runs a program under rocprofv3; --counters and --att say what to measure",
@@ -40,15 +40,15 @@ WAYS = (
 )
 
 
-def nothing(width: int) -> Iterator[Line]:
-    """Why there is nothing to show, and how to get something."""
+def how_to_record(width: int) -> Iterator[StyledLine]:
+    """The page without measurements: what it would show, and commands that record something."""
     yield (("Nothing was measured of what is open.", "name"),)
     yield BLANK
-    yield from wrapped(NOTHING, width)
+    yield from wrapped(INTRODUCTION, width)
     yield BLANK
     yield (("How to get a recording", "name"),)
     yield BLANK
-    rows = [((command, "info"), (purpose, "")) for command, purpose in WAYS]
+    rows = [((command, "info"), (purpose, "")) for command, purpose in COMMANDS]
     yield from gridded(("", ""), rows, width)
 
 
@@ -62,47 +62,47 @@ def notes_of(profile: Profile) -> Sequence[str]:
     return tuple(dict.fromkeys((*profile.recording.notes, *profile.notes)))
 
 
-def failed(part: Part) -> bool:
+def is_incomplete(part: Part) -> bool:
     """Whether a pass was not recorded completely."""
     return part.status not in ("complete", "imported")
 
 
-def header(profile: Profile) -> tuple[Line, Line]:
+def header(profile: Profile) -> tuple[StyledLine, StyledLine]:
     """Two lines: profiler, devices, command, path; then failed parts, errors, notes, others."""
     run = profile.recording
-    first: list[Piece] = [(f" {words.tool(profile) or 'a recording'}", "name")]
-    first += [(f"  {device}", "") for device in words.agents(profile)]
+    recording_line: list[Piece] = [(f" {recording_view.tool(profile) or 'a recording'}", "name")]
+    recording_line += [(f"  {device}", "") for device in recording_view.agents(profile)]
     if run.command:
-        first.append((f"  $ {' '.join(run.command)}", "dim"))
-    first.append((f"  {run.path}", "dim"))
-    second: list[Piece] = [(" ", "")]
-    bad = [part for part in run.parts if failed(part)]
-    good = [part for part in run.parts if not failed(part)]
-    second += [(f"{words.part(part)}  ", "warning") for part in bad]
+        recording_line.append((f"  $ {' '.join(run.command)}", "dim"))
+    recording_line.append((f"  {run.path}", "dim"))
+    state_line: list[Piece] = [(" ", "")]
+    incomplete = [part for part in run.parts if is_incomplete(part)]
+    complete = [part for part in run.parts if not is_incomplete(part)]
+    state_line += [(f"{recording_view.part(part)}  ", "warning") for part in incomplete]
     errors, notes = errors_of(profile), notes_of(profile)
     if errors:
-        second.append((f"{view.plural(len(errors), 'error')}  ", "error"))
+        state_line.append((f"{view.plural(len(errors), 'error')}  ", "error"))
     if notes:
-        second.append((f"{view.plural(len(notes), 'note')}  ", "dim"))
-    second += [(f"{words.part(part)}  ", "dim") for part in good]
-    second += [(f"{words.trace(trace)}  ", "dim") for trace in run.traces]
-    return first, second
+        state_line.append((f"{view.plural(len(notes), 'note')}  ", "dim"))
+    state_line += [(f"{recording_view.part(part)}  ", "dim") for part in complete]
+    state_line += [(f"{recording_view.trace(trace)}  ", "dim") for trace in run.traces]
+    return recording_line, state_line
 
 
-def whole(profile: Profile, width: int) -> Iterator[Line]:
-    """Everything about a recording that belongs to no single kernel."""
+def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
+    """All lines about a recording that belong to no single kernel."""
     run = profile.recording
-    yield ((words.tool(profile) or "Recording", "title"),)
+    yield ((recording_view.tool(profile) or "Recording", "title"),)
     yield from wrapped(run.path, width, "", "  ", "    ")
-    for device in words.agents(profile):
+    for device in recording_view.agents(profile):
         yield from wrapped(device, width, "", "  ", "    ")
     if run.command:
         yield from wrapped(f"$ {' '.join(run.command)}", width, "dim", "  ", "    ")
     for part in run.parts:
-        style = "warning" if failed(part) else "dim"
-        yield from wrapped(words.part(part), width, style, "  ", "    ")
+        style = "warning" if is_incomplete(part) else "dim"
+        yield from wrapped(recording_view.part(part), width, style, "  ", "    ")
     for trace in run.traces:
-        yield from wrapped(words.trace(trace), width, "dim", "  ", "    ")
+        yield from wrapped(recording_view.trace(trace), width, "dim", "  ", "    ")
     autotuned = words.autotuned(profile)
     if autotuned:
         yield from wrapped(autotuned, width, "dim", "  ", "    ")
@@ -123,9 +123,9 @@ def whole(profile: Profile, width: int) -> Iterator[Line]:
     yield from _summary(profile, width)
 
 
-def _samples(profile: Profile, width: int) -> Iterator[Line]:
-    """Samples of kernels that were not analysed, by the profiler's own words."""
-    samples = words.sampled(profile, MOST_SAMPLES)
+def _samples(profile: Profile, width: int) -> Iterator[StyledLine]:
+    """A table of samples in kernels that were not analysed, as the profiler describes them."""
+    samples = recording_view.sampled(profile, MAX_SAMPLES)
     if not samples:
         return
     rows = [
@@ -145,10 +145,10 @@ def _samples(profile: Profile, width: int) -> Iterator[Line]:
     yield from gridded(heads, rows, width, right=(0, 1))
 
 
-def _summary(profile: Profile, width: int) -> Iterator[Line]:
-    """A profiler's own totals, where it kept no dispatches."""
-    top = profile.recording.summary
-    if not top or profile.kernels:
+def _summary(profile: Profile, width: int) -> Iterator[StyledLine]:
+    """A table of the profiler's own totals, for recordings without dispatches."""
+    totals = profile.recording.summary
+    if not totals or profile.kernels:
         return
     rows = [
         (
@@ -157,7 +157,7 @@ def _summary(profile: Profile, width: int) -> Iterator[Line]:
             (words.duration(total.mean_ns), ""),
             (total.name, ""),
         )
-        for total in sorted(top, key=lambda total: -total.total_ns)
+        for total in sorted(totals, key=lambda total: -total.total_ns)
     ]
     yield BLANK
     yield (("The profiler's own summary: it kept no dispatches", "title"),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from rich.cells import cell_len, set_cell_size
@@ -11,10 +11,10 @@ from textual.content import Content
 
 from ...widgets.bars import Piece
 
-Line = Sequence[Piece]
-BLANK: Line = ()
+StyledLine = Sequence[Piece]
+BLANK: StyledLine = ()
 GAP = 2  # cells between two columns of a table
-_LAST_COLUMN = 44  # cells below which a last column that needs more goes on lines of its own
+_LAST_COLUMN_WIDTH = 44  # cells below which a last column that needs more goes on lines of its own
 STYLES: Mapping[str, str] = MappingProxyType(
     {
         "title": "bold $primary",
@@ -30,11 +30,11 @@ STYLES: Mapping[str, str] = MappingProxyType(
         "heat": "$error",
     }
 )
-"""Style of a piece -> Textual's markup for it, in the theme's colours."""
+"""Name of a style -> Textual's style, in the theme's colours."""
 
 
-def content(lines: Iterable[Line]) -> Content:
-    """The lines as Textual takes them."""
+def content(lines: Iterable[StyledLine]) -> Content:
+    """Joins lines into Textual's content."""
     parts: list[str | tuple[str, str]] = []
     for line in lines:
         parts += [(text, STYLES[style]) if style else text for text, style in line]
@@ -42,20 +42,26 @@ def content(lines: Iterable[Line]) -> Content:
     return Content.assemble(*parts)
 
 
-def wrapped(text: str, width: int, style: str = "", first: str = "", rest: str = "") -> list[Line]:
+def wrapped(
+    text: str, width: int, style: str = "", first_indent: str = "", indent: str = ""
+) -> list[StyledLine]:
     """Wraps a sentence.
 
     Args:
         text: the sentence.
         width: of a line, in cells; at least 12 are used.
         style: of the whole text.
-        first: the indent of the first line.
-        rest: the indent of all other lines.
+        first_indent: the indent of the first line.
+        indent: the indent of all other lines.
     """
     lines = textwrap.wrap(
-        text, max(12, width), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        text,
+        max(12, width),
+        initial_indent=first_indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
     )
-    return [((line, style),) for line in lines or [first]]
+    return [((line, style),) for line in lines or [first_indent]]
 
 
 def gridded(
@@ -65,10 +71,10 @@ def gridded(
     *,
     right: Iterable[int] = (),
     indent: str = "  ",
-) -> list[Line]:
-    """Lays out a table: columns as wide as their widest cell, the last one wrapped to what is left.
+) -> list[StyledLine]:
+    """Lays out a table whose last column is wrapped to the width that the others leave.
 
-    Columns without any text are left out.
+    The other columns are as wide as their widest cell; columns without any text are left out.
 
     Args:
         heads: the columns' titles; "" for none.
@@ -88,9 +94,9 @@ def gridded(
     widths = [max(cell_len(row[n][0]) for row in table) for n in range(len(columns))]
     lead = len(indent) + sum(widths[:-1]) + GAP * (len(widths) - 1)
     room = width - lead
-    # Where too little width is left for the last column, it goes on lines of its own.
-    below = room < min(widths[-1], _LAST_COLUMN)
-    lines: list[Line] = []
+    # With too little width for the last column, it goes on lines of its own.
+    below = room < min(widths[-1], _LAST_COLUMN_WIDTH)
+    lines: list[StyledLine] = []
     for row in table:
         pieces: list[Piece] = [(indent, "")]
         for n, (text, style) in enumerate(row[:-1]):
@@ -100,26 +106,30 @@ def gridded(
         text, style = row[-1]
         if len(row) - 1 in right_aligned:
             text = " " * (widths[-1] - cell_len(text)) + text
-        if below:
-            lines.append(_cut(pieces, width))
-            if text.strip() and style != "head":
-                lines += wrapped(text, width, style, indent * 3, indent * 3)
+        if not below:
+            lines += _hanging(pieces, (text, style), lead, room)
             continue
-        cell_lines = (
-            textwrap.wrap(text, max(1, room), drop_whitespace=False) if text.strip() else []
-        )
-        for number, part in enumerate(cell_lines or [""]):
-            start = pieces if number == 0 else [(" " * lead, "")]
-            lines.append([*start, (part if number == 0 else part.lstrip(), style)])
+        lines.append(_cut(pieces, width))
+        if text.strip() and style != "head":
+            lines += wrapped(text, width, style, indent * 3, indent * 3)
     return lines
 
 
-def _cut(pieces: Sequence[Piece], width: int) -> Line:
-    left, fitted = width, []
+def _hanging(pieces: Sequence[Piece], last: Piece, lead: int, room: int) -> Iterator[StyledLine]:
+    """A row whose last cell is wrapped to `room` cells, `lead` cells from the left."""
+    text, style = last
+    parts = textwrap.wrap(text, max(1, room), drop_whitespace=False) if text.strip() else []
+    for number, part in enumerate(parts or [""]):
+        start = pieces if number == 0 else [(" " * lead, "")]
+        yield [*start, (part if number == 0 else part.lstrip(), style)]
+
+
+def _cut(pieces: Sequence[Piece], width: int) -> StyledLine:
+    free, fitted = width, []
     for text, style in pieces:
-        if left <= 0:
+        if free <= 0:
             break
         size = cell_len(text)
-        fitted.append((text if size <= left else set_cell_size(text, left), style))
-        left -= size
+        fitted.append((text if size <= free else set_cell_size(text, free), style))
+        free -= size
     return fitted
