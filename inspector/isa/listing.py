@@ -1,7 +1,7 @@
 """Reads the listings of `llvm-objdump -d`, with or without raw encodings, `-l`, `-S`, `-r`.
 
-A listing names symbols and nothing else: kernels are told from device functions by how they end,
-functions from hand-written labels inside them by the flow between the two.
+A listing names symbols and nothing else: kernels are distinguished from device functions by how
+they end, functions from hand-written labels inside them by the control flow between the two.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _ALIGNMENT = 256
 
 
 class _Contents(Struct):
+    """What a listing holds: its functions and the facts that only its text states."""
+
     functions: list[RawFunction] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)  # address of each function's symbol
     kernels: set[str] = field(default_factory=set)  # named by a kernel descriptor
