@@ -49,7 +49,7 @@ class _Contents(Struct):
 
 def read_listing(text: str, name: str) -> Program | None:
     """Parses a listing; None if there is no AMDGCN instruction in it."""
-    contents = _read(text)
+    contents = _parse(text)
     _merge_labels(contents)
     nonempty = [(r, s) for r, s in zip(contents.functions, contents.starts, strict=True) if r.rows]
     is_amdgcn = any(row[OP].cls != "unknown" for raw, _ in nonempty for row in raw.rows[:64])
@@ -72,9 +72,9 @@ def read_listing(text: str, name: str) -> Program | None:
     )
 
 
-def _read(text: str) -> _Contents:
+def _parse(text: str) -> _Contents:
     out = _Contents()
-    places = LocationTable()
+    locations = LocationTable()
     location: SourceLoc | None = None
     function: RawFunction | None = None
     code = True
@@ -102,8 +102,10 @@ def _read(text: str) -> _Contents:
             elif line[0] == ";":
                 source = _SOURCE.match(line)
                 if source is not None:
-                    at = int(source[2])
-                    location = places.place(source[1], at, 0) if at else None
+                    source_line = int(source[2])
+                    location = (
+                        locations.location(source[1], source_line, 0) if source_line else None
+                    )
             else:
                 section = _SECTION.search(line)
                 if section is not None:

@@ -59,7 +59,7 @@ def synchronisation(subject: Subject) -> Synchronisation:
         )
     _add_missing(waits_at, function, verdicts, loops)
     return Synchronisation(
-        waits_at, True, needless(function, verdicts.ends, single_wave=_is_one_wave(subject))
+        waits_at, True, needless(function, verdicts.completions, single_wave=_is_one_wave(subject))
     )
 
 
