@@ -39,9 +39,9 @@ def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     """The same, with a fix for kernels whose source is the user's."""
     if limits.width >= WIDEST_BITS:
         return None
-    if limits.elements >= limits.most:
+    if limits.elements >= limits.widest:
         return None if _shares_addresses(tile, axes) else _small_tile(tile, limits)
-    need = limits.most
+    need = limits.widest
     contiguity, aligned = limits.contiguity or 1, limits.aligned or 1
     facts = min(contiguity, aligned, need if limits.mask is None else limits.mask)
     if facts > limits.per_thread or facts >= need:
@@ -80,15 +80,15 @@ def _with_fix_for_generated(reason: Reason, axes: Axes) -> Reason:
 
 def _shares_addresses(tile: Tile, axes: Axes) -> bool:
     """Whether elements of the tile are known to have one address."""
-    facts = axes.of(tile.addresses or "", len(tile.of.shape))
-    return prod(distinct_addresses(facts, tile.of.shape)) < prod(tile.of.shape)
+    facts = axes.of(tile.addresses or "", len(tile.tensor_type.shape))
+    return prod(distinct_addresses(facts, tile.tensor_type.shape)) < prod(tile.tensor_type.shape)
 
 
 def _small_tile(tile: Tile, limits: Limits) -> Reason:
     """The tile has no more elements for as many lanes, or not in this dimension."""
-    shape, size = "×".join(map(str, tile.of.shape)), count(limits.share)
+    shape, size = "×".join(map(str, tile.tensor_type.shape)), count(limits.share)
     share = f"{size} of {limits.bits} bits"
-    if limits.share == tile.of.shape[limits.dim]:
+    if limits.share == tile.tensor_type.shape[limits.dim]:
         text = f"the {shape} tile has only {share} along dim {limits.dim}"
     else:
         text = f"spread over {limits.lanes} lanes, the {shape} tile gives each only {share}"
@@ -108,13 +108,13 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
         limits: what each fact allows it.
         need: elements that a thread would move in one access of 128 bits.
     """
-    shape = "×".join(map(str, tile.of.shape))
-    if limits.held < need:
+    shape = "×".join(map(str, tile.tensor_type.shape))
+    if limits.thread_elements < need:
         text = (
-            f"a thread holds only {count(limits.held)} of {limits.bits} bits"
-            f" of the {shape} tile: {limits.held * limits.bits} bits"
+            f"a thread holds only {count(limits.thread_elements)} of {limits.bits} bits"
+            f" of the {shape} tile: {limits.thread_elements * limits.bits} bits"
         )
-        narrow_type = limits.held * 32 >= WIDEST_BITS  # as many of 32 bits would do
+        narrow_type = limits.thread_elements * 32 >= WIDEST_BITS  # as many of 32 bits would do
         return Reason(
             "dtype" if narrow_type else "tile",
             text + (f"; 128 bits are {need} elements of this type" if narrow_type else ""),
@@ -145,12 +145,12 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
 
 def _is_of_product(tile: Tile) -> bool:
     """Whether a tile has the layout in which the matrix instruction leaves its result."""
-    return tile.of.layout is not None and tile.of.layout.kind in MATRIX_LAYOUTS
+    return tile.tensor_type.layout is not None and tile.tensor_type.layout.kind in MATRIX_LAYOUTS
 
 
 def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     """The dimension along which the addresses are contiguous, where that is not `dim`."""
-    facts = axes.of(tile.addresses or "", len(tile.of.shape))
+    facts = axes.of(tile.addresses or "", len(tile.tensor_type.shape))
     if facts.contiguity[dim] > 1:
         return None
     longest = max(range(len(facts.contiguity)), key=lambda d: facts.contiguity[d])

@@ -51,7 +51,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     layouts = Layouts()
     tile_accesses: list[Access] = []
     for graph in _graphs(subject):
-        graph.before = subject.ttir_text
+        graph.ttir = subject.ttir_text
         if graph.ops[0].attributes.get("sym_name") == subject.function.name:
             graph.unspecialised = subject.facts.unspecialised
             graph.values = subject.facts.values
@@ -98,7 +98,7 @@ def _access(
         cls=tile.cls,
         source=tile.op.loc,
         dtype=tile.element,
-        shape=tile.of.shape,
+        shape=tile.tensor_type.shape,
         layout=_layout(tile),
         lines=tuple(sorted(op.line for op in ops)),
         loop=deepest.loop if deepest is not None else None,
@@ -134,14 +134,18 @@ def _widest(
         return tile_bits
     if tile.buffer is None:
         after_fix = reason.widest if reason is not None else None
-        return max(bits or 0, limits.most * limits.bits if after_fix is None else after_fix)
-    return None if tile_bits is None else max(bits or 0, min(tile_bits, limits.held * limits.bits))
+        return max(bits or 0, limits.widest * limits.bits if after_fix is None else after_fix)
+    return (
+        None
+        if tile_bits is None
+        else max(bits or 0, min(tile_bits, limits.thread_elements * limits.bits))
+    )
 
 
 def _tile_bits(tile: Tile) -> int | None:
     """Bits of the tile, as far as one access can move them; None for an unknown element type."""
     bits = element_bits(tile.element)
-    return None if bits is None else min(WIDEST_BITS, max(8, bits) * prod(tile.of.shape))
+    return None if bits is None else min(WIDEST_BITS, max(8, bits) * prod(tile.tensor_type.shape))
 
 
 def _reason(
@@ -159,13 +163,13 @@ def _reason(
         return explain_global(tile, limits, axes)
     if bits is not None and bits >= _TRANSPOSING * limits.width:
         return None  # instructions that transpose while they read
-    linear = layouts.of(tile.of.layout, tile.of.shape)
+    linear = layouts.of(tile.tensor_type.layout, tile.tensor_type.shape)
     return explain_lds(tile, limits, linear, axes.graph) if linear is not None else None
 
 
 def _layout(tile: Tile) -> str:
     """The layout in registers, and that of the LDS buffer where there is one."""
-    in_registers = _layout_words(tile.of.layout)
+    in_registers = _layout_words(tile.tensor_type.layout)
     if tile.buffer is None:
         return in_registers
     return f"{in_registers} / {_layout_words(tile.buffer.layout)}"

@@ -215,13 +215,13 @@ def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
 
 def _varying(axes: Axes, mask: str, dim: int, need: int) -> str:
     """The part of a mask that splits accesses; pipelining adds what holds for a whole tile."""
-    op = axes.graph.made.get(mask)
+    op = axes.graph.producers.get(mask)
     while op is not None and op.name in ("arith.andi", "tt.broadcast", "ttg.convert_layout"):
         parts = [name for name in op.operands if axes.of(name, dim + 1).constancy[dim] < need]
         if len(parts) != 1:
             break
         mask = parts[0]
-        op = axes.graph.made.get(mask)
+        op = axes.graph.producers.get(mask)
     return mask
 
 

@@ -61,7 +61,7 @@ def _intended(
     tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int
 ) -> tuple[Limits, Blame]:
     """Which dimension was meant to be contiguous, where none is known to be."""
-    dims = [dim for dim, size in enumerate(tile.of.shape) if size > 1]
+    dims = [dim for dim, size in enumerate(tile.tensor_type.shape) if size > 1]
     causes = {dim: not_contiguous(axes, tile.addresses or "", dim, need) for dim in dims}
     for dim, cause in causes.items():
         is_shared = cause.kind == "shared" and cause.factor is None
@@ -211,7 +211,7 @@ def _loaded(
 
 def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
     """Neighbours share an address: how many there are, and how each is loaded once."""
-    dim, shape = limits.dim, tile.of.shape
+    dim, shape = limits.dim, tile.tensor_type.shape
     size = shape[dim]
     if blame.kind == "repeated":
         text = f"all {size} elements along dim {dim} have the same address"
@@ -252,7 +252,7 @@ def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
 
 def _address_sharers(tile: Tile, axes: Axes, dim: int) -> int:
     """How many neighbours are known to have the same address."""
-    shape = tile.of.shape
+    shape = tile.tensor_type.shape
     return shape[dim] // distinct_addresses(axes.of(tile.addresses or "", len(shape)), shape)[dim]
 
 

@@ -161,9 +161,9 @@ class _Comparison:
             start = _start_in_allocation(graph, name, tile.buffer)
             if start is None:
                 return None
-            layouts = tile.of.layout, tile.buffer.layout
+            layouts = tile.tensor_type.layout, tile.buffer.layout
             texts = tuple(layout.text if layout is not None else "" for layout in layouts)
-            key = *texts, tile.of.shape, tile.buffer.layout_shape, start, tile.element
+            key = *texts, tile.tensor_type.shape, tile.buffer.layout_shape, start, tile.element
         if key not in self._tables:
             try:
                 self._tables[key] = self._worked_out(graph, tile, start)
@@ -174,7 +174,7 @@ class _Comparison:
     def _worked_out(
         self, graph: Graph, tile: Tile, start: tuple[int, ...] | None
     ) -> _Elements | None:
-        linear = to_linear(tile.of.layout, tile.of.shape)
+        linear = to_linear(tile.tensor_type.layout, tile.tensor_type.shape)
         bits = element_bits(tile.element)
         if linear is None or linear.block or bits is None or (bits % 8 and bits != 1):
             return None
@@ -201,7 +201,7 @@ class _Comparison:
         if addresses is None:
             return None
         index = _indices(linear)
-        shape = tile.of.shape
+        shape = tile.tensor_type.shape
         bytes_each = size if tile.offsets is not None else 1
         offsets = np.broadcast_to(addresses, (2 * DRAWS, *shape)).reshape(2 * DRAWS, -1)
         offsets = offsets[:, index] * bytes_each
@@ -272,7 +272,7 @@ def _start_in_allocation(graph: Graph, name: str, buffer: TtgirType) -> tuple[in
     dims = len(buffer.shape)
     if buffer.layout_shape == buffer.shape:
         return (0,) * dims
-    maker = graph.made.get(name)
+    maker = graph.producers.get(name)
     if maker is None or not maker.name.endswith(".memdesc_subslice"):
         return None
     offsets = maker.attributes.get("offsets")

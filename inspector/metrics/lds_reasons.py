@@ -28,11 +28,11 @@ def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) 
         return None
     if _is_computed(tile, graph):
         return _computed(tile, limits, linear, graph)
-    layout = tile.of.layout
+    layout = tile.tensor_type.layout
     if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
         return _operand(tile, limits, layout, linear)
     thread_dim = fastest(linear)  # the one along which a thread holds neighbours
-    if limits.held < elements_wanted and own_run(linear, limits.dim) == limits.elements:
+    if limits.thread_elements < elements_wanted and own_run(linear, limits.dim) == limits.elements:
         return short_run(tile, limits, elements_wanted)
     if thread_dim != limits.dim and own_run(linear, thread_dim) > limits.elements:
         return _transposed(tile, limits, thread_dim, graph)
@@ -60,7 +60,7 @@ def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) ->
         f"the tile is computed from a dot and exchanged in another layout; it is {verb}"
         f" {count(limits.elements)} at a time"
     )
-    run = max(own_run(linear, dim) for dim in range(len(tile.of.shape)))
+    run = max(own_run(linear, dim) for dim in range(len(tile.tensor_type.shape)))
     limited_by = "order" if run > limits.elements else "layout"
     dots = [layout for layout in _read_as(tile, graph) if layout.kind == "dot_op"]
     if not any(layout.params.get("opIdx") == 0 for layout in dots):
@@ -71,7 +71,7 @@ def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) ->
 def _read_as(tile: Tile, graph: Graph) -> list[Layout]:
     """The layouts in which a tile is read back from LDS."""
     if tile.cls == "lds_read":
-        layouts = [tile.of.layout]
+        layouts = [tile.tensor_type.layout]
     else:
         stored = tile.op.results or tile.op.operands[1:2]
         reads = reads_of(graph, stored[0]) if stored else []
@@ -88,7 +88,7 @@ _OWN_ROWS = (
 
 def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -> Reason:
     """An operand of a matrix instruction, which takes kWidth neighbours along K."""
-    k = k_dim(layout, len(tile.of.shape))
+    k = k_dim(layout, len(tile.tensor_type.shape))
     width = layout.params.get("kWidth")
     side = "A" if layout.params.get("opIdx") == 0 else "B"
     if limits.dim != k and limits.elements < (width if isinstance(width, int) else 2):

@@ -154,14 +154,14 @@ def dot_types(subject: Subject) -> Iterator[Metric]:
 
 def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
     # The vector unit multiplies fp16 in fp32 as a matter of course: that is the other metric's.
-    wide = [f for f in dot_fates if f.widened and (f.on_matrix_unit or f.asked_is_small)]
+    wide = [f for f in dot_fates if f.widened and (f.on_matrix_unit or f.source_is_small)]
     first = wide[0] if wide else None
     return {
         "dots": len(wide),
         "of": len(dot_fates),
         "scaled": sum(f.scaled for f in wide),
-        "asked": named(first.asked) if first else None,
-        "used": named(first.used) if first else None,
+        "asked": named(first.source_element) if first else None,
+        "used": named(first.computed_element) if first else None,
         "instruction": _instruction(subject, first) if first else None,
         "at": _place(first.loc) if first else None,
     }
@@ -175,7 +175,7 @@ def _off_unit(machine: Machine | None, dot_fates: Sequence[DotFate]) -> dict[str
     return {
         "dots": len(can or off),
         "of": len(dot_fates),
-        "element": named(first.asked) if first else None,
+        "element": named(first.source_element) if first else None,
         "supported": _supported(machine, first) if first else None,
         "at": _place(first.loc) if first else None,
     }
@@ -198,7 +198,7 @@ def _instruction(subject: Subject, fate: DotFate) -> str:
     names = Counter(
         i.op.name for i in subject.function.instructions if i.cls in MATRIX_CLASSES
     ).most_common()
-    spelled = _SPELLED.get(fate.used, (fate.used,))
+    spelled = _SPELLED.get(fate.computed_element, (fate.computed_element,))
     fitting = [name for name, _ in names if multiplied(name) in spelled]
     return next(iter(fitting), "no instruction that was found")
 
@@ -210,9 +210,9 @@ def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
     """
     if machine is None or not machine.mfma_cycles:
         return False if machine is not None else None
-    if fate.widened and fate.asked_is_small:
+    if fate.widened and fate.source_is_small:
         return False
-    spelled = _SPELLED.get(fate.asked, (fate.asked,))
+    spelled = _SPELLED.get(fate.source_element, (fate.source_element,))
     return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles)
 
 

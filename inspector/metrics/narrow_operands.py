@@ -81,7 +81,9 @@ def narrow_accesses(read: TtgirOp) -> int:
     tile = tile_of(read)
     limits = None if tile is None else limits_of(tile, None, Layouts())
     return (
-        limits.held // limits.elements if limits is not None and limits.width < NARROW_BITS else 0
+        limits.thread_elements // limits.elements
+        if limits is not None and limits.width < NARROW_BITS
+        else 0
     )
 
 
@@ -115,7 +117,7 @@ class _OtherOrder:
         less than 32 bits: a size that is not known to be a multiple of 16, most often.
         """
         tile = self._tiles.get(load.index)
-        if tile is None or tile.mask is None or len(tile.of.shape) != 2:
+        if tile is None or tile.mask is None or len(tile.tensor_type.shape) != 2:
             return False
         graph = next(graph for graph in self._graphs if any(op is tile.op for op in graph.ops))
         axes = analyze(graph, needed_values([tile]))

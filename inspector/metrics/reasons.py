@@ -22,7 +22,7 @@ class Reason(Struct, frozen=True):
 
     `fix` is empty where the access is what the kernel is about and nothing is to be changed.
     `widest` is what one access could move after the fix, in bits; None where what the tile's shape
-    allows (`Limits.most`) is right. `is_bounded` is false where no bound is known at all.
+    allows (`Limits.widest`) is right. `is_bounded` is false where no bound is known at all.
     """
 
     limited_by: str

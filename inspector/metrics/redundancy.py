@@ -243,7 +243,7 @@ def _most_repeated(
         cover.name,
         cover.needed,
         cover.waves,
-        cover.each,
+        cover.per_wave,
         cover.instruction,
         fitting_waves(op, worst, module),
     )

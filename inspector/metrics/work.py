@@ -107,7 +107,9 @@ def _of_kernel(subject: Subject) -> _Work:
     constants = _constants(module)
     macs = [_times(_macs((op,)), _runs(op, module, constants)) for op in dots]
     tiles = [tile for tile in map(tile_of, loads) if tile is not None]
-    loaded = [_times(prod(tile.of.shape), _runs(tile.op, module, constants)) for tile in tiles]
+    loaded = [
+        _times(prod(tile.tensor_type.shape), _runs(tile.op, module, constants)) for tile in tiles
+    ]
     note = "how often its loops run is not known"
     total_macs = _total(macs)
     if total_macs and subject.ttir is not None and not queries.named(module, queries.LOOPS):
@@ -304,7 +306,7 @@ def _loop_loaded(
     for tile, loop in loaded_tiles:
         if loop not in loops:
             continue
-        linear, size = type_to_linear(tile.of), element_bits(tile.element)
+        linear, size = type_to_linear(tile.tensor_type), element_bits(tile.element)
         if tile.op.loc is None or linear is None or size is None:
             return None, None
         # Copies of one element in a lane's registers may be loaded once or each.
@@ -312,7 +314,7 @@ def _loop_loaded(
         if held != linear.elements_per_thread or _branch_above(tile.op, module):
             return None, None
         each[place(tile.op.loc)] += held * size
-        elements += prod(tile.of.shape)
+        elements += prod(tile.tensor_type.shape)
     factors = {done[where] / bits for where, bits in each.items()}
     unroll = factors.pop() if len(factors) == 1 else 0.0
     if unroll < 1 or not unroll.is_integer():

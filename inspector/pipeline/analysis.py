@@ -320,7 +320,7 @@ def _ttir(context: Context) -> TtgirModule | None:
     text = _ttir_text(context)
     if text is None:
         return None
-    from ..ttgir.asked import read_dots
+    from ..ttgir.source_dots import read_dots
 
     try:
         return read_dots(text, context.path)
