@@ -1,8 +1,8 @@
-"""What made an access of global memory narrow, in words, and what to change.
+"""Reasons that an access of global memory is narrow, in words, with fixes.
 
-Triton chooses the width of an access from facts that it proves of the addresses: how many elements
-in a row are contiguous, what divides the first address, how many neighbours share a mask, and from
-what the layout gives a thread. The smallest of these is the reason (`explain_global`).
+Triton chooses the width of an access from facts that it proves of the addresses (contiguous
+elements in a row, the divisor of the first address, neighbours that share a mask) and from the
+layout's elements per thread. The smallest of these is the reason (`explain_global`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 
 
 def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
-    """Why an access of global memory moves fewer than 128 bits; None where it could.
+    """The reason that an access of global memory moves fewer than 128 bits; None where it could.
 
     Args:
         tile: the operation.
-        limits: what each fact allows it.
+        limits: the limits that each fact sets.
         axes: the facts.
     """
     reason = _limiting_reason(tile, limits, axes)
@@ -36,7 +36,7 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
 
 
 def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
-    """The same, with a fix for kernels whose source is the user's."""
+    """The reason, with a fix for kernels whose source is the user's."""
     if limits.width >= WIDEST_BITS:
         return None
     if limits.elements >= limits.widest:
@@ -47,7 +47,7 @@ def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
     if facts > limits.per_thread or facts >= need:
         return short_run(tile, limits, need)
     if facts == limits.per_thread and _is_of_product(tile):
-        return short_run(tile, limits, need)  # what facts allow, the instruction does not
+        return short_run(tile, limits, need)  # the instruction, not the facts
     if contiguity == facts:
         fastest_dim = _contiguous_dim(tile, axes, limits.dim)
         if fastest_dim is not None:
@@ -60,10 +60,10 @@ def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
 
 
 def _with_fix_for_generated(reason: Reason, axes: Axes) -> Reason:
-    """The reason with what helps where a compiler wrote the kernel: its source is not to be edited.
+    """The reason with a fix for compiler-written kernels, whose source is not to be edited.
 
-    Inductor notes what divides a size when it writes the kernel: of a dynamic one nothing, whatever
-    the launches pass.
+    Inductor notes divisors of sizes when it writes the kernel: none of dynamic ones, whatever the
+    launches pass.
     """
     if not axes.graph.dynamic_sizes or reason.limited_by not in _OF_SIZES:
         return reason
@@ -85,7 +85,7 @@ def _shares_addresses(tile: Tile, axes: Axes) -> bool:
 
 
 def _small_tile(tile: Tile, limits: Limits) -> Reason:
-    """The tile has no more elements for as many lanes, or not in this dimension."""
+    """The reason of a tile with too few elements for its lanes, or in this dimension."""
     shape, size = "×".join(map(str, tile.tensor_type.shape)), count(limits.share)
     share = f"{size} of {limits.bits} bits"
     if limits.share == tile.tensor_type.shape[limits.dim]:
@@ -101,11 +101,11 @@ def _small_tile(tile: Tile, limits: Limits) -> Reason:
 
 
 def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
-    """The addresses would allow more than a thread holds.
+    """The reason of addresses that allow more than a thread holds.
 
     Args:
         tile: the operation.
-        limits: what each fact allows it.
+        limits: the limits that each fact sets.
         need: elements that a thread would move in one access of 128 bits.
     """
     shape = "×".join(map(str, tile.tensor_type.shape))
@@ -144,7 +144,7 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
 
 
 def _is_of_product(tile: Tile) -> bool:
-    """Whether a tile has the layout in which the matrix instruction leaves its result."""
+    """Whether a tile has the layout of a matrix instruction's result."""
     return tile.tensor_type.layout is not None and tile.tensor_type.layout.kind in MATRIX_LAYOUTS
 
 
@@ -158,7 +158,7 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
 
 
 def _wrong_order(limits: Limits, fastest: int) -> Reason:
-    """Memory is contiguous along dimension `fastest`, and a thread's elements along another."""
+    """The reason of memory contiguous along dimension `fastest`, with elements along another."""
     dim = limits.dim
     if limits.across == fastest:
         return Reason(

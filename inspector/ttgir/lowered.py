@@ -111,6 +111,12 @@ def pointee(pointer_type: TtgirType) -> str:
     return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or pointer_type.element
 
 
+def pointee_bytes(pointer_type: TtgirType) -> int:
+    """Bytes of the values that a pointer, or a tensor of pointers, points to; at least 1."""
+    bits = element_bits(pointee(pointer_type))
+    return max(1, (bits or 8) // 8)
+
+
 def widest(elements: Iterable[str]) -> str:
     """The widest of some element types, the first of several."""
     return max(elements, key=lambda e: element_bits(e) or 0)

@@ -16,28 +16,18 @@ from .matrix import (
 )
 
 DOTS = frozenset(("tt.dot", "tt.dot_scaled"))
-LOADS = frozenset(
-    (
-        "tt.load",
-        "tt.descriptor_load",
-        "ttg.async_copy_global_to_local",
-        "triton_gpu.async_copy_global_to_local",
-        "amdg.buffer_load",
-        "amdg.buffer_load_to_local",
-        "amdg.async_tdm_copy_global_to_local",
-        "amdgpu.buffer_load",
-        "amdgpu.buffer_load_to_local",
-    )
-)
-STORES = frozenset(
-    (
-        "tt.store",
-        "tt.descriptor_store",
-        "amdg.buffer_store",
-        "amdg.async_tdm_copy_local_to_global",
-        "amdgpu.buffer_store",
-    )
-)
+POINTER_LOADS = frozenset(("tt.load", "amdg.buffer_load", "amdgpu.buffer_load"))
+POINTER_STORES = frozenset(("tt.store", "amdg.buffer_store", "amdgpu.buffer_store"))
+"""Accesses of global memory between pointers, or offsets, and registers."""
+LOADS = POINTER_LOADS | {
+    "tt.descriptor_load",
+    "ttg.async_copy_global_to_local",
+    "triton_gpu.async_copy_global_to_local",
+    "amdg.buffer_load_to_local",
+    "amdg.async_tdm_copy_global_to_local",
+    "amdgpu.buffer_load_to_local",
+}
+STORES = POINTER_STORES | {"tt.descriptor_store", "amdg.async_tdm_copy_local_to_global"}
 LOOPS = frozenset(("scf.for", "scf.while"))
 _DIALECTS = ("ttg", "triton_gpu", "amdg", "amdgpu")
 
@@ -48,6 +38,17 @@ def in_dialects(*names: str) -> frozenset[str]:
 
 
 LOCAL_ALLOCATIONS = in_dialects("local_alloc")
+LOCAL_LOAD = in_dialects("local_load", "local_load_packed_tranposed", "local_gather")
+LOCAL_STORE = in_dialects("local_store", "local_scatter")
+VIEWS = in_dialects(
+    "memdesc_index",
+    "memdesc_reinterpret",
+    "memdesc_reshape",
+    "memdesc_subslice",
+    "memdesc_subview",
+    "memdesc_trans",
+)
+INDEXED_VIEWS = in_dialects("memdesc_index", "memdesc_subview")
 LOADS_TO_LDS = in_dialects(
     "async_copy_global_to_local", "async_tdm_copy_global_to_local", "buffer_load_to_local"
 )
@@ -111,6 +112,11 @@ def assembly_text(op: TtgirOp) -> str:
     """The text of a piece of inline assembly in one line of limited length."""
     line = " ".join(str(op.attributes.get("asm_string", "")).split())
     return line if len(line) <= LONGEST_ASSEMBLY else line[: LONGEST_ASSEMBLY - 3] + "..."
+
+
+def is_tile(op: TtgirOp) -> bool:
+    """Whether an operation's result is more than a row or a column."""
+    return sum(size > 1 for size in op.result_types[0].shape) > 1
 
 
 def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:

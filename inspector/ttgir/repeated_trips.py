@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..model import TtgirOp
 from .conversions import layout_name, tile_bytes
 from .flow import Flow
-from .trips import Staging, Way, is_tile
+from .queries import is_tile
+from .trips import Staging, Way
 
 
 def repeated(flow: Flow, staging: Staging) -> tuple[Way, ...]:

@@ -16,19 +16,19 @@ from msgspec import Struct
 from ..model import TtgirOp
 from .conversions import CONVERSIONS, Movements
 from .flow import UNKNOWN, Flow
-from .queries import DOTS, LOADS, LOADS_TO_LDS, LOCAL_ALLOCATIONS, in_dialects
-
-LOCAL_LOAD = in_dialects("local_load", "local_load_packed_tranposed", "local_gather")
-LOCAL_STORE = in_dialects("local_store", "local_scatter")
-VIEWS = in_dialects(
-    "memdesc_index",
-    "memdesc_reinterpret",
-    "memdesc_reshape",
-    "memdesc_subslice",
-    "memdesc_subview",
-    "memdesc_trans",
+from .queries import (
+    DOTS,
+    INDEXED_VIEWS,
+    LOADS,
+    LOADS_TO_LDS,
+    LOCAL_ALLOCATIONS,
+    LOCAL_LOAD,
+    LOCAL_STORE,
+    VIEWS,
+    in_dialects,
+    is_tile,
 )
-_INDEXED = in_dialects("memdesc_index", "memdesc_subview")
+
 _REGISTER_LOADS = LOADS - LOADS_TO_LDS
 _ELEMENTWISE = (
     "arith.",
@@ -372,7 +372,7 @@ def _same_iteration(flow: Flow) -> set[int]:
         if op is None or op.name not in VIEWS:
             return (value,)
         inner = location(flow.operands[op.index][0])
-        return (*inner, *flow.operands[op.index][1:]) if op.name in _INDEXED else inner
+        return (*inner, *flow.operands[op.index][1:]) if op.name in INDEXED_VIEWS else inner
 
     for op in flow.module.ops:
         if not flow.in_dot_loop(op) or flow.loop[op.index] in outer:
@@ -400,8 +400,3 @@ def _same_iteration(flow: Flow) -> set[int]:
         if sources:
             loads.update(dict.fromkeys(results, sources))
     return reaching
-
-
-def is_tile(op: TtgirOp) -> bool:
-    """Whether an operation's result is more than a row or a column."""
-    return sum(size > 1 for size in op.result_types[0].shape) > 1

@@ -8,7 +8,7 @@ line that its first word stands on.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -129,7 +129,9 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
         for function, run in runs
     ]
     unknown = [words for words in run_words if not FILLER_WORDS.keys() >= set(words)]
-    results = iter((decoder(unknown) if unknown else None) or [None] * len(unknown))
+    answers = decoder(unknown) if unknown else None
+    undecoded: list[Sequence[tuple[int, str]] | None] = [None] * len(unknown)
+    results: Iterator[Sequence[tuple[int, str]] | None] = iter(answers or undecoded)
     decoded: dict[int, list[tuple[_Run, Sequence[tuple[int, str]] | None]]] = {}
     for (function, run), words in zip(runs, run_words, strict=True):
         is_filler = FILLER_WORDS.keys() >= set(words)

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from ...model import TtgirOp
+from ..lowered import pointee_bytes
 from ..opforms import FUNCTIONS
 from .cause import Blame, Kind
 from .facts import Facts
-from .flow import Axes
+from .flow import Axes, loaded_tile
 from .reshaping import SPREADS, dimension_before
-from .transfer import pointee_bytes
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31
@@ -347,24 +347,6 @@ class _Walk:
             if self._facts(name, dim).divisibility[dim] < need:
                 return self.divisibility(name, dim, need)
         return self._end(op.results[0])
-
-
-def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
-    """The load of a tile that a value is computed from; None without one."""
-    graph, visited, work = axes.graph, {value}, [value]
-    while work and len(visited) <= _MOST_STEPS:
-        name = work.pop()
-        op = graph.producers.get(name)
-        if op is not None and name not in graph.merged:
-            if _KINDS.get(op.name.rpartition(".")[2]) == "loaded" and op.result_types[0].shape:
-                return op
-            sources = op.operands
-        else:
-            sources = tuple(graph.sources(name))
-        new = [s for s in sources if s not in visited]
-        visited.update(new)
-        work += new
-    return None
 
 
 _KINDS: Mapping[str, Kind] = {

@@ -18,6 +18,8 @@ from .facts import Facts, meet, nothing
 from .transfer import HINTS, RULES, facts_after
 
 _FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"
+_TILE_LOADS = frozenset(("load", "buffer_load"))
+_MOST_STEPS = 200
 _LOOP_BOUNDS = 3  # lower bound, upper bound and step come before a loop's initial values
 
 
@@ -102,6 +104,24 @@ def analyze(graph: Graph, names: Iterable[str]) -> Axes:
     """The facts of some values of a function and of all values that they depend on."""
     needed_names = _needed_names(graph, names)
     return Axes(graph, _solve(graph, needed_names))
+
+
+def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
+    """The load of a tile that a value is computed from; None without one."""
+    graph, visited, work = axes.graph, {value}, [value]
+    while work and len(visited) <= _MOST_STEPS:
+        name = work.pop()
+        op = graph.producers.get(name)
+        if op is not None and name not in graph.merged:
+            if op.name.rpartition(".")[2] in _TILE_LOADS and op.result_types[0].shape:
+                return op
+            sources = op.operands
+        else:
+            sources = tuple(graph.sources(name))
+        new = [s for s in sources if s not in visited]
+        visited.update(new)
+        work += new
+    return None
 
 
 # --------------------------------------------------------------------------- origins

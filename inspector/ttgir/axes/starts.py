@@ -6,11 +6,11 @@ the run would have: it depends on the parts that are the same for all neighbours
 
 from __future__ import annotations
 
+from ..lowered import pointee_bytes
 from .blame import not_divisible
 from .cause import Blame
 from .flow import Axes
 from .reshaping import dimension_before
-from .transfer import pointee_bytes
 
 _DEEPEST = 32
 _SUMS = frozenset(("arith.addi", "arith.subi", "tt.addptr"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd, prod
 
-from ...model import TtgirOp, TtgirType
-from ..lowered import element_bits, pointee
+from ...model import TtgirOp
+from ..lowered import pointee_bytes
 from .constants import fold
 from .facts import (
     UNBOUNDED,
@@ -55,12 +55,6 @@ def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return facts
 
 
-def pointee_bytes(pointer_type: TtgirType) -> int:
-    """Bytes of the values that a pointer, or a tensor of pointers, points to; at least 1."""
-    bits = element_bits(pointee(pointer_type))
-    return max(1, (bits or 8) // 8)
-
-
 def _hinted(op: TtgirOp, facts: Facts) -> Facts:
     rank = len(facts.contiguity)
     derived = (facts.contiguity, facts.divisibility, facts.constancy)
@@ -77,9 +71,6 @@ def _hint(hint: object, derived: tuple[int, ...], rank: int) -> tuple[int, ...]:
     if isinstance(hint, tuple) and len(hint) == rank:
         return tuple(n if isinstance(n, int) and n > 0 else 1 for n in hint)
     return derived
-
-
-# --------------------------------------------------------------------------- arithmetic
 
 
 def _constancy(a: Facts, b: Facts) -> list[int]:
@@ -247,9 +238,6 @@ def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
         divisibility.append(divisor if same_groups else gcd(divisor, run))
         constancy.append(gcd(a.constancy[d], b.constancy[d], condition.constancy[d]))
     return settled(contiguity, divisibility, constancy)
-
-
-# --------------------------------------------------------------------------- shapes
 
 
 def _first_operand(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
