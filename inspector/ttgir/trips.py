@@ -350,7 +350,7 @@ def _merged(states: Sequence[_State]) -> _State:
 
 
 def _same_iteration(flow: Flow) -> set[int]:
-    """Loads in loops with dots whose value reaches a dot of the iteration that loads it.
+    """Loads in loops with dots whose value reaches a dot of the same iteration.
 
     Carried values are left out, and so are loops around others with dots, which Triton does not
     pipeline. A buffer in LDS counts where the same part of it was written earlier in the loop's
