@@ -23,7 +23,7 @@ def found(function: Function, arch: str, *, alone: bool = False) -> list[int] | 
     """Indices of the barriers that could go."""
     waits, maxima = waits_in(function, arch), machines.load(arch).counters
     steps = steps_of(function, maxima, lambda inst: waits.get(inst.index, {}))
-    gone = needless(function, judge(steps, function, maxima).ends, alone=alone)
+    gone = needless(function, judge(steps, function, maxima).completions, single_wave=alone)
     return None if gone is None else sorted(gone)
 
 

@@ -42,7 +42,7 @@ def hot_loop(
         text = text.replace(".end_amdhsa", "  .amdhsa_wavefront_size32 1\n.end_amdhsa")
     function = parse_text(text, "k.s").kernels[0]
     size = waves * (64 if arch.startswith("gfx9") else 32)
-    facts = Facts(lds_bytes=lds, workgroup_size=size, lanes_wanted=lanes)
+    facts = Facts(lds_bytes=lds, workgroup_size=size, analyse_lanes=lanes)
     subject = Subject(function, load(arch), facts)
     report = kernel_report(subject, kernel_id="k", name="k", arch=arch, source=None)
     (loop,) = report.loops

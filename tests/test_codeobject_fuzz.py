@@ -41,7 +41,7 @@ def survive(data: bytes) -> None:
     else:
         lines = read_line_map(code.elf)
         for function in code.functions[:50]:
-            lines.at(function.address)
+            lines.location_at(function.address)
         trim_listing("Disassembly of section .text:\n\ts_nop 0 // 000000001700: 00\n", code)
     for read in (extract_code_objects, resources_only):
         try:

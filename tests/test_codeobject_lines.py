@@ -56,7 +56,7 @@ def test_lines_are_those_of_llvm_symbolizer(name: str) -> None:
         expected = [(s["FileName"], s["Line"], s["Column"]) for s in symbols]
         if not expected[0][1]:
             expected = []  # line 0: no particular line
-        assert frames(lines.at(address)) == expected, hex(address)
+        assert frames(lines.location_at(address)) == expected, hex(address)
         deepest = max(deepest, len(expected))
     assert deepest >= 2
 
@@ -76,7 +76,7 @@ def test_compressed_debug_information(kind: str, problem: str | None, tmp_path: 
     functions = read(plain).functions
     addresses = [a for f in functions for a in range(f.address, f.address + f.size, 4)]
     assert addresses
-    assert [lines.at(a) for a in addresses] == [expected.at(a) for a in addresses]
+    assert [lines.location_at(a) for a in addresses] == [expected.location_at(a) for a in addresses]
 
 
 def test_no_debug_information_is_no_problem() -> None:

@@ -13,7 +13,8 @@ from kinspect.inspector.emulator.unknowns import Arguments
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.metrics.lanes import FROM_MEMORY, arguments_of, lane_uses
+from kinspect.inspector.metrics.arguments import arguments_of
+from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
 from kinspect.inspector.model import LaneUse
 from test_emulator_whole_kernels import CASES, Compiled
 

@@ -72,7 +72,7 @@ class Machine:
             if iteration == 0:
                 return self.value(initial, 0)
             return self.value(following, iteration - 1)
-        op = self.graph.made.get(name)
+        op = self.graph.producers.get(name)
         if op is None or name in self.graph.merged:
             raise NotComputedError(name)
         return self.result(op, iteration)

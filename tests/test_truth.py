@@ -222,7 +222,7 @@ def test_dots_are_matched_by_place_and_left_out_where_that_is_unsure() -> None:
         module(("f16", "f16", 1), ("f16", "f16", 2), ("f16", "f16", 1), layout=mma), "b"
     )
     found = fates(asked, made)
-    assert [(f.asked, f.used, f.widened) for f in found] == [
+    assert [(f.source_element, f.computed_element, f.widened) for f in found] == [
         ("f8E4M3FN", "f16", True),
         ("f16", "f16", False),
     ]

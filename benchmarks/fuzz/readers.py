@@ -97,7 +97,7 @@ def _ttir(case: Path) -> str:
     from kinspect.inspector import machines
     from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
     from kinspect.inspector.limits import reading
-    from kinspect.inspector.ttgir.asked import read_dots
+    from kinspect.inspector.ttgir.source_dots import read_dots
 
     (path,) = case.iterdir()
     text = path.read_text("utf-8", "replace")

@@ -1,16 +1,15 @@
-"""Barriers that could go: nothing before them can collide with anything behind them.
+"""Barriers that could be removed: no access before them conflicts with one after them.
 
-A barrier keeps the accesses since the last barrier, over all ways to it, from those up to the next,
-over all ways from it. Where no access of one side writes what one of the other side touches, no
-wave can see a difference without it. All of LDS counts as one place, and all of memory as another,
-so that what is said to be needless is so whatever the addresses are; much that is needless is not
-seen.
+A barrier orders the accesses since the previous barriers, over all paths to it, before those up to
+the next ones, over all paths from it. Where no access of one side writes what one of the other side
+touches, no wave can see a difference without it. LDS counts as one location and memory as another,
+so a barrier called needless is needless whatever the addresses are; many needless ones are missed.
 
-An access happens at any time between its issue and the wait that ends it, so it counts at both: a
-copy into LDS may still be on its way behind a barrier that it was issued before.
+An access happens at any time between its issue and the wait that completes it, so it counts at
+both: a copy into LDS may still be in flight after a barrier that it was issued before.
 
-It is taken for granted that all waves of a workgroup come by the same barriers. Code that sets
-priorities (waves that take turns), names its barriers or splits them across blocks is not judged.
+All waves of a workgroup are assumed to reach the same barriers. Code that sets priorities (waves
+that take turns), names its barriers or splits them across blocks is not judged.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _ACCESS: Mapping[str, int] = {
     "gds": _EVERYTHING,
     "unknown": _EVERYTHING,
 }
-"""Scratch is missing: it is a lane's own."""
+"""Scratch is missing: it is private to a lane."""
 _GENERIC = {_READ: _LDS_READ, _WRITE: _LDS_WRITE}
 """A generic address may lie in LDS."""
 
@@ -51,25 +50,25 @@ _RELEVANT = frozenset(_ACCESS) | FLOW_CLASSES | {"barrier", "barrier_signal"}
 _CALLS = (Flow.CALL, Flow.INDIRECT)
 _WHOLE_WORKGROUP = frozenset({"-1", "0xffff", "65535", ""})
 """Operands of the one barrier that needs no name; `s_barrier` has none."""
-_TAKES_TURNS = "s_setprio"
+_SET_PRIORITY = "s_setprio"
 
 _PASS, _SIGNAL, _WAIT = range(3)
 _Item = tuple[int, int]
-"""What it is, and the accesses passed or the barrier's number."""
+"""(`_PASS`, bits of the accesses) or (`_SIGNAL` or `_WAIT`, number of the barrier)."""
 
 
 def needless(
-    function: Function, ends: Mapping[int, Collection[int]], *, alone: bool = False
+    function: Function, completions: Mapping[int, Collection[int]], *, single_wave: bool = False
 ) -> frozenset[int] | None:
-    """Indices of barriers that could go, all of them at once.
+    """Indices of the barriers that could be removed, all of them together.
 
     Of two barriers with nothing between them the first is named. A split barrier is named by its
     wait.
 
     Args:
         function: the code.
-        ends: wait's index -> indices of the accesses that may be over only there.
-        alone: the workgroup is one wave, which has nobody to wait for.
+        completions: wait's index -> indices of the accesses that may complete only there.
+        single_wave: the workgroup is one wave, which waits for no other.
 
     Returns:
         None where the code cannot be judged.
@@ -79,23 +78,23 @@ def needless(
         return frozenset()
     if has_special_barriers(function):
         return None
-    code = _Code.from_function(function, ends)
-    if alone:
+    code = _Code.from_function(function, completions)
+    if single_wave:
         return frozenset(code.indices)
-    if any(name.startswith(_TAKES_TURNS) for name in {i.op.name for i in function.instructions}):
+    if any(name.startswith(_SET_PRIORITY) for name in {i.op.name for i in function.instructions}):
         return None
-    gone: set[int] = set()
-    accesses_before, accesses_after = code.around(gone)
+    removed: set[int] = set()
+    accesses_before, accesses_after = code.around(removed)
     for number in range(len(code.indices)):
-        # Taking one away only adds to what lies around the others: no need to look back.
+        # Removing a barrier only adds accesses around the others: those judged stay as they are.
         if not _collide(accesses_before.get(number, 0), accesses_after.get(number, 0)):
-            gone.add(number)
-            accesses_before, accesses_after = code.around(gone)
-    return frozenset(code.indices[number] for number in gone)
+            removed.add(number)
+            accesses_before, accesses_after = code.around(removed)
+    return frozenset(code.indices[number] for number in removed)
 
 
 def has_special_barriers(function: Function) -> bool:
-    """Whether it has barriers that are not for all waves of the workgroup alike."""
+    """Whether a function has barriers that not all waves of the workgroup take part in."""
     for inst in function.instructions:
         if inst.cls == "control" and "barrier" in inst.op.traits:
             return True
@@ -116,15 +115,15 @@ def _collide(accesses_before: int, accesses_after: int) -> bool:
 
 def _merged(items: Sequence[_Item]) -> list[_Item]:
     merged: list[_Item] = []
-    for kind, value in items:
-        if kind == _PASS and merged and merged[-1][0] == _PASS:
+    for action, value in items:
+        if action == _PASS and merged and merged[-1][0] == _PASS:
             value |= merged.pop()[1]
-        merged.append((kind, value))
+        merged.append((action, value))
     return merged
 
 
 def _accesses(inst: Instruction) -> int:
-    """What an instruction may read and write that other waves see."""
+    """The accesses of an instruction that other waves can see, as bits."""
     if inst.cls in FLOW_CLASSES and flow_of(inst.op, inst.operands) in _CALLS:
         return _EVERYTHING
     accesses = _ACCESS.get(inst.cls, 0)
@@ -148,14 +147,15 @@ class _Code(Struct, frozen=True):
     indices: list[int] = field(default_factory=list)
 
     @classmethod
-    def from_function(cls, function: Function, ends: Mapping[int, Collection[int]]) -> _Code:
+    def from_function(cls, function: Function, completions: Mapping[int, Collection[int]]) -> _Code:
+        """Reduces a function to items; `completions` as for `needless`."""
         code = cls(function.blocks)
         instructions = function.instructions
         for block in function.blocks:
             items: list[_Item] = []
             signalled: int | None = None  # where the signal of a split barrier would have to stand
             for inst in instructions[block.start : block.stop]:
-                if inst.cls not in _RELEVANT and inst.index not in ends:
+                if inst.cls not in _RELEVANT and inst.index not in completions:
                     continue
                 if inst.cls == "barrier_signal":
                     signalled = len(items)
@@ -169,43 +169,46 @@ class _Code(Struct, frozen=True):
                         items.append((_WAIT, number))
                     signalled = None
                 accesses = _accesses(inst)
-                for producer in ends.get(inst.index, ()):
+                for producer in completions.get(inst.index, ()):
                     accesses |= _accesses(instructions[producer])
                 if accesses:
                     items.append((_PASS, accesses))
             code.items.append(_merged(items))
         return code
 
-    def around(self, gone: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """Barrier's number -> accesses between it and the barriers before it; and those after it.
+    def around(self, removed: Collection[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """The accesses between each barrier and its neighbours.
 
         Args:
-            gone: numbers of barriers that are not there.
+            removed: numbers of the barriers that are left out.
+
+        Returns:
+            Barrier's number -> accesses since the barriers before it; the same for those after it.
         """
-        accesses_before = self._spread(_SIGNAL, gone, [b.predecessors for b in self.blocks], 1)
-        accesses_after = self._spread(_WAIT, gone, [b.successors for b in self.blocks], -1)
+        accesses_before = self._spread(_SIGNAL, removed, [b.predecessors for b in self.blocks], 1)
+        accesses_after = self._spread(_WAIT, removed, [b.successors for b in self.blocks], -1)
         return accesses_before, accesses_after
 
     def _spread(
-        self, ending: int, gone: Collection[int], sources: Sequence[Sequence[int]], way: int
+        self, boundary: int, removed: Collection[int], sources: Sequence[Sequence[int]], step: int
     ) -> dict[int, int]:
-        """The accesses in front of each item of kind `ending`, in the direction given."""
-        at: dict[int, int] = {}
+        """The accesses met before each `boundary` item, in the direction of `step` (1 or -1)."""
+        accesses_at: dict[int, int] = {}
         leaving = [0] * len(self.items)
         changed = True
         while changed:
             changed = False
-            for index in range(len(self.items))[::way]:
+            for index in range(len(self.items))[::step]:
                 accesses = 0
                 for source in sources[index]:
                     accesses |= leaving[source]
-                for kind, value in self.items[index][::way]:
-                    if kind == _PASS:
+                for action, value in self.items[index][::step]:
+                    if action == _PASS:
                         accesses |= value
-                    elif kind == ending and value not in gone:
-                        at[value] = accesses
+                    elif action == boundary and value not in removed:
+                        accesses_at[value] = accesses
                         accesses = 0
                 if accesses != leaving[index]:
                     leaving[index] = accesses
                     changed = True
-        return at
+        return accesses_at

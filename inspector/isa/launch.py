@@ -1,6 +1,6 @@
-"""What a launch passes to a kernel: what a starting wave finds in its registers, and LDS added.
+"""What a launch passes to a kernel: the initial registers of a wave, and LDS that it adds.
 
-The kernel descriptor has a bit for each thing that a kernel wants in SGPRs; those that are wanted
+The kernel descriptor has a bit for each value that a kernel requests in SGPRs; the requested values
 follow one another in a fixed order. Source: LLVM's AMDGPUUsage, "SGPR Register Set Up Order".
 """
 
@@ -20,22 +20,22 @@ USER_SGPRS: Final = (
     ("flat_scratch_init", 2),
     ("private_segment_size", 1),
 )
-"""What may be passed, in order, with its SGPRs. Preloaded arguments come behind all of these."""
+"""Values that can be passed and their SGPRs, in order; preloaded arguments follow them."""
 
 
-def _user_sgprs(wanted: Mapping[str, bool]) -> tuple[dict[str, int], int]:
-    """First SGPR of everything wanted, and of what follows."""
-    places: dict[str, int] = {}
-    following = 0
+def _user_sgprs(requested: Mapping[str, bool]) -> tuple[dict[str, int], int]:
+    """The first SGPR of each requested value, and the SGPR after the last one."""
+    first_sgprs: dict[str, int] = {}
+    next_sgpr = 0
     for name, count in USER_SGPRS:
-        if wanted.get(name):
-            places[name] = following
-            following += count
-    return places, following
+        if requested.get(name):
+            first_sgprs[name] = next_sgpr
+            next_sgpr += count
+    return first_sgprs, next_sgpr
 
 
 def from_directives(values: Mapping[str, int]) -> WaveStart | None:
-    """From the `.amdhsa_*` directives of a kernel, by their names without the prefix.
+    """The wave's start by the `.amdhsa_*` directives of a kernel, keyed without the prefix.
 
     A directive that is left out has the assembler's default (AMDGPUUsage, ".amdhsa Assembler
     Directives").
@@ -49,14 +49,14 @@ def from_directives(values: Mapping[str, int]) -> WaveStart | None:
     def flag(name: str, default: int = 0) -> bool:
         return bool(values.get(name, default))
 
-    wanted = {name: flag(f"user_sgpr_{name}") for name, _ in USER_SGPRS}
-    wanted["kernarg_ptr"] = flag("user_sgpr_kernarg_segment_ptr")
-    places, following = _user_sgprs(wanted)
+    requested = {name: flag(f"user_sgpr_{name}") for name, _ in USER_SGPRS}
+    requested["kernarg_ptr"] = flag("user_sgpr_kernarg_segment_ptr")
+    first_sgprs, next_sgpr = _user_sgprs(requested)
     preload = values.get("user_sgpr_kernarg_preload_length", 0)
     return WaveStart(
-        user_sgprs=values.get("user_sgpr_count", following + preload),
-        **places,
-        preload_sgpr=following if preload else None,
+        user_sgprs=values.get("user_sgpr_count", next_sgpr + preload),
+        **first_sgprs,
+        preload_sgpr=next_sgpr if preload else None,
         preload_dwords=preload,
         preload_offset=values.get("user_sgpr_kernarg_preload_offset", 0),
         workgroup_ids=(
@@ -77,28 +77,28 @@ def from_directives(values: Mapping[str, int]) -> WaveStart | None:
 
 
 def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> WaveStart:
-    """From the words of a kernel descriptor (AMDGPUUsage, "Kernel Descriptor").
+    """The wave's start by the words of a kernel descriptor (AMDGPUUsage, "Kernel Descriptor").
 
     Args:
         rsrc1: COMPUTE_PGM_RSRC1.
         rsrc2: COMPUTE_PGM_RSRC2.
-        properties: the 16 bits of what is wanted in SGPRs.
+        properties: the 16 bits that request values in SGPRs.
         preload: the 16 bits of the preloaded arguments.
     """
-    wanted = {name: bool(properties >> bit & 1) for bit, (name, _) in enumerate(USER_SGPRS)}
-    places, following = _user_sgprs(wanted)
+    requested = {name: bool(properties >> bit & 1) for bit, (name, _) in enumerate(USER_SGPRS)}
+    first_sgprs, next_sgpr = _user_sgprs(requested)
     dwords = preload & 0x7F
     return WaveStart(
         user_sgprs=rsrc2 >> 1 & 0x1F,
-        **places,
-        preload_sgpr=following if dwords else None,
+        **first_sgprs,
+        preload_sgpr=next_sgpr if dwords else None,
         preload_dwords=dwords,
         preload_offset=preload >> 7,
         workgroup_ids=(bool(rsrc2 >> 7 & 1), bool(rsrc2 >> 8 & 1), bool(rsrc2 >> 9 & 1)),
         workgroup_info=bool(rsrc2 >> 10 & 1),
         # Bit 0 enables the private segment; the offset is passed only where the buffer is.
         wave_offset=bool(rsrc2 & 1)
-        and (wanted["private_segment_buffer"] or wanted["flat_scratch_init"]),
+        and (requested["private_segment_buffer"] or requested["flat_scratch_init"]),
         work_item_dims=rsrc2 >> 11 & 3,
         round_f32=rsrc1 >> 12 & 3,
         round_f16_f64=rsrc1 >> 14 & 3,
@@ -109,6 +109,10 @@ def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> Wa
     )
 
 
+GROUP_SIZE_KIND = "hidden_group_size_x"
+POINTER_KIND = "global_buffer"
+MOST_KERNARG_BYTES = 8192
+"""Offsets beyond this come from damaged metadata."""
 DYNAMIC_LDS_KINDS = frozenset(
     {"dynamic_shared_pointer", "hidden_dynamic_lds_size", "DynamicSharedPointer"}
 )
@@ -124,7 +128,7 @@ emitHiddenKernelArgs in LLVM.
 
 
 def pointer_offsets(arguments: object) -> tuple[int, ...] | None:
-    """Where pointers lie in the kernel argument segment, in bytes; None where no argument is named.
+    """Byte offsets of the pointers in the kernel argument segment; None where there are none.
 
     Args:
         arguments: `.args` of a kernel's metadata, as decoded; anything may stand there.
@@ -139,7 +143,7 @@ def pointer_offsets(arguments: object) -> tuple[int, ...] | None:
 
 
 def group_size_offset(arguments: object) -> int | None:
-    """Where the kernel argument segment holds the workgroup's work-items in x, y and z.
+    """Byte offset of the workgroup's size in x, y and z in the kernel argument segment.
 
     16 bits each, among the hidden arguments (code object v5 on); the last x, y and z, of workgroups
     at the edge of the grid, follow in as many bits. None where the kernel does not read them.
@@ -150,11 +154,6 @@ def group_size_offset(arguments: object) -> int | None:
             if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
                 return offset
     return None
-
-
-GROUP_SIZE_KIND = "hidden_group_size_x"
-POINTER_KIND = "global_buffer"
-MOST_KERNARG_BYTES = 8192
 
 
 def adds_lds(arguments: object) -> Literal[True] | None:
@@ -169,7 +168,7 @@ def adds_lds(arguments: object) -> Literal[True] | None:
     """
     for argument in arguments if isinstance(arguments, list) else ():
         if isinstance(argument, dict):
-            kind = argument.get(".value_kind", argument.get("ValueKind"))
-            if isinstance(kind, str) and kind in DYNAMIC_LDS_KINDS:
+            value_kind = argument.get(".value_kind", argument.get("ValueKind"))
+            if isinstance(value_kind, str) and value_kind in DYNAMIC_LDS_KINDS:
                 return True
     return None

@@ -1,7 +1,7 @@
 """Reads the listings of `llvm-objdump -d`, with or without raw encodings, `-l`, `-S`, `-r`.
 
-A listing names symbols and nothing else: kernels are told from device functions by how they end,
-functions from hand-written labels inside them by the flow between the two.
+A listing names symbols and nothing else: kernels are distinguished from device functions by how
+they end, functions from hand-written labels inside them by the control flow between the two.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _ALIGNMENT = 256
 
 
 class _Contents(Struct):
+    """What a listing holds: its functions and the facts that only its text states."""
+
     functions: list[RawFunction] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)  # address of each function's symbol
     kernels: set[str] = field(default_factory=set)  # named by a kernel descriptor
@@ -47,7 +49,7 @@ class _Contents(Struct):
 
 def read_listing(text: str, name: str) -> Program | None:
     """Parses a listing; None if there is no AMDGCN instruction in it."""
-    contents = _read(text)
+    contents = _parse(text)
     _merge_labels(contents)
     nonempty = [(r, s) for r, s in zip(contents.functions, contents.starts, strict=True) if r.rows]
     is_amdgcn = any(row[OP].cls != "unknown" for raw, _ in nonempty for row in raw.rows[:64])
@@ -70,9 +72,9 @@ def read_listing(text: str, name: str) -> Program | None:
     )
 
 
-def _read(text: str) -> _Contents:
+def _parse(text: str) -> _Contents:
     out = _Contents()
-    places = LocationTable()
+    locations = LocationTable()
     location: SourceLoc | None = None
     function: RawFunction | None = None
     code = True
@@ -100,8 +102,10 @@ def _read(text: str) -> _Contents:
             elif line[0] == ";":
                 source = _SOURCE.match(line)
                 if source is not None:
-                    at = int(source[2])
-                    location = places.place(source[1], at, 0) if at else None
+                    source_line = int(source[2])
+                    location = (
+                        locations.location(source[1], source_line, 0) if source_line else None
+                    )
             else:
                 section = _SECTION.search(line)
                 if section is not None:

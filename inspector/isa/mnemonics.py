@@ -1,7 +1,7 @@
-"""The mnemonic table: what an AMDGCN instruction does, by its name, and where control goes then.
+"""The mnemonic table: what an AMDGCN instruction does, by its name, and where control goes next.
 
-All knowledge stands in `mnemonics.yaml` as ordered patterns; this file reads it and answers.
-Names that no pattern knows get the class `unknown`: a new LLVM must not stop an analysis.
+All knowledge stands in `mnemonics.yaml` as ordered patterns; this file reads and queries it. Names
+that no pattern matches get the class `unknown`: a new LLVM must not stop an analysis.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class _Table(Struct, frozen=True):
 
 @functools.cache
 def _regex(text: str) -> re.Pattern[str]:
-    # Compiled when a name is first held against it: a small kernel meets few of the table's.
-    # Any word that looks like a width: a word that is none is refused when it is looked up. (An
-    # alternation of all widths would cost more to compile than everything else here.)
+    # Compiled on first use: a small kernel needs few of the table's patterns. `{w}` matches any
+    # word that looks like a width; `lookup` refuses those that are none. (An alternation of all
+    # widths would cost more to compile than everything else here.)
     for group in ("w", "w2"):
         text = text.replace("{w}", f"(?P<{group}>[a-z]+[0-9]*(?:x[0-9]+)?)", 1)
     return re.compile(text, re.ASCII)
@@ -69,6 +69,7 @@ def _optional(text: str | None) -> re.Pattern[str] | None:
 
 
 def _load() -> _Table:
+    """Reads the table; the patterns of a family stay raw until `_family` needs them."""
     raw: dict[str, Any] = own_yaml(Path(__file__).with_name("mnemonics.yaml"))
     refinements: dict[str, tuple[_Refinement, ...]] = {}
     for r in raw["refine"]:
@@ -103,6 +104,7 @@ def _strip(mnemonic: str) -> str:
 
 @functools.cache
 def _family(word: str) -> _Family | None:
+    """The patterns of the mnemonics that begin with `word` (`v`, `s`, `global`, ...)."""
     raw = _TABLE.families.get(word)
     if raw is None:
         return None
@@ -122,13 +124,13 @@ def _family(word: str) -> _Family | None:
 
 @functools.cache
 def lookup(mnemonic: str) -> OpInfo:
-    """What the table says of a mnemonic; encoding suffixes (`_e32`, `_dpp`, ...) are dropped.
+    """Looks a mnemonic up in the table, without its encoding suffix (`_e32`, `_dpp`, ...).
 
     Args:
         mnemonic: as it stands in the assembly text, e.g. `v_add_f32_e32`.
 
     Returns:
-        The facts. A name that no pattern knows has the class `unknown`; nothing is raised.
+        Its entry. A name that no pattern matches has the class `unknown`; nothing is raised.
     """
     name = _strip(mnemonic)
     family = _family(name.split("_", 1)[0])
@@ -151,7 +153,7 @@ def lookup(mnemonic: str) -> OpInfo:
 
 
 REFINED = frozenset(_TABLE.refinements)
-"""Classes that `classify` may change; of others it gives the mnemonic's."""
+"""Classes that `classify` may change."""
 
 
 def classify(op: OpInfo, operands: str, comment: str) -> str:
@@ -181,7 +183,7 @@ def returns_value(op: OpInfo, operands: str) -> bool:
 
 
 def access_bits(op: OpInfo, operands: str) -> int | None:
-    """Bits that this very access moves: per lane, or per wave for scalar loads and stores.
+    """Bits that one access moves: per lane, or per wave for scalar loads and stores.
 
     `op.bits` except where one name has two widths: gfx1200's transposing global loads move half of
     the name's width per lane in wave64, which the destination registers show.
@@ -191,12 +193,12 @@ def access_bits(op: OpInfo, operands: str) -> int | None:
     match = _FIRST_REGISTER.match(operands)
     if match is None:
         return op.bits
-    first, last = match.groups()
-    return 32 if first is None else 32 * (int(last) - int(first) + 1)
+    first_register, last_register = match.groups()
+    return 32 if first_register is None else 32 * (int(last_register) - int(first_register) + 1)
 
 
 FLOW_CLASSES = frozenset({"branch", "control"})
-"""The only classes whose instructions may do anything but go on with the next one."""
+"""The only classes whose instructions may continue elsewhere than at the next one."""
 
 # AMDHSA trap handler ABI (LLVM's AMDGPUUsage, "Trap Handler ABI"): id 2 is llvm.trap and ends the
 # wave, id 3 is llvm.debugtrap and goes on.
@@ -204,12 +206,12 @@ _FATAL_TRAP = "2"
 
 
 class Flow(Enum):
-    """Where control goes after an instruction."""
+    """The ways control can go after an instruction."""
 
     NEXT = "next"
     JUMP = "jump"
     CONDITIONAL = "conditional"
-    CALL = "call"  # comes back: goes on with the next instruction
+    CALL = "call"  # returns to the next instruction
     INDIRECT = "indirect"  # to an address in a register: return, tail call, long branch
     END = "end"
 
@@ -232,7 +234,7 @@ _BY_TRAIT = (
 
 
 def flow_of(op: OpInfo, operands: str) -> Flow:
-    """How control leaves an instruction.
+    """The way control goes after an instruction.
 
     Args:
         op: its entry in the mnemonic table.

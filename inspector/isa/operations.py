@@ -1,8 +1,8 @@
-"""Floating-point operations of one instruction, by what its mnemonic says.
+"""Floating-point operations of one instruction, by its mnemonic.
 
 All lanes count as active, as profilers count them (ROCm Compute Profiler, "FLOP counting
-conventions"); other than there, a packed instruction counts each of its elements. A
-multiply-and-add is two operations, comparisons, minima, conversions and moves are none.
+conventions"); unlike there, a packed instruction counts each of its elements. A multiply-and-add is
+two operations; comparisons, minima, conversions and moves are none.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..model import Instruction
 
 
 class Operations(Struct, frozen=True):
-    """What one wave's execution of an instruction does.
+    """Operations of one kind that one wave's execution of an instruction performs.
 
     Args:
         pipe: `matrix` or `vector`.
         element: `f16`, `bf16`, `f32`, `xf32`, `f64`, `f8` (fp8 and bf8), `f6f4` (f8f6f4), or `i8`
-            and `i4`, whose operations are none of floating point.
+            and `i4`, whose operations are of integers.
         kind: of a vector instruction: `add`, `mul`, `fma`, `trans` or `dot`; of a matrix
             instruction `mfma`, `smfmac`, `wmma` or `swmmac`.
         count: operations.
@@ -58,36 +58,39 @@ _MULTIPLY_AND_ADD: Final = re.compile(r"fma|mad|mac")
 
 
 def operations(instruction: Instruction, lanes: int) -> tuple[Operations, ...]:
-    """Those of a wave; two for VOPD, none for what computes no floating-point numbers.
+    """The operations that one wave's execution of an instruction performs.
 
     Args:
-        instruction: any.
-        lanes: of a wave.
+        instruction: any instruction.
+        lanes: lanes of a wave.
+
+    Returns:
+        One entry as a rule, two for VOPD, none where nothing is computed in floating point.
     """
     name = instruction.op.name
     if instruction.cls in ("mfma", "wmma"):
-        # D, A, B, C
-        second = instruction.operands.partition(",")[2].partition(",")[0].strip()
-        registers = _REGISTERS.fullmatch(second)
-        held = int(registers[2]) - int(registers[1]) + 1 if registers is not None else 1
-        product = _matrix(name, held)
+        # The operands are D, A, B, C.
+        a_operand = instruction.operands.partition(",")[2].partition(",")[0].strip()
+        a_range = _REGISTERS.fullmatch(a_operand)
+        a_registers = int(a_range[2]) - int(a_range[1]) + 1 if a_range is not None else 1
+        product = _matrix(name, a_registers)
         return (product,) if product is not None else ()
     if not name.startswith("v_"):
         return ()
     if " :: " not in instruction.operands:
         return _vector(name, lanes)
-    other = instruction.operands.partition(" :: ")[2].split()[0]
-    both = (half.replace("v_dual_", "v_").removesuffix("_e32") for half in (name, other))
-    return tuple(counted for half in both for counted in _vector(half, lanes))
+    second_name = instruction.operands.partition(" :: ")[2].split()[0]
+    halves = (half.replace("v_dual_", "v_").removesuffix("_e32") for half in (name, second_name))
+    return tuple(operation for half in halves for operation in _vector(half, lanes))
 
 
 @functools.lru_cache(maxsize=512)
-def _matrix(name: str, held: int) -> Operations | None:
-    """A product's: D = A · B + C, 2 · M · N · K for each block; half where A is sparse.
+def _matrix(name: str, a_registers: int) -> Operations | None:
+    """Operations of D = A · B + C: 2 · M · N · K for each block; half where A is sparse.
 
     Args:
-        name: of the instruction.
-        held: 32-bit registers of A in each lane, which tell the blocks of older names.
+        name: name of the instruction.
+        a_registers: 32-bit registers of A in each lane; they tell the blocks of older names.
     """
     match = _MATRIX.match(name)
     if match is None:
@@ -99,7 +102,7 @@ def _matrix(name: str, held: int) -> Operations | None:
     if match["blocks"] is not None:
         blocks = int(match["blocks"])
     elif match["kind"] == "mfma" and element in _BITS:
-        blocks = max(1, held * 32 // _BITS[element] * 64 // (rows * depth))
+        blocks = max(1, a_registers * 32 // _BITS[element] * 64 // (rows * depth))
     count = 2 * rows * columns * depth * blocks
     if match["kind"] in ("smfmac", "swmmac"):
         count //= 2
@@ -108,14 +111,15 @@ def _matrix(name: str, held: int) -> Operations | None:
 
 @functools.lru_cache(maxsize=4096)
 def _vector(name: str, lanes: int) -> tuple[Operations, ...]:
+    """Operations of one vector instruction, or of one half of VOPD; () where it has none."""
     if (match := _VECTOR.fullmatch(name)) is not None:
-        kind = _KINDS.get(match["name"])
-        if kind is None:
-            kind = "fma" if _MULTIPLY_AND_ADD.match(match["name"]) else None
-        if kind is None:
+        operation = _KINDS.get(match["name"])
+        if operation is None:
+            operation = "fma" if _MULTIPLY_AND_ADD.match(match["name"]) else None
+        if operation is None:
             return ()
-        each = (2 if kind == "fma" else 1) * (2 if match["packed"] else 1)
-        return (Operations("vector", match["element"], kind, each * lanes),)
+        per_lane = (2 if operation == "fma" else 1) * (2 if match["packed"] else 1)
+        return (Operations("vector", match["element"], operation, per_lane * lanes),)
     if _MIXED.fullmatch(name):
         return (Operations("vector", "f32", "fma", 2 * lanes),)
     if (match := _DOT.fullmatch(name)) is not None:

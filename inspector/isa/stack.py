@@ -1,10 +1,10 @@
-"""Accesses of the stack on processors without scratch instructions, where buffer ones do it.
+"""Stack accesses on processors without scratch instructions, which use buffer instructions instead.
 
-Before flat scratch (gfx9 before gfx940, and gfx10 as a rule), a kernel is given the buffer resource
+Before flat scratch (gfx9 before gfx940, and gfx10 as a rule), a kernel receives the buffer resource
 of its scratch memory in s[0:3] (`.amdhsa_user_sgpr_private_segment_buffer`, bit 0 of the
 descriptor's kernel_code_properties; "User Guide for AMDGPU Backend", "Initial Kernel Execution
 State" and "Non-Kernel Functions"). A private array is then read by `buffer_load_dword v1, v2,
-s[0:3], 0 offen`, which looks like global memory; LLVM's comments tell of spills alone.
+s[0:3], 0 offen`, which looks like global memory; LLVM's comments mark spills alone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from ..model import Function, Instruction
 _CLASSES: Mapping[str, str] = {"global_load": "scratch_load", "global_store": "scratch_store"}
 _SCALAR = re.compile(r"(?<![\w.])s(?:(\d{1,3})\b|\[(\d{1,3}):(\d{1,3})\])")
 _INITIAL = 0
-"""The first of the four scalar registers that the resource is handed over in."""
+"""The first of the scalar registers that hold the resource when a wave starts."""
 _WIDTH = 4
+"""Scalar registers of a buffer resource."""
 
 
 def with_stack_accesses(functions: Sequence[Function]) -> list[Function]:
-    """The functions, their accesses of the stack classed as scratch.
+    """Reclasses accesses of the stack as scratch.
 
-    Only where a kernel of the program is given the resource; functions that are called find it in
-    the same registers. Registers that anything else names are not taken for it: kernels that never
-    use a stack compute other things there.
+    Only where a kernel of the program receives the resource; device functions get it in the same
+    registers. Registers that other instructions name are not taken for it: kernels that use no
+    stack reuse them.
     """
     if not any(function.resources.private_segment_buffer for function in functions):
         return list(functions)
@@ -41,6 +42,7 @@ def with_stack_accesses(functions: Sequence[Function]) -> list[Function]:
 
 
 def _reclassed(function: Function) -> Function:
+    """The function with the buffer accesses through the stack's resource classed as scratch."""
     resources = _resources(function.instructions)
     if not resources:
         return function
@@ -56,21 +58,21 @@ def _reclassed(function: Function) -> Function:
 
 
 def _resources(instructions: Iterable[Instruction]) -> frozenset[int]:
-    """First registers of the quadruples that hold the stack's resource, all the while."""
-    copies: dict[int, set[int]] = {}  # quadruple -> those that halves of it are copied to
+    """First registers of the quadruples that hold the stack's resource throughout."""
+    copies: dict[int, set[int]] = {}  # quadruple -> quadruples that its halves are copied to
     broken: set[int] = set()
     for inst in instructions:
         if _buffer_of(inst) is not None or _adds_wave_offset(inst):
             continue
-        named = _named(inst.operands)
-        halves = _copied(inst, named)
+        registers = _scalar_registers(inst.operands)
+        halves = _copied(inst, registers)
         if halves is not None:
             to, source = halves
             copies.setdefault(source, set()).add(to)
         else:
-            broken.update(register & -_WIDTH for register in named)
+            broken.update(register & -_WIDTH for register in registers)
             if _INITIAL in broken:
-                return frozenset()  # so it is in most kernels, after a few instructions
+                return frozenset()  # the usual case, after a few instructions
     while True:
         reached = _reached(copies, broken)
         mixed = {
@@ -81,23 +83,23 @@ def _resources(instructions: Iterable[Instruction]) -> frozenset[int]:
         }
         if not mixed:
             return reached
-        broken |= mixed  # what is copied there from elsewhere is another resource
+        broken |= mixed  # they also receive another resource
 
 
 def _reached(copies: Mapping[int, set[int]], broken: set[int]) -> frozenset[int]:
-    """Where the resource is found that came in s[0:3], by copies."""
+    """Quadruples that the resource in s[0:3] is copied to, directly or through others."""
     reached: set[int] = set()
-    waiting = [_INITIAL]
-    while waiting:
-        quadruple = waiting.pop()
+    work = [_INITIAL]
+    while work:
+        quadruple = work.pop()
         if quadruple not in reached and quadruple not in broken:
             reached.add(quadruple)
-            waiting.extend(copies.get(quadruple, ()))
+            work.extend(copies.get(quadruple, ()))
     return frozenset(reached)
 
 
 def _buffer_of(inst: Instruction) -> int | None:
-    """The first register of the resource that a buffer access goes through: its third operand."""
+    """The first register of the resource in the third operand of a buffer access."""
     if "buffer" not in inst.op.traits:
         return None
     parts = inst.operands.split(",")
@@ -108,7 +110,9 @@ def _buffer_of(inst: Instruction) -> int | None:
 
 
 def _adds_wave_offset(inst: Instruction) -> bool:
-    """`s_add_u32 s0, s0, s17`, `s_addc_u32 s1, s1, 0`: where this wave's part begins."""
+    """Whether this adds the offset of the wave's scratch: `s_add_u32 s0, s0, s17` or `s_addc_u32
+    s1, s1, 0`.
+    """
     if inst.op.name not in ("s_add_u32", "s_addc_u32"):
         return False
     to, source, *_ = inst.operands.split(",")
@@ -118,15 +122,15 @@ def _adds_wave_offset(inst: Instruction) -> bool:
     return int(match[1]) % _WIDTH == (inst.op.name == "s_addc_u32")
 
 
-def _copied(inst: Instruction, named: Sequence[int]) -> tuple[int, int] | None:
-    """Quadruples that half of one is copied to and from, the same half of both."""
-    if inst.op.name != "s_mov_b64" or len(named) != 4:
+def _copied(inst: Instruction, registers: Sequence[int]) -> tuple[int, int] | None:
+    """(destination, source) quadruple of a move between the same halves of both, else None."""
+    if inst.op.name != "s_mov_b64" or len(registers) != 4:
         return None
-    (to, to_half), (source, source_half) = (divmod(named[k], _WIDTH) for k in (0, 2))
+    (to, to_half), (source, source_half) = (divmod(registers[k], _WIDTH) for k in (0, 2))
     return (to * _WIDTH, source * _WIDTH) if to_half == source_half and to_half in (0, 2) else None
 
 
-def _named(operands: str) -> list[int]:
+def _scalar_registers(operands: str) -> list[int]:
     registers: list[int] = []
     for single, first, last in _SCALAR.findall(operands):
         low = int(single or first)

@@ -1,4 +1,4 @@
-"""`parse_text`: AMDGCN assembly or an llvm-objdump listing to a `Program`."""
+"""Parses AMDGCN assembly, or an llvm-objdump listing of it, to a `Program`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parse_text(text: str, name: str, includes: Includes = no_includes) -> Progra
     Args:
         text: compiler output, hand-written assembly, a text bundle of hipcc, or the output of
             `llvm-objdump -d`. Undecodable bytes should have been replaced by the caller.
-        name: what errors and the result call it, a file name as a rule.
+        name: a file name as a rule, for errors and the result.
         includes: the files that it includes.
 
     Returns:
@@ -40,26 +40,26 @@ def parse_text(text: str, name: str, includes: Includes = no_includes) -> Progra
         KinspectError: there is no AMDGCN in the text; the message says what it looks like.
     """
     programs = parse_texts(text, name, includes)
-    first = programs[0]
+    program = programs[0]
     other_archs = [p.arch or "an unknown target" for p in programs[1:]]
     if not other_archs:
-        return first
+        return program
     note = (
         f"the file also holds code for {', '.join(other_archs)}, which is not part of this result"
     )
     return Program(
-        first.name,
-        first.arch,
-        first.features,
-        first.form,
-        first.functions,
-        first.code_object_version,
-        (*first.notes, note),
+        program.name,
+        program.arch,
+        program.features,
+        program.form,
+        program.functions,
+        program.code_object_version,
+        (*program.notes, note),
     )
 
 
 def parse_texts(text: str, name: str, includes: Includes = no_includes) -> tuple[Program, ...]:
-    """As `parse_text`, with one program for each architecture the text holds code for.
+    """Parses one text, as `parse_text`, to one program for each architecture in it.
 
     Raises:
         KinspectError: there is no AMDGCN in the text.
@@ -102,6 +102,7 @@ def _program(
     parts: Sequence[tuple[UnitContents, list[Function]]],
     notes: Sequence[str],
 ) -> Program:
+    """The program of the units for one architecture."""
     part_notes = [note for c, _ in parts for note in (*c.notes, *c.omissions.notes)]
     versions = [c.code_object_version for c, _ in parts if c.code_object_version is not None]
     return Program(
@@ -116,7 +117,7 @@ def _program(
 
 
 def _convincing(functions: Sequence[RawFunction], text: str) -> bool:
-    """Whether words that nothing but their form declares to be AMDGCN are AMDGCN.
+    """Whether text without AMDGPU directives is AMDGCN, judged by its words.
 
     Prose and foreign assembly hold a word such as `exp` or `s_x` by chance; known mnemonics must
     outweigh the lines that make no sense. A file made of macros that are defined elsewhere has more
@@ -132,11 +133,12 @@ def _convincing(functions: Sequence[RawFunction], text: str) -> bool:
 
 
 def _functions(contents: UnitContents) -> list[Function]:
+    """The finished functions of a unit; notes what is missing in `contents`."""
     raws: list[RawFunction] = []
-    for whole in contents.functions:
-        raws.extend(whole.split(contents.kernels))
+    for unsplit in contents.functions:
+        raws.extend(unsplit.split(contents.kernels))
     _decode_words(raws, contents)
-    _tell_unread(raws, contents.omissions.unread)
+    _assign_unread(raws, contents.omissions.unread)
     labels = {label for raw in raws for label in (raw.name, *raw.labels)}
 
     def defined(symbol: str) -> bool:  # `.set alias, function` counts
@@ -179,8 +181,8 @@ def _decode_words(raws: Sequence[RawFunction], contents: UnitContents) -> None:
     decode(raws, decoder(contents.target.arch, waves, contents.notes))
 
 
-def _tell_unread(raws: Sequence[RawFunction], unread: Sequence[Unread]) -> None:
-    """Tells functions what was not read: the one that it stands in, else all of them."""
+def _assign_unread(raws: Sequence[RawFunction], unread: Sequence[Unread]) -> None:
+    """Adds each omission to the function whose lines hold it, else to all functions."""
     for omission in unread:
         (line,) = omission.lines
         owners = [raw for raw in raws if raw.line <= line <= raw.line_last]
@@ -191,7 +193,7 @@ def _tell_unread(raws: Sequence[RawFunction], unread: Sequence[Unread]) -> None:
 def _with_notes_of_callees(
     functions: list[Function], defined: Callable[[str], bool]
 ) -> list[Function]:
-    """Tells kernels of calls to unknown functions that their device functions make."""
+    """Adds to kernels a note for each unknown function that their callees call."""
     by_symbol = {f.symbol or f.name: f for f in functions}
     unknown = {f.name: [s for s in f.calls if not defined(s)] for f in functions}
     if not any(unknown.values()):

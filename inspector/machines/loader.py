@@ -30,7 +30,7 @@ _UNKNOWN = "not published"
 
 
 class _Description(Struct, frozen=True):
-    """One file with what it inherits merged in: figure -> (value, source)."""
+    """A machine file merged with those it inherits from; `figures` is name -> (value, source)."""
 
     name: str
     family: str
@@ -65,6 +65,7 @@ def load(arch: str, folder: Path = _FOLDER) -> Machine:
 @functools.cache
 def _load(arch: str, folder: Path) -> Machine:
     # Checked against the list of files, so that a name with a path in it opens nothing.
+    """The machine of a bare gfx name; raises as `load` does. Each machine is read once."""
     if arch not in names(folder):
         import difflib  # only on the way to an error
 
@@ -93,7 +94,8 @@ def _load(arch: str, folder: Path) -> Machine:
 
 
 def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
-    raw = _read(folder / f"{arch}.yaml")
+    """A machine file with its inherited figures; `heirs` are the machines that inherit it."""
+    raw = _read_mapping(folder / f"{arch}.yaml")
     for key in raw.keys() - _HEADER:
         raise _fault(arch, str(key), "is not a key of a machine file", _HEADER)
     for key in ("name", "family"):
@@ -107,12 +109,12 @@ def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
         if parent == arch or parent in heirs:
             raise _fault(arch, "inherits", f"goes in a circle through {parent}")
         figures.update(_describe(parent, folder, (*heirs, arch)).figures)
-    own = raw.get("figures", {})
-    if not isinstance(own, dict):
+    stated = raw.get("figures", {})
+    if not isinstance(stated, dict):
         raise _fault(arch, "figures", "must be a mapping of figures")
     allowed = frozenset(Machine.__struct_fields__) - _IDENTITY
     documents = _documents(folder)
-    for key, entry in own.items():
+    for key, entry in stated.items():
         if key not in allowed:
             raise _fault(arch, f"figures.{key}", "is not a figure", allowed)
         if not isinstance(entry, dict) or entry.keys() != {"value", "source"}:
@@ -127,23 +129,24 @@ def _describe(arch: str, folder: Path, heirs: tuple[str, ...]) -> _Description:
 def _cite(arch: str, key: str, source: str, documents: Mapping[str, str]) -> str:
     """Spells the documents of a source out."""
     cited = []
-    for part in source.split("; "):
-        document, _, place = part.partition(": ")
+    for citation in source.split("; "):
+        document, _, passage = citation.partition(": ")
         if document == _UNKNOWN:
             cited.append(document)
         elif document not in documents:
             raise _fault(arch, f"figures.{key}", f"cites '{document}', not in documents.yaml")
         else:
-            cited.append(f"{documents[document]}: {place}" if place else documents[document])
+            cited.append(f"{documents[document]}: {passage}" if passage else documents[document])
     return "; ".join(cited)
 
 
 @functools.cache
 def _documents(folder: Path) -> Mapping[str, str]:
-    return _read(folder / "documents.yaml")
+    return _read_mapping(folder / "documents.yaml")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_mapping(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file of this folder; raises KinspectError where it is none."""
     try:
         raw = own_yaml(path)
     except (OSError, yaml.YAMLError) as error:

@@ -1,4 +1,4 @@
-"""What one product of a target has: compute units, clock, memory bandwidth.
+"""The products of each target: their compute units, clock and memory bandwidth.
 
 A machine file describes a target (gfx942), of which several products exist; where a recording names
 the product, its figures are better than the machine's.
@@ -73,6 +73,7 @@ def all_products() -> tuple[Product, ...]:
 
 @functools.cache
 def _products() -> tuple[tuple[re.Pattern[str], Product], ...]:
+    """(pattern of the names that drivers report, product) for each entry of products.yaml."""
     entries: list[dict[str, Any]] = own_yaml(_FILE)
     return tuple(
         (

@@ -1,8 +1,8 @@
-"""What made an access of global memory narrow, in words, and what to change.
+"""Reasons that an access of global memory is narrow, in words, with fixes.
 
-Triton chooses the width of an access from facts that it proves of the addresses: how many elements
-in a row are contiguous, what divides the first address, how many neighbours share a mask, and from
-what the layout gives a thread. The smallest of these is the reason (`explain_global`).
+Triton chooses the width of an access from facts that it proves of the addresses (contiguous
+elements in a row, the divisor of the first address, neighbours that share a mask) and from the
+layout's elements per thread. The smallest of these is the reason (`explain_global`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 
 
 def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
-    """Why an access of global memory moves fewer than 128 bits; None where it could.
+    """The reason that an access of global memory moves fewer than 128 bits; None where it could.
 
     Args:
         tile: the operation.
-        limits: what each fact allows it.
+        limits: the limits that each fact sets.
         axes: the facts.
     """
     reason = _limiting_reason(tile, limits, axes)
@@ -36,18 +36,18 @@ def explain_global(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
 
 
 def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
-    """The same, with a fix for kernels whose source is the user's."""
+    """The reason, with a fix for kernels whose source is the user's."""
     if limits.width >= WIDEST_BITS:
         return None
-    if limits.elements >= limits.most:
+    if limits.elements >= limits.widest:
         return None if _shares_addresses(tile, axes) else _small_tile(tile, limits)
-    need = limits.most
+    need = limits.widest
     contiguity, aligned = limits.contiguity or 1, limits.aligned or 1
     facts = min(contiguity, aligned, need if limits.mask is None else limits.mask)
     if facts > limits.per_thread or facts >= need:
         return short_run(tile, limits, need)
     if facts == limits.per_thread and _is_of_product(tile):
-        return short_run(tile, limits, need)  # what facts allow, the instruction does not
+        return short_run(tile, limits, need)  # the instruction, not the facts
     if contiguity == facts:
         fastest_dim = _contiguous_dim(tile, axes, limits.dim)
         if fastest_dim is not None:
@@ -60,10 +60,10 @@ def _limiting_reason(tile: Tile, limits: Limits, axes: Axes) -> Reason | None:
 
 
 def _with_fix_for_generated(reason: Reason, axes: Axes) -> Reason:
-    """The reason with what helps where a compiler wrote the kernel: its source is not to be edited.
+    """The reason with a fix for compiler-written kernels, whose source is not to be edited.
 
-    Inductor notes what divides a size when it writes the kernel: of a dynamic one nothing, whatever
-    the launches pass.
+    Inductor notes divisors of sizes when it writes the kernel: none of dynamic ones, whatever the
+    launches pass.
     """
     if not axes.graph.dynamic_sizes or reason.limited_by not in _OF_SIZES:
         return reason
@@ -80,15 +80,15 @@ def _with_fix_for_generated(reason: Reason, axes: Axes) -> Reason:
 
 def _shares_addresses(tile: Tile, axes: Axes) -> bool:
     """Whether elements of the tile are known to have one address."""
-    facts = axes.of(tile.addresses or "", len(tile.of.shape))
-    return prod(distinct_addresses(facts, tile.of.shape)) < prod(tile.of.shape)
+    facts = axes.of(tile.addresses or "", len(tile.tensor_type.shape))
+    return prod(distinct_addresses(facts, tile.tensor_type.shape)) < prod(tile.tensor_type.shape)
 
 
 def _small_tile(tile: Tile, limits: Limits) -> Reason:
-    """The tile has no more elements for as many lanes, or not in this dimension."""
-    shape, size = "×".join(map(str, tile.of.shape)), count(limits.share)
+    """The reason of a tile with too few elements for its lanes, or in this dimension."""
+    shape, size = "×".join(map(str, tile.tensor_type.shape)), count(limits.share)
     share = f"{size} of {limits.bits} bits"
-    if limits.share == tile.of.shape[limits.dim]:
+    if limits.share == tile.tensor_type.shape[limits.dim]:
         text = f"the {shape} tile has only {share} along dim {limits.dim}"
     else:
         text = f"spread over {limits.lanes} lanes, the {shape} tile gives each only {share}"
@@ -101,20 +101,20 @@ def _small_tile(tile: Tile, limits: Limits) -> Reason:
 
 
 def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
-    """The addresses would allow more than a thread holds.
+    """The reason of addresses that allow more than a thread holds.
 
     Args:
         tile: the operation.
-        limits: what each fact allows it.
+        limits: the limits that each fact sets.
         need: elements that a thread would move in one access of 128 bits.
     """
-    shape = "×".join(map(str, tile.of.shape))
-    if limits.held < need:
+    shape = "×".join(map(str, tile.tensor_type.shape))
+    if limits.thread_elements < need:
         text = (
-            f"a thread holds only {count(limits.held)} of {limits.bits} bits"
-            f" of the {shape} tile: {limits.held * limits.bits} bits"
+            f"a thread holds only {count(limits.thread_elements)} of {limits.bits} bits"
+            f" of the {shape} tile: {limits.thread_elements * limits.bits} bits"
         )
-        narrow_type = limits.held * 32 >= WIDEST_BITS  # as many of 32 bits would do
+        narrow_type = limits.thread_elements * 32 >= WIDEST_BITS  # as many of 32 bits would do
         return Reason(
             "dtype" if narrow_type else "tile",
             text + (f"; 128 bits are {need} elements of this type" if narrow_type else ""),
@@ -144,13 +144,13 @@ def short_run(tile: Tile, limits: Limits, need: int) -> Reason:
 
 
 def _is_of_product(tile: Tile) -> bool:
-    """Whether a tile has the layout in which the matrix instruction leaves its result."""
-    return tile.of.layout is not None and tile.of.layout.kind in MATRIX_LAYOUTS
+    """Whether a tile has the layout of a matrix instruction's result."""
+    return tile.tensor_type.layout is not None and tile.tensor_type.layout.kind in MATRIX_LAYOUTS
 
 
 def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     """The dimension along which the addresses are contiguous, where that is not `dim`."""
-    facts = axes.of(tile.addresses or "", len(tile.of.shape))
+    facts = axes.of(tile.addresses or "", len(tile.tensor_type.shape))
     if facts.contiguity[dim] > 1:
         return None
     longest = max(range(len(facts.contiguity)), key=lambda d: facts.contiguity[d])
@@ -158,7 +158,7 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
 
 
 def _wrong_order(limits: Limits, fastest: int) -> Reason:
-    """Memory is contiguous along dimension `fastest`, and a thread's elements along another."""
+    """The reason of memory contiguous along dimension `fastest`, with elements along another."""
     dim = limits.dim
     if limits.across == fastest:
         return Reason(

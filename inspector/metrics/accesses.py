@@ -1,7 +1,7 @@
-"""The TTGIR operations behind memory accesses, and why the accesses are as wide as they are.
+"""The TTGIR operations behind memory accesses, with the reasons for the accesses' widths.
 
 `tile_matches.py` finds the machine accesses of an operation; `access_reasons.py` (global memory)
-and `lds_reasons.py` say what limits their width.
+and `lds_reasons.py` name the limits on their width.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LAYOUT_PARAMS = (
 )
 
 _TRANSPOSING = 4
-"""An LDS access this many times wider than the run of elements in LDS transposes while it reads.
+"""An LDS access this much wider than the run of elements in LDS transposes while it reads.
 
 An instruction of two neighbouring accesses (ds_read2) is only twice as wide.
 """
 
 
 def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, ...]:
-    """Every operation of the TTGIR that moves a tile, in file order, with what limits its width.
+    """The operations of the TTGIR that move tiles, in file order, with the limits on their width.
 
     Args:
-        subject: the kernel; without TTGIR there is nothing to say.
+        subject: the kernel; without TTGIR there are none.
         memory_ops: its machine accesses.
     """
     if subject.ttgir is None:
@@ -51,7 +51,7 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
     layouts = Layouts()
     tile_accesses: list[Access] = []
     for graph in _graphs(subject):
-        graph.before = subject.ttir_text
+        graph.ttir = subject.ttir_text
         if graph.ops[0].attributes.get("sym_name") == subject.function.name:
             graph.unspecialised = subject.facts.unspecialised
             graph.values = subject.facts.values
@@ -70,7 +70,9 @@ def accesses(subject: Subject, memory_ops: Sequence[MemoryOp]) -> tuple[Access, 
 
 
 def _graphs(subject: Subject) -> list[Graph]:
-    """The kernel's function and the private ones that it may call; all if its name is not there."""
+    """The kernel's function and private ones that it may call; all functions if its name is
+    missing.
+    """
     graphs = functions(subject.ttgir) if subject.ttgir is not None else []
     kernel_name = subject.function.name
     attributes = [graph.ops[0].attributes for graph in graphs]
@@ -86,6 +88,7 @@ def _graphs(subject: Subject) -> list[Graph]:
 def _access(
     tile: Tile, limits: Limits | None, ops: Sequence[MemoryOp], axes: Axes, layouts: Layouts
 ) -> Access:
+    """The report's entry of one operation."""
     widths = [op.bits for op in ops if op.bits is not None]
     bits = min(widths, default=None)
     reason = _reason(tile, limits, bits, axes, layouts)
@@ -98,7 +101,7 @@ def _access(
         cls=tile.cls,
         source=tile.op.loc,
         dtype=tile.element,
-        shape=tile.of.shape,
+        shape=tile.tensor_type.shape,
         layout=_layout(tile),
         lines=tuple(sorted(op.line for op in ops)),
         loop=deepest.loop if deepest is not None else None,
@@ -117,15 +120,15 @@ def _access(
 def _widest(
     tile: Tile, limits: Limits | None, bits: int | None, reason: Reason | None
 ) -> int | None:
-    """Bits that one access could move were it not for layout and facts; None if not known.
+    """Bits that one access could move without the limits of layout and facts; None if unknown.
 
     Never less than the bits that it does move.
 
     Args:
         tile: the operation.
-        limits: of its width; None where they are not known.
-        bits: of its narrowest machine access; None where there is none.
-        reason: why that is narrow; None where it is not.
+        limits: the limits on its width; None where they are not known.
+        bits: bits of its narrowest machine access; None where there is none.
+        reason: the reason that it is narrow; None where it is not.
     """
     if reason is not None and not reason.is_bounded:
         return None
@@ -134,14 +137,18 @@ def _widest(
         return tile_bits
     if tile.buffer is None:
         after_fix = reason.widest if reason is not None else None
-        return max(bits or 0, limits.most * limits.bits if after_fix is None else after_fix)
-    return None if tile_bits is None else max(bits or 0, min(tile_bits, limits.held * limits.bits))
+        return max(bits or 0, limits.widest * limits.bits if after_fix is None else after_fix)
+    return (
+        None
+        if tile_bits is None
+        else max(bits or 0, min(tile_bits, limits.thread_elements * limits.bits))
+    )
 
 
 def _tile_bits(tile: Tile) -> int | None:
     """Bits of the tile, as far as one access can move them; None for an unknown element type."""
     bits = element_bits(tile.element)
-    return None if bits is None else min(WIDEST_BITS, max(8, bits) * prod(tile.of.shape))
+    return None if bits is None else min(WIDEST_BITS, max(8, bits) * prod(tile.tensor_type.shape))
 
 
 def _reason(
@@ -151,7 +158,7 @@ def _reason(
     axes: Axes,
     layouts: Layouts,
 ) -> Reason | None:
-    """Why an access is narrower than its tile; None where it is not, or it is not known."""
+    """The reason that an access is narrower than its tile; None where it is not, or unknown."""
     tile_bits = _tile_bits(tile)
     if limits is None or tile_bits is None or (bits or limits.width) >= tile_bits:
         return None
@@ -159,20 +166,20 @@ def _reason(
         return explain_global(tile, limits, axes)
     if bits is not None and bits >= _TRANSPOSING * limits.width:
         return None  # instructions that transpose while they read
-    linear = layouts.of(tile.of.layout, tile.of.shape)
+    linear = layouts.of(tile.tensor_type.layout, tile.tensor_type.shape)
     return explain_lds(tile, limits, linear, axes.graph) if linear is not None else None
 
 
 def _layout(tile: Tile) -> str:
     """The layout in registers, and that of the LDS buffer where there is one."""
-    in_registers = _layout_words(tile.of.layout)
+    in_registers = _layout_words(tile.tensor_type.layout)
     if tile.buffer is None:
         return in_registers
     return f"{in_registers} / {_layout_words(tile.buffer.layout)}"
 
 
 def _layout_words(layout: Layout | None) -> str:
-    """A layout's kind and those parameters that decide how wide accesses are."""
+    """A layout's kind and the parameters that decide the width of accesses."""
     if layout is None:
         return ""
     words = [layout.kind]

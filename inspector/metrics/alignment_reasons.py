@@ -1,4 +1,4 @@
-"""What unknown alignment and masks do to the width of an access, in words, and what to change."""
+"""Effects of unknown alignment and of masks on the width of an access, in words, with fixes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from math import gcd
 from msgspec.structs import replace
 
 from ..model import SourceLoc, TtgirOp
-from ..ttgir.axes.blame import loaded_tile, not_constant, not_divisible
+from ..ttgir.axes.blame import not_constant, not_divisible
 from ..ttgir.axes.cause import Blame, Kind
-from ..ttgir.axes.flow import Axes
+from ..ttgir.axes.flow import Axes, loaded_tile
 from ..ttgir.axes.names import words
 from ..ttgir.axes.starts import unaligned_start
 from ..ttgir.axes.tiles import Limits, Tile
@@ -20,40 +20,42 @@ FEW = ALIGNED // 2
 
 
 def not_aligned(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
-    """Why the first of the neighbours is not known to be aligned for `need` of them."""
+    """The reason that the first of the neighbours is not known to be aligned for `need` of them."""
     size = limits.bits // 8
-    gives = f"the address is known to be aligned to {count(limits.divisibility or 1, 'byte')} only"
+    alignment_text = (
+        f"the address is known to be aligned to {count(limits.divisibility or 1, 'byte')} only"
+    )
     if tile.offsets is not None:
         base = axes.of(tile.pointer or "").divisibility[0]
         if base <= (limits.divisibility or 1):
-            return _pointer(axes, tile.pointer or "", gives)
+            return _pointer(axes, tile.pointer or "", alignment_text)
         blame = not_divisible(axes, tile.offsets, limits.dim, need)
     else:
         blame = not_divisible(axes, tile.pointer or "", limits.dim, need * size)
         if blame.kind == "argument" and _is_pointer(axes, blame):
-            return _pointer(axes, blame.value, gives)
+            return _pointer(axes, blame.value, alignment_text)
     text, fix = _indivisible(axes, blame, tile.op.loc, need)
     argument = noted(axes, blame.value) if blame.kind == "argument" else None
     if argument is not None and argument.value is not None and _bounds(axes, tile, blame.value):
-        # What is padded would be let through: only what divides the value is left.
+        # Padded elements would pass the mask: only divisors of the value itself help.
         divisor = gcd(argument.value, need)
         name = name_of(axes, blame, tile.op.loc)
         fix = _sentence(_rounded(name, divisor)) if divisor > 1 else ""
-        return Reason("divisibility", f"{text}: {gives}", fix, divisor * limits.bits)
-    return Reason("divisibility", f"{text}: {gives}", fix)
+        return Reason("divisibility", f"{text}: {alignment_text}", fix, divisor * limits.bits)
+    return Reason("divisibility", f"{text}: {alignment_text}", fix)
 
 
 def _bounds(axes: Axes, tile: Tile, value: str) -> bool:
-    """Whether the tile's mask is worked out from a value."""
+    """Whether the tile's mask is computed from a value."""
     visited: set[str] = set()
-    waiting = [tile.mask] if tile.mask is not None else []
-    while waiting:
-        name = waiting.pop()
+    work = [tile.mask] if tile.mask is not None else []
+    while work:
+        name = work.pop()
         if name == value:
             return True
         if name not in visited:
             visited.add(name)
-            waiting.extend(axes.graph.sources(name))
+            work.extend(axes.graph.sources(name))
     return False
 
 
@@ -62,11 +64,11 @@ def _sentence(text: str) -> str:
 
 
 def with_alignment(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
-    """The start of the run is in the way as well, if it is.
+    """The reason, extended where the start of the run limits as well.
 
     Where neighbours are not contiguous, `Limits.aligned` is about each element by itself.
     """
-    size, at = limits.bits // 8, tile.op.loc
+    size, loc = limits.bits // 8, tile.op.loc
     text = fix = ""
     if tile.offsets is None:
         blame = unaligned_start(axes, tile.pointer or "", limits.dim, need * size)
@@ -82,7 +84,7 @@ def with_alignment(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need:
         pointer = _pointer(axes, blame.value, "")
         text, fix = f"{words(axes, blame.value, None)} is not known to be aligned", pointer.fix
     else:
-        text, fix = _indivisible(axes, blame, at, need)
+        text, fix = _indivisible(axes, blame, loc, need)
     return replace(
         reason,
         text=f"{reason.text}; the alignment limits as well: {text}",
@@ -99,7 +101,8 @@ def _is_pointer(axes: Axes, blame: Blame) -> bool:
     )
 
 
-def _pointer(axes: Axes, value: str, gives: str) -> Reason:
+def _pointer(axes: Axes, value: str, alignment_text: str) -> Reason:
+    """The reason of a pointer without a known alignment."""
     name = words(axes, value, None)
     argument = noted(axes, value)
     if argument is not None and argument.hidden_multiple:
@@ -107,20 +110,23 @@ def _pointer(axes: Axes, value: str, gives: str) -> Reason:
         return Reason(
             "divisibility",
             f"{name} is not known to be aligned to {ALIGNED} bytes, which {hidden} keeps Triton"
-            f" from noting: {gives}",
+            f" from noting: {alignment_text}",
             f"Take it out of {hidden}, and pass a tensor that begins at a multiple of {ALIGNED}"
             " bytes.",
         )
     return Reason(
         "divisibility",
-        f"{name} is not known to be aligned to {ALIGNED} bytes: {gives}",
+        f"{name} is not known to be aligned to {ALIGNED} bytes: {alignment_text}",
         f"Pass a tensor that begins at a multiple of {ALIGNED} bytes (a view may begin anywhere);"
         " Triton notes of each pointer argument whether it does.",
     )
 
 
-def _indivisible(axes: Axes, blame: Blame, at: SourceLoc | None, need: int) -> tuple[str, str]:
-    name = name_of(axes, blame, at)
+def _indivisible(
+    axes: Axes, blame: Blame, access_loc: SourceLoc | None, need: int
+) -> tuple[str, str]:
+    """Text and fix for a value that is not known to be divisible."""
+    name = name_of(axes, blame, access_loc)
     if blame.kind == "argument":
         argument = noted(axes, blame.value)
         if argument is not None:
@@ -170,7 +176,7 @@ def _differs(axes: Axes, blame: Blame) -> bool:
 
 
 def argument_indivisible(name: str, argument: Noted, need: int) -> tuple[str, str]:
-    """An argument of a launch that was seen: what it is not, and what to change."""
+    """Text and fix for an argument of a captured launch that is not divisible."""
     if argument.hidden_multiple:
         hidden = argument.hidden_multiple
         return (
@@ -180,7 +186,7 @@ def argument_indivisible(name: str, argument: Noted, need: int) -> tuple[str, st
         )
     value_text = "" if argument.value is None else f" ({argument.value})"
     if argument.value is not None and abs(argument.value) <= FEW:
-        # Rows that short are no size to pad: twice the memory, for a tile that is a vector or two.
+        # Padding such short rows would double the memory.
         return f"{name} is not a multiple of {ALIGNED} in this launch{value_text}", ""
     divisor = need if argument.value is None else gcd(argument.value, need)
     return (
@@ -203,7 +209,7 @@ _SIZE_OF_DESCRIPTOR = ".shape."  # as Triton names the arguments that it makes o
 
 
 def with_mask(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
-    """The mask is in the way as well."""
+    """The reason, extended by the mask, which limits as well."""
     blame = not_constant(axes, tile.mask or "", limits.dim, need)
     cause, fix = _mask_cause(axes, blame, tile, need)
     if cause in reason.text:
@@ -217,7 +223,7 @@ def with_mask(reason: Reason, tile: Tile, limits: Limits, axes: Axes, need: int)
 
 
 def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
-    """The mask alone splits the accesses."""
+    """The reason of a mask that alone splits the accesses."""
     mask = tile.mask or ""
     shared = limits.mask or 1
     blame = not_constant(axes, mask, limits.dim, need)
@@ -229,18 +235,18 @@ def masked(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
 
 
 def _varying(axes: Axes, mask: str, dim: int, need: int) -> str:
-    """The part of a mask that splits accesses; pipelining adds what holds for a whole tile."""
-    op = axes.graph.made.get(mask)
+    """The part of a mask that splits accesses; pipelining adds parts uniform over a tile."""
+    op = axes.graph.producers.get(mask)
     while op is not None and op.name in ("arith.andi", "tt.broadcast", "ttg.convert_layout"):
-        parts = [name for name in op.operands if axes.of(name, dim + 1).constancy[dim] < need]
-        if len(parts) != 1:
+        varying = [name for name in op.operands if axes.of(name, dim + 1).constancy[dim] < need]
+        if len(varying) != 1:
             break
-        mask = parts[0]
-        op = axes.graph.made.get(mask)
+        mask = varying[0]
+        op = axes.graph.producers.get(mask)
     return mask
 
 
-# What keeps the compared elements from counting up by one: no divisibility helps there.
+# Causes that the compared elements do not count up by one: divisibility does not help there.
 _NO_STEPS: Mapping[Kind, str] = {
     "divided": "are not known to count up by one",
     "factor": "are not known to count up by one",
@@ -251,18 +257,24 @@ _NO_STEPS: Mapping[Kind, str] = {
 
 
 def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
+    """Text and fix for the cause that a mask splits accesses."""
     compared = blame.op.operands if blame.kind == "predicate" and blame.op is not None else ()
     names = (blame.value, *compared)
-    loaded = next(filter(None, (loaded_tile(axes, name) for name in names)), None)
-    if loaded is not None:
+    load = next(filter(None, (loaded_tile(axes, name) for name in names)), None)
+    if load is not None:
         return (
-            f"it is loaded from memory{line_of(replace(blame, op=loaded))}, element by element",
+            f"it is loaded from memory{line_of(replace(blame, op=load))}, element by element",
             "",
         )
     if blame.kind == "predicate" and blame.op is not None:
         return _at_any_element(blame.op, need)
     if blame.kind in _NO_STEPS:
         return f"the elements that it compares {_NO_STEPS[blame.kind]}{line_of(blame)}", ""
+    return _bound_cause(axes, blame, tile, need)
+
+
+def _bound_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, str]:
+    """Text and fix for a bound of the mask, or a compared value, that is not divisible."""
     name = name_of(axes, blame, tile.op.loc)
     unmasked = (
         f"or {'store' if is_store(tile) else 'load'} without a mask where none is needed (a"
@@ -291,7 +303,7 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
     if blame.kind == "constant":
         return f"{name} is not divisible by {need}", f"Use a multiple of {need}, {unmasked}"
     if blame.kind in ("shift", "program", "range"):
-        # A number, or what counts by one: rounding it would let other elements through.
+        # A constant, or a counter: rounding it would let other elements through.
         return f"{name} is not divisible by {need}{line_of(blame)}", ""
     if blame.kind == "loaded":
         return (
@@ -308,7 +320,7 @@ def _mask_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, s
 
 
 def _at_any_element(comparison: TtgirOp, need: int) -> tuple[str, str]:
-    """A comparison for which no divisibility helps."""
+    """Text and fix for a comparison that no divisibility helps."""
     predicate = str(comparison.attributes.get("predicate"))
     if predicate in ("eq", "ne"):
         return f"it asks for single elements{line_of(Blame('predicate', '', comparison))}", ""

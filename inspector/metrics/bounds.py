@@ -1,21 +1,21 @@
-"""Lower bounds of a hot loop's iteration: what each unit of the machine takes at least, in clocks.
+"""Lower bounds of a hot loop's iteration: the clocks that each unit of the machine takes at least.
 
-Each bound looks at one unit alone, as if all others were infinitely fast: an iteration takes at
-least the largest of them. Two cases are told apart. `bound.wave` is one wave that has the CU for
-itself; `bound.<unit>` is the time in which all waves that are resident at the kernel's occupancy do
-one iteration each. They share the units, so there the matrix unit of a SIMD with N waves takes N
-times one wave's. What a wave does by itself (to issue its instructions one after the other, to wait
-for results of the iteration before) takes the same time however many there are.
+Each bound considers one unit alone, as if all others were infinitely fast: an iteration takes at
+least the largest of them. There are two cases. `bound.wave` is for one wave that has the CU for
+itself; `bound.<unit>` is the time in which all waves resident at the kernel's occupancy do one
+iteration each. They share the units, so there the matrix unit of a SIMD with N waves takes N times
+one wave's. The time a wave takes by itself (issuing its instructions one after the other, waiting
+for results of the previous iteration) does not depend on the number of waves.
 
-Only instructions count that every iteration executes: blocks that dominate the loop's latches.
-Nested loops and code under a condition are left out, and so are accesses whose lanes lie nobody
-knows where; masked ones count as in a tile that is not at the edge. Rates come from the machine
-file, with their sources. In doubt they are the best ones that any document states, so that no bound
-claims too much: two vector instructions of different waves may issue at once from CDNA3 on, and
-caches look up whole lines.
+Only instructions that every iteration executes count: blocks that dominate the loop's latches.
+Nested loops and conditional code are left out, and so are accesses with unknown addresses; masked
+ones count as in a tile that is not at the edge. Rates come from the machine file, with their
+sources. In doubt they are the best ones that any document states, so that no bound is too high: two
+vector instructions of different waves may issue at once from CDNA3 on, and caches look up full
+lines.
 
-Lines may come from any cache, so neither L2 nor memory bounds an iteration. What they would take if
-nothing were found nearer stands beside the bounds, as `uncached.*`.
+Lines may come from any cache, so neither L2 nor memory bounds an iteration. `uncached.*` are the
+times that they would take without any nearer hit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
 MIN_COVERED = 0.5
-"""Share of a loop's instructions that is always executed, below which no unit is named."""
+"""No unit is named where less than this share of a loop's instructions is always executed."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
 
 UNITS: Mapping[str, str] = {
@@ -122,17 +122,17 @@ SPECS = (
 OF_LANES: Final = frozenset(
     (UNIT, CYCLES, WAVE, L2, MEMORY, "bound.lds", "bound.lds_port", "bound.l1", "bound.latency")
 )
-"""Figures that are looked for along with what lanes touch: operands are taken apart for both."""
-_OWN: Final = frozenset(("issue", "latency"))
-"""What a wave does by itself."""
+"""Figures that need the analysis of lanes, which decodes operands."""
+_BY_WAVE: Final = frozenset(("issue", "latency"))
+"""Bounds that do not depend on other waves."""
 
 
 class Residency(Struct, frozen=True):
     """The waves of the unit that holds workgroups.
 
     Args:
-        waves: in all.
-        eus: SIMDs among which they are spread.
+        waves: the number of waves.
+        eus: SIMDs that they are spread over.
         cus: 2 in WGP mode, else 1; each has an LDS and a vector cache of its own.
     """
 
@@ -142,16 +142,17 @@ class Residency(Struct, frozen=True):
 
     @property
     def on_simd(self) -> int:
-        """Those of the fullest SIMD."""
+        """Waves on the fullest SIMD."""
         return ceil(self.waves / self.eus)
 
     @property
     def on_cu(self) -> int:
+        """Waves on the fuller CU."""
         return ceil(self.waves / self.cus)
 
     @property
     def on_pair(self) -> int:
-        """Those of the two SIMDs that share a port of the LDS."""
+        """Waves on two SIMDs that share a port of the LDS."""
         return ceil(2 * self.waves / self.eus)
 
 
@@ -162,15 +163,15 @@ def with_bounds(
 
     Args:
         subject: the kernel.
-        loops: all of them.
-        metrics: the kernel's, with its occupancy.
+        loops: all of its loops.
+        metrics: the kernel's metrics, with its occupancy.
     """
     hot = {loop.id for loop in loops if loop.hot}
     if not hot or subject.machine is None:
         return tuple(loops)
     figures = {
-        loop.id: {metric.name: metric for metric in each}
-        for loop, each in _hot_loops(subject, subject.machine, hot, metrics)
+        loop.id: {metric.name: metric for metric in loop_metrics}
+        for loop, loop_metrics in _hot_loops(subject, subject.machine, hot, metrics)
     }
     return tuple(
         replace(loop, metrics={**loop.metrics, **figures[loop.id]}) if loop.id in figures else loop
@@ -181,11 +182,12 @@ def with_bounds(
 def _hot_loops(
     subject: Subject, machine: Machine, hot: set[str], metrics: Mapping[str, Metric]
 ) -> Iterator[tuple[Loop, Iterator[Metric]]]:
+    """Yields the hot loops with their metrics."""
     function = subject.function
     tree = dominators(function)
     owner = innermost_loops(function)
     code = None
-    if subject.facts.lanes_wanted and importlib.util.find_spec("numpy") is not None:
+    if subject.facts.analyse_lanes and importlib.util.find_spec("numpy") is not None:
         from .chains import Code
 
         code = Code.of(function, machine)
@@ -201,15 +203,26 @@ def _hot_loops(
         else:
             bounds["latency"] = latency(code, loop, executed)
         blocks = [function.blocks[block] for block in loop.blocks if owner[block].id == loop.id]
-        own = sum(block.stop - block.start for block in blocks)
-        covered = len(executed) / own if own else 0.0
-        yield loop, _metrics(subject, machine, executed, covered, bounds, resident, metrics)
+        loop_instructions = sum(block.stop - block.start for block in blocks)
+        covered = len(executed) / loop_instructions if loop_instructions else 0.0
+        yield (
+            loop,
+            _metrics(
+                subject,
+                machine,
+                executed,
+                covered=covered,
+                bounds=bounds,
+                resident=resident,
+                metrics=metrics,
+            ),
+        )
 
 
 def _executed(
     function: Function, loop: Loop, tree: DominatorTree, owner: Mapping[int, Loop]
 ) -> list[Instruction]:
-    """The loop's own instructions that every iteration executes, in that order."""
+    """The loop's own instructions that every iteration executes, in execution order."""
     blocks = [
         block
         for block in loop.blocks
@@ -228,7 +241,7 @@ def _executed(
 
 
 def residency(machine: Machine, demand: Demand, metrics: Mapping[str, Metric]) -> Residency | None:
-    """What is resident at the kernel's occupancy; None where it is unknown or nothing fits."""
+    """The waves resident at the kernel's occupancy; None where it is unknown or nothing fits."""
     workgroups = int_of(metrics, "occupancy.workgroups_per_cu")
     waves = demand.waves_per_workgroup
     if not workgroups or not waves:
@@ -246,24 +259,26 @@ def _metrics(
     subject: Subject,
     machine: Machine,
     executed: Sequence[Instruction],
+    *,
     covered: float,
     bounds: Mapping[str, Bound],
     resident: Residency | None,
     metrics: Mapping[str, Metric],
 ) -> Iterator[Metric]:
+    """The figures of one loop; `covered` is the share of its instructions that is executed."""
     if not executed:
-        why = "no instruction of the loop is certain to be executed in every iteration"
+        reason = "no instruction of the loop is certain to be executed in every iteration"
         for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, why)
+            yield Metric(spec.name, None, spec.unit, spec.origin, reason)
         return
     yield Metric(COVERED, round(100 * covered, 1), "%", "derived")
-    alone = {unit: _rounded(bounds[unit].cycles) for unit in UNITS}
-    yield Metric(WAVE, alone, "mapping", "derived")
+    single_wave = {unit: _rounded(bounds[unit].cycles) for unit in UNITS}
+    yield Metric(WAVE, single_wave, "mapping", "derived")
     if resident is None:
-        why = "the waves that are resident are not known"
+        reason = "the waves that are resident are not known"
         for spec in SPECS:
             if spec.name != WAVE:
-                yield Metric(spec.name, None, spec.unit, spec.origin, why)
+                yield Metric(spec.name, None, spec.unit, spec.origin, reason)
         return
     occupancy = metrics["occupancy.workgroups_per_cu"].origin
     shared: dict[str, tuple[float, Origin]] = {}
@@ -271,34 +286,36 @@ def _metrics(
         bound = bounds[unit]
         cycles = None if bound.cycles is None else _shared(unit, bound.cycles, resident, machine)
         origin: Origin = "derived"
-        if "estimated" in (bound.origin, "derived" if unit in _OWN else occupancy):
+        if "estimated" in (bound.origin, "derived" if unit in _BY_WAVE else occupancy):
             origin = "estimated"
         if cycles is not None:
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", _rounded(cycles), "cycles", origin, bound.note)
-    unit, (most, origin) = max(shared.items(), key=lambda item: item[1][0])
-    unknown = ", ".join(each for each in UNITS if each not in shared)
+    unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
+    unknown = ", ".join(name for name in UNITS if name not in shared)
     note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
     if covered < MIN_COVERED:
-        why = "most of the loop's instructions are under conditions, for which nothing is counted"
-        yield Metric(UNIT, None, "", origin, why)
+        reason = (
+            "most of the loop's instructions are under conditions, for which nothing is counted"
+        )
+        yield Metric(UNIT, None, "", origin, reason)
     else:
-        yield Metric(UNIT, unit if most else None, "", origin, note)
-    yield Metric(CYCLES, _rounded(most), "cycles", origin, note)
+        yield Metric(UNIT, unit if cycles_of_unit else None, "", origin, note)
+    yield Metric(CYCLES, _rounded(cycles_of_unit), "cycles", origin, note)
     yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
     yield from _uncached(subject, machine, executed, resident)
 
 
 def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> float | None:
-    """What a unit takes for all resident waves."""
-    if unit in _OWN:
+    """The clocks of a unit for all resident waves."""
+    if unit in _BY_WAVE:
         return cycles
     if unit == "vector":
-        # Waves may issue together, a wave by itself issues one at a time.
-        together = machine.valu_per_issue
-        if together is None:
+        # Several waves may issue at once, a single wave one instruction at a time.
+        waves_per_issue = machine.valu_per_issue
+        if waves_per_issue is None:
             return None
-        return max(cycles, cycles * resident.on_simd / together)
+        return max(cycles, cycles * resident.on_simd / waves_per_issue)
     if unit == "lds_port":
         return cycles * resident.on_pair
     if unit in ("lds", "l1"):
@@ -309,6 +326,7 @@ def _shared(unit: str, cycles: float, resident: Residency, machine: Machine) -> 
 def _uncached(
     subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
 ) -> Iterator[Metric]:
+    """The figures of `uncached.*`."""
     touching = lines(subject.uses, replace(machine, l1_bytes_per_clk=1), executed)
     touched = None if touching.cycles is None else touching.cycles * resident.waves
     for name, per_clock in (
@@ -324,7 +342,7 @@ def _uncached(
 
 
 def memory_bytes_per_clk(machine: Machine) -> float | None:
-    """Bytes that the device's memory brings in a clock; of several products the fastest's."""
+    """Bytes per clock that the device's memory delivers, of the fastest of several products."""
     rates_of_products = [
         product.memory_bytes_per_s / (product.clock_mhz * 1e6)
         for product in all_products()

@@ -1,4 +1,4 @@
-"""What one CU (a WGP in WGP mode) can hold: registers, wave slots, barriers and LDS.
+"""Capacity of one CU (a WGP in WGP mode): registers, wave slots, barriers and LDS.
 
 Formulas: LLVM 22.1.8 AMDGPUBaseInfo.cpp (IsaInfo) and GCNSubtarget.cpp (getOccupancyWithNumSGPRs).
 """
@@ -12,7 +12,7 @@ from ..model import Machine
 
 
 class Capacity(Struct, frozen=True):
-    """One unit that holds workgroups, for one wave size, mode and LLVM occupancy model.
+    """The unit that holds workgroups, for one wave size, mode and LLVM occupancy model.
 
     `waves` are per EU (SIMD) throughout. `is_wgp`: the unit is a WGP and not a CU.
     """
@@ -29,10 +29,11 @@ class Capacity(Struct, frozen=True):
 
     @property
     def hardware_granule(self) -> int:
-        """Bytes in which LDS is really handed out, whatever the compiler's model says."""
+        """Bytes in which the hardware allocates LDS, whatever the compiler's model assumes."""
         return self.machine.lds_granule["hardware"]
 
     def waves_by_vgpr(self, registers: int) -> int:
+        """Waves that this many registers per lane allow."""
         if registers < self.granule:
             return self.machine.max_waves
         fit = self.total // round_up(registers, self.granule)
@@ -44,21 +45,22 @@ class Capacity(Struct, frozen=True):
         return min(fit, self.machine.vgpr_addressable)
 
     def waves_by_sgpr(self, sgprs: int | None) -> int | None:
+        """Waves that this many SGPRs allow; None where they are not known and would matter."""
         steps = self.machine.sgpr_steps.get(self.llvm)
         if not steps:
             return self.machine.max_waves
         if sgprs is None:
             return None
-        waves = next((w for most, w in steps if sgprs <= most), steps[-1][1])
+        waves = next((w for limit, w in steps if sgprs <= limit), steps[-1][1])
         return min(waves, self.machine.max_waves)
 
     def most_sgprs(self, waves: int) -> int | None:
         """The largest SGPR count that still allows `waves`; None where any count does."""
         steps = self.machine.sgpr_steps.get(self.llvm)
-        # The last step has no upper end but the registers that can be named.
+        # The last step ends only at the number of registers that can be named.
         if not steps or min(steps[-1][1], self.machine.max_waves) >= waves:
             return None
-        return max(most for most, w in steps if w >= waves)
+        return max(limit for limit, w in steps if w >= waves)
 
     def slots(self, waves_per_workgroup: int) -> int:
         """Workgroups that the wave slots admit."""
@@ -71,18 +73,20 @@ class Capacity(Struct, frozen=True):
         return slots if waves_per_workgroup == 1 else min(slots, self.barriers)
 
     def fits(self, waves_per_workgroup: int) -> bool:
-        """Whether a workgroup of so many waves is allowed at all."""
+        """Whether a workgroup of this many waves is allowed at all."""
         return waves_per_workgroup * self.wave_size <= self.machine.max_workgroup_size
 
     def workgroups_by_lds(self, lds: int, granule: int) -> int:
+        """Workgroups that this many bytes of LDS each allow."""
         return self.pool // max(round_up(lds, granule), 1)
 
     def most_lds(self, workgroups: int) -> int:
-        """Bytes that each of so many workgroups may have."""
+        """Bytes of LDS that each of this many workgroups may have."""
         share = self.pool // workgroups // self.hardware_granule * self.hardware_granule
         return min(share, self.machine.lds_max)
 
     def waves_per_eu(self, workgroups: int, waves_per_workgroup: int) -> int | float:
+        """The mean number of waves on a SIMD."""
         waves = workgroups * waves_per_workgroup / self.eus
         return int(waves) if waves.is_integer() else waves
 
@@ -96,8 +100,8 @@ def capacity(machine: Machine, wave_size: int | None, cu_mode: bool, llvm: str) 
 
     Args:
         machine: the target.
-        wave_size: 32 or 64; None: the target's usual one.
-        cu_mode: RDNA: workgroups stay within one CU. Ignored where there is no such choice.
+        wave_size: 32 or 64; None for the target's default.
+        cu_mode: whether workgroups stay within one CU (RDNA); ignored on other targets.
         llvm: LLVM's occupancy model, a key of the machine's `lds_granule`.
 
     Raises:
@@ -138,18 +142,19 @@ def registers_needed(machine: Machine, vgprs: int, agprs: int) -> int:
     return max(vgprs, agprs)
 
 
-def registers_to_drop(machine: Machine, vgprs: int, agprs: int, most: int) -> int:
-    """The fewest registers, of either kind, whose removal brings the need down to `most`."""
+def registers_to_drop(machine: Machine, vgprs: int, agprs: int, limit: int) -> int:
+    """The fewest registers, of either kind, whose removal brings the need down to `limit`."""
     if machine.agpr != "unified" or agprs == 0:
-        return max(vgprs - most, 0) + max(agprs - most, 0)
-    # Either no AGPRs at all, or all VGPRs, or whole groups of 4 below the AGPRs: what keeps most.
-    remaining = min(vgprs, most)
-    for keep in (vgprs, min(vgprs, most - 1) // 4 * 4):
-        room = most - round_up(keep, 4)
+        return max(vgprs - limit, 0) + max(agprs - limit, 0)
+    # Candidates: no AGPRs, all VGPRs, or groups of 4 VGPRs before the AGPRs. The best keeps most.
+    remaining = min(vgprs, limit)
+    for keep in (vgprs, min(vgprs, limit - 1) // 4 * 4):
+        room = limit - round_up(keep, 4)
         if room > 0:
             remaining = max(remaining, keep + min(agprs, room))
     return vgprs + agprs - remaining
 
 
 def round_up(value: int, granule: int) -> int:
+    """The least multiple of `granule` that is at least `value`."""
     return -(-value // granule) * granule

@@ -1,4 +1,4 @@
-"""Every metric, in one table. A subject adds a family here; nothing is discovered by import."""
+"""The table of all metrics; a new family of metrics is added here."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The loop-carried chain: how long one iteration must take because it needs the one before.
+"""The loop-carried chain: the time of an iteration that needs results of the previous one.
 
-Results reach the instructions that need them after the machine's `result_cycles` at the earliest,
-those of the matrix unit after its `mfma_cycles`. Nobody documents when loads are back: they count
-as if they took no longer than an issue. So the figure is a lower bound, and so it is where the
-chain goes through code that not every iteration executes, whose results count as new.
+Results are available after the machine's `result_cycles` at the earliest, those of the matrix unit
+after its `mfma_cycles`. No document states the latency of loads: they count as if they took no
+longer than an issue. So the figure is a lower bound, also where the chain passes code that not
+every iteration executes, whose results break it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from .subject import MATRIX_CLASSES
 _NEVER: Final = -1 << 40  # no path leads here
 _SCALARS: Final = 1024  # rows of the vector file come before
 _ROWS: Final = _SCALARS + 160
-_ITERATIONS: Final = 8  # after which the slowest chain sets the pace, as a rule
+_ITERATIONS: Final = 8  # the slowest chain dominates by then, as a rule
 MOST_INSTRUCTIONS: Final = 5_000
-"""Of a loop, all of which takes some 50 ms."""
+"""Instructions of a loop, which take some 50 ms; larger ones are not analysed."""
 
 _Rows = tuple[int, int]
-"""First row and the one behind the last."""
+"""(first row, row after the last) of a register operand."""
 
 
 class _Node(Struct, frozen=True):
-    """An instruction: cycles until its result can be used, rows that it reads and writes."""
+    """An instruction: cycles until its result can be used, and the rows that it reads
+    and writes.
+    """
 
     cycles: int
     reads: tuple[_Rows, ...]
@@ -41,7 +43,7 @@ class _Node(Struct, frozen=True):
 
 
 class Code(Struct, frozen=True):
-    """A function whose operands are taken apart as they are asked for."""
+    """A function whose operands are decoded on demand."""
 
     function: Function
     machine: Machine
@@ -49,10 +51,11 @@ class Code(Struct, frozen=True):
 
     @classmethod
     def of(cls, function: Function, machine: Machine) -> Code:
+        """Prepares a function for a machine."""
         return cls(function, machine, target_of(function, machine.arch))
 
     def registers(self, index: int) -> tuple[tuple[_Rows, ...], tuple[_Rows, ...]]:
-        """What an instruction reads and writes."""
+        """The rows that an instruction reads, and those that it writes."""
         instruction = self.function.instructions[index]
         offset = self.target.accum_offset
         parts = decode(instruction.mnemonic, instruction.operands, SUFFIXES, offset)
@@ -62,35 +65,35 @@ class Code(Struct, frozen=True):
         reads: list[_Rows] = []
         writes: list[_Rows] = []
         for half in halves:
-            written, sources = results_and_sources(instruction, half)
+            results, sources = results_and_sources(instruction, half)
             reads += [rows for operand in sources if (rows := _rows(operand)) is not None]
-            writes += [rows for operand in written if (rows := _rows(operand)) is not None]
+            writes += [rows for operand in results if (rows := _rows(operand)) is not None]
         return tuple(reads), tuple(writes)
 
 
-def carried_cycles(code: Code, always: Sequence[int], other: Sequence[int]) -> float | None:
-    """Clocks of the longest chain of dependencies that leads from an iteration into the next.
+def carried_cycles(code: Code, executed: Sequence[int], others: Sequence[int]) -> float | None:
+    """Clocks of the longest chain of dependencies from one iteration into the next.
 
     Args:
         code: the function.
-        always: indices of the loop's instructions that every iteration executes, in that order.
-        other: those of all its other instructions, nested loops included.
+        executed: indices of the loop's instructions that every iteration executes, in that order.
+        others: indices of its other instructions, nested loops included.
 
     Returns:
-        Clocks an iteration; 0 where no iteration needs another one's results. None where the
+        Clocks per iteration; 0 where no iteration needs another one's results. None where the
         target's latencies are not known.
     """
     if not code.machine.result_cycles:
         return None
-    unsure = 0  # rows that code which is not always executed writes
-    for index in other:
-        for first, stop in code.registers(index)[1]:
-            unsure |= _bits(first, stop)
+    uncertain_rows = 0  # rows written by code that is not always executed, as bits
+    for index in others:
+        for first_row, stop in code.registers(index)[1]:
+            uncertain_rows |= _bits(first_row, stop)
     nodes = []
-    for index in always:
+    for index in executed:
         reads, writes = (
-            tuple(rows for rows in each if not unsure & _bits(*rows))
-            for each in code.registers(index)
+            tuple(rows for rows in operand_rows if not uncertain_rows & _bits(*rows))
+            for operand_rows in code.registers(index)
         )
         if writes:
             cycles = _cycles(code.function.instructions[index], code.machine)
@@ -101,51 +104,51 @@ def carried_cycles(code: Code, always: Sequence[int], other: Sequence[int]) -> f
         origin = list(range(_ROWS))
         _iterate(nodes, ready, origin)
         steps.append((list(ready), origin))
-    written = {first for node in nodes for first, _ in node.writes}
-    return max((_around(steps, row) for row in written), default=0.0)
+    result_rows = {first_row for node in nodes for first_row, _ in node.writes}
+    return max((_cycle_clocks(steps, row) for row in result_rows), default=0.0)
 
 
-def _around(steps: Sequence[tuple[list[int], list[int]]], row: int) -> float:
-    """Clocks an iteration of the circle in the chain that the last iteration's value ends.
+def _cycle_clocks(steps: Sequence[tuple[list[int], list[int]]], row: int) -> float:
+    """Clocks per iteration of the cycle in the chain that ends in the last iteration's value.
 
     Args:
-        steps: for each iteration when each register is ready at its end, and where the chain that
-            decides it was at its beginning.
+        steps: for each iteration, when each register is ready at its end, and the register at its
+            beginning from which the deciding chain comes.
         row: the register.
 
     Returns:
-        0 where no circle is seen: the chain is new in some iteration, or all its registers differ.
+        0 where there is no cycle: the chain begins in some iteration, or its registers all differ.
     """
-    seen: dict[int, tuple[int, int]] = {}
+    visits: dict[int, tuple[int, int]] = {}
     for iteration in range(len(steps) - 1, -1, -1):
         ready, origin = steps[iteration]
         if ready[row] < 0:
             return 0.0
-        if row in seen:
-            later, at = seen[row]
-            return (at - ready[row]) / (later - iteration)
-        seen[row] = iteration, ready[row]
+        if row in visits:
+            later_iteration, later_ready = visits[row]
+            return (later_ready - ready[row]) / (later_iteration - iteration)
+        visits[row] = iteration, ready[row]
         row = origin[row]
     return 0.0
 
 
 def _iterate(nodes: Sequence[_Node], ready: list[int], origin: list[int]) -> None:
-    """One more iteration: changes when registers are ready, and where their chains come from."""
+    """Advances by one iteration: updates when registers are ready, and their chains' origins."""
     for node in nodes:
-        at, source = _NEVER, -1
+        latest, source = _NEVER, -1
         for first, stop in node.reads:
             row = first
             if stop - first > 1:
                 times = ready[first:stop]
                 row += times.index(max(times))
-            if ready[row] > at:
-                at, source = ready[row], origin[row]
-        done = at + node.cycles if at >= 0 else _NEVER
+            if ready[row] > latest:
+                latest, source = ready[row], origin[row]
+        finished = latest + node.cycles if latest >= 0 else _NEVER
         for first, stop in node.writes:
             if stop - first == 1:
-                ready[first], origin[first] = done, source
+                ready[first], origin[first] = finished, source
             else:
-                ready[first:stop] = [done] * (stop - first)
+                ready[first:stop] = [finished] * (stop - first)
                 origin[first:stop] = [source] * (stop - first)
 
 
@@ -162,7 +165,7 @@ def _rows(operand: Operand) -> _Rows | None:
 
 
 def _cycles(instruction: Instruction, machine: Machine) -> int:
-    """Until the result can be used, at least."""
+    """Clocks until the result can be used, at least."""
     latencies = machine.result_cycles
     if instruction.cls in MATRIX_CLASSES:
         cycles = matrix_cycles(machine, instruction.op.name, instruction.operands)

@@ -1,4 +1,4 @@
-"""Why neighbours of a tile are no neighbours in memory, in words, and what to change."""
+"""Reasons that neighbours of a tile are not adjacent in memory, in words, with fixes."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, 
 
 
 def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Reason:
-    """Why fewer than `need` neighbours along the dimension are neighbours in memory."""
+    """The reason that fewer than `need` neighbours along the dimension are adjacent in memory."""
     blame = not_contiguous(axes, tile.addresses or "", limits.dim, need)
     if blame.kind == "factor" and blame.constant is None:
         limits, blame = _intended(tile, limits, axes, blame, need)
-    at = tile.op.loc
+    loc = tile.op.loc
     if blame.kind in ("shared", "divided", "repeated"):
         reason = _broadcast(tile, limits, axes, blame)
     else:
-        name = name_of(axes, blame, at)
+        name = name_of(axes, blame, loc)
         explain = _CONTIGUITY.get(blame.kind, _unknown_step)
         if blame.kind == "factor" and blame.factor is not None:
-            name = f"{name_of(axes, replace(blame, value=blame.factor), at)} x {name}"
+            name = f"{name_of(axes, replace(blame, value=blame.factor), loc)} x {name}"
             explain = _far_apart
         if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
-            explain = _apart if blame.factor is None else _far_apart
+            explain = _known_stride if blame.factor is None else _far_apart
         argument = noted(axes, blame.value)
         if blame.kind == "factor" and argument is not None and argument.value == 0:
             return _expanded(name, limits)
@@ -45,7 +45,7 @@ def explain_contiguity(tile: Tile, limits: Limits, axes: Axes, need: int) -> Rea
         reason = Reason("contiguity", text, fix, widest, bounded)
     if reason.fix or blame.kind == "reversed":
         if blame.kind != "factor" or blame.constant is not None:
-            # Another stride is another address: what the start would be then is not known.
+            # With another stride the start would be another one, which is not known.
             reason = with_alignment(reason, tile, limits, axes, need)
         if tile.mask is not None and axes.of(tile.mask, limits.dim + 1).constancy[limits.dim] == 1:
             return with_mask(reason, tile, limits, axes, need)
@@ -60,8 +60,8 @@ def _is_not_one(axes: Axes, value: str) -> bool:
 def _intended(
     tile: Tile, limits: Limits, axes: Axes, blame: Blame, need: int
 ) -> tuple[Limits, Blame]:
-    """Which dimension was meant to be contiguous, where none is known to be."""
-    dims = [dim for dim, size in enumerate(tile.of.shape) if size > 1]
+    """The dimension that was meant to be contiguous, where none is known to be."""
+    dims = [dim for dim, size in enumerate(tile.tensor_type.shape) if size > 1]
     causes = {dim: not_contiguous(axes, tile.addresses or "", dim, need) for dim in dims}
     for dim, cause in causes.items():
         is_shared = cause.kind == "shared" and cause.factor is None
@@ -79,12 +79,13 @@ def _intended(
 
 
 _Words = Callable[[str, Blame, Tile, Limits, int], tuple[str, str, int | None]]
-"""What is said of a cause, what to change, and `Reason.widest`."""
+"""Text of a cause, its fix, and `Reason.widest`."""
 
 
 def _factor(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
+    """A factor between neighbours."""
     dim = limits.dim
     if blame.constant is not None:
         text = f"neighbouring elements along dim {dim} lie {blame.constant} apart"
@@ -107,7 +108,11 @@ def _factor(
             " of the tensor, or masked. (Tried: a quarter of the loads, for one trip through LDS.)",
             widest,
         )
-    apart = f"neighbouring elements along dim {dim} lie {name} apart"
+    return _unknown_factor(name, tile, dim)
+
+
+def _unknown_factor(name: str, tile: Tile, dim: int) -> tuple[str, str, int | None]:
+    """A factor that is not known to be 1."""
     if _STRIDE_OF_DESCRIPTOR in name:
         return (
             f"{name} is not known to be 1: this target has no tensor descriptors, and what Triton"
@@ -118,7 +123,7 @@ def _factor(
             None,
         )
     return (
-        f"{name} is not known to be 1: {apart}",
+        f"{name} is not known to be 1: neighbouring elements along dim {dim} lie {name} apart",
         f"Pass {name} as tl.constexpr 1, or a tensor that is contiguous along this dimension"
         " (Triton notes of an argument that it is 1). tl.max_contiguous of the product is lost.",
         None,
@@ -136,12 +141,12 @@ def _expanded(name: str, limits: Limits) -> Reason:
 
 
 def _of_argument(name: str, argument: Noted, tile: Tile, limits: Limits) -> tuple[str, str]:
-    """A factor that is an argument of a launch that was seen."""
-    apart = f"neighbouring elements along dim {limits.dim} lie {name} apart"
+    """Text and fix for a factor that is an argument of a captured launch."""
+    distance_text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
     if not argument.hidden_one:
         value = "not 1" if argument.value is None else argument.value
-        return f"{apart}, and {name} is {value} in this launch", _turned(tile)
-    turned = _turned(tile)
+        return f"{distance_text}, and {name} is {value} in this launch", _transposing_fix(tile)
+    turning_fix = _transposing_fix(tile)
     drop = f"drop {argument.hidden_one} or pass it as tl.constexpr"
     trial = "(tried: 16 loads of 16 bits became 2 of 128)"
     if argument.value == 1:
@@ -150,24 +155,24 @@ def _of_argument(name: str, argument: Noted, tile: Tile, limits: Limits) -> tupl
             f"D{drop[1:]} {trial}.",
         )
     if argument.value is not None:
-        return f"{apart}, and {name} is {argument.value} in this launch", turned
+        return f"{distance_text}, and {name} is {argument.value} in this launch", turning_fix
     return (
         f"{name} is not known to be 1, which {argument.hidden_one} keeps Triton from noting:"
-        f" {apart}",
+        f" {distance_text}",
         f"Where {name} is 1 in every launch, {drop} {trial}."
-        f" Otherwise {turned[0].lower()}{turned[1:]}",
+        f" Otherwise {turning_fix[0].lower()}{turning_fix[1:]}",
     )
 
 
-def _apart(
+def _known_stride(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
     """A factor that is known not to be 1: no hint can be right."""
     text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
-    return text, _turned(tile), None
+    return text, _transposing_fix(tile), None
 
 
-def _turned(tile: Tile) -> str:
+def _transposing_fix(tile: Tile) -> str:
     if is_store(tile):
         trial = turned = "not tried for stores"
     else:
@@ -183,14 +188,16 @@ def _turned(tile: Tile) -> str:
 def _far_apart(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
-    """A product of several: that one of them is 1 would not do."""
+    """A product of several factors: making one of them 1 would not suffice."""
     return f"neighbouring elements along dim {limits.dim} lie {name} apart", "", limits.width
 
 
 def _reversed(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
-    """Nothing is advised: turned around in registers (tl.flip), 43 instructions became 232."""
+    """Elements that count down: turned around in registers (tl.flip), 43 instructions
+    became 232.
+    """
     if blame.factor is None:
         text = f"{name} falls by one from element to element along dim {limits.dim}"
     else:
@@ -210,8 +217,8 @@ def _loaded(
 
 
 def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
-    """Neighbours share an address: how many there are, and how each is loaded once."""
-    dim, shape = limits.dim, tile.of.shape
+    """Neighbours that share an address: their number, and how to load each address once."""
+    dim, shape = limits.dim, tile.tensor_type.shape
     size = shape[dim]
     if blame.kind == "repeated":
         text = f"all {size} elements along dim {dim} have the same address"
@@ -251,14 +258,15 @@ def _broadcast(tile: Tile, limits: Limits, axes: Axes, blame: Blame) -> Reason:
 
 
 def _address_sharers(tile: Tile, axes: Axes, dim: int) -> int:
-    """How many neighbours are known to have the same address."""
-    shape = tile.of.shape
+    """The number of neighbours that are known to have the same address."""
+    shape = tile.tensor_type.shape
     return shape[dim] // distinct_addresses(axes.of(tile.addresses or "", len(shape)), shape)[dim]
 
 
 def _wrap(
     name: str, blame: Blame, tile: Tile, limits: Limits, need: int
 ) -> tuple[str, str, int | None]:
+    """A remainder that may wrap around between neighbours."""
     if blame.constant is not None:
         return (
             f"the offsets are taken % {name}, which is not divisible by {need}: they jump"

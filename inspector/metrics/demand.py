@@ -1,9 +1,9 @@
-"""What a kernel that was read asks of a CU: a launch's waves, workgroup and LDS, and occupancy.
+"""The kernel's demand on a CU: a launch's waves, workgroup and LDS, and the occupancy.
 
-Triton's LDS is invisible to LLVM: it is dynamic, so the code object says 0 and the truth stands in
-Triton's metadata (`shared`) or the TTGIR (`ttg.shared`). Where the file says 0 but the code
-accesses LDS and nothing else states the figure, it is unknown. So it is where the metadata says
-that the launch adds LDS; the static part is a lower bound then.
+Triton's LDS is invisible to LLVM: it is dynamic, so the code object states 0, and the real figure
+stands in Triton's metadata (`shared`) or the TTGIR (`ttg.shared`). Where the file states 0 but the
+code accesses LDS and nothing else states the figure, it is unknown. The same holds where the
+metadata says that the launch adds LDS; the static part is a lower bound then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import KinspectError
 from ..model import Demand, Instruction, LaunchOrigin, LdsOrigin, Metric, MetricSpec, int_of
 from .occupancy import SPECS as OCCUPANCY
 from .occupancy import metrics
-from .registers import agprs_beyond
+from .registers import agprs_beyond, first_known
 from .subject import NOT_ALL_READ, Subject
 
 LAUNCH_SPECS = (
@@ -37,6 +37,7 @@ _MAY_LEAD_TO_LDS = {"flat", "call", "indirect"}
 
 
 def launch_metrics(subject: Subject) -> Iterator[Metric]:
+    """The metrics of `LAUNCH_SPECS`."""
     wave = wave_size(subject)
     group = workgroup_size(subject)
     yield wave
@@ -57,6 +58,7 @@ def launch_metrics(subject: Subject) -> Iterator[Metric]:
 
 
 def wave_size(subject: Subject) -> Metric:
+    """Lanes of a wave, as stated or as the only size of the target."""
     size, machine = subject.function.resources.wave_size, subject.machine
     if size is not None:
         return Metric("wave_size", size, "lanes", "compiler")
@@ -66,6 +68,7 @@ def wave_size(subject: Subject) -> Metric:
 
 
 def workgroup_size(subject: Subject) -> Metric:
+    """Work-items of a workgroup; an estimate where only the largest size is known."""
     resources, facts = subject.function.resources, subject.facts
     unit, name = "work-items", "workgroup_size"
     if facts.workgroup_size is not None:
@@ -80,6 +83,7 @@ def workgroup_size(subject: Subject) -> Metric:
 
 
 def lds_bytes(subject: Subject) -> Metric:
+    """LDS of a workgroup, or why it is unknown."""
     facts, stated = subject.facts, subject.function.resources.lds_bytes
     if facts.lds_bytes is not None:
         return Metric("lds_bytes", facts.lds_bytes, "bytes", "compiler", facts.lds_note)
@@ -106,7 +110,7 @@ def lds_bytes(subject: Subject) -> Metric:
 
 
 def lds_origin(subject: Subject, metric: Metric) -> LdsOrigin | None:
-    """Who states the LDS of a workgroup, as `lds_bytes` gives it; None where it is unknown."""
+    """The origin of a workgroup's LDS in `lds_bytes`; None where it is unknown."""
     if metric.value is None:
         return None
     if subject.facts.lds_bytes is not None:
@@ -115,7 +119,7 @@ def lds_origin(subject: Subject, metric: Metric) -> LdsOrigin | None:
 
 
 def waves_origin(subject: Subject, metric: Metric) -> LaunchOrigin | None:
-    """Who states a workgroup's size, as `workgroup_size` gives it; None where it is unknown."""
+    """The origin of a workgroup's size in `workgroup_size`; None where it is unknown."""
     if metric.value is None:
         return None
     if subject.facts.workgroup_size is not None:
@@ -124,7 +128,7 @@ def waves_origin(subject: Subject, metric: Metric) -> LaunchOrigin | None:
 
 
 def _may_access_lds(instruction: Instruction) -> bool:
-    """Whether it accesses LDS or could: through a generic address, or in code that is not here."""
+    """Whether an instruction may access LDS, by a generic address or in code it calls."""
     return instruction.cls in _MAY_ACCESS_LDS or not _MAY_LEAD_TO_LDS.isdisjoint(
         instruction.op.traits
     )
@@ -140,7 +144,7 @@ OCCUPANCY_SPECS = (
     MetricSpec("lds_pool", "bytes", "derived", "kernel", "LDS that resident workgroups share"),
 )
 
-# What depends on the size of the workgroup.
+# Figures that depend on the size of the workgroup.
 _BY_WORKGROUP = (
     "occupancy.waves_per_eu",
     "occupancy.workgroups_per_cu",
@@ -175,89 +179,75 @@ def occupancy_metrics(subject: Subject) -> Iterator[Metric]:
 
 
 def _for_the_largest(figures: dict[str, Metric], kernel_demand: Demand) -> dict[str, Metric]:
-    """Marks figures that rest on the largest workgroup allowed: the launch is not known.
+    """Marks figures that depend on the largest workgroup allowed: the launch is not known.
 
-    Whether that workgroup fits at all, and what would let another in, says nothing about the real
-    launch and is unknown.
+    Whether that workgroup fits, and the next step, say nothing of the real launch and become
+    unknown.
     """
     waves = kernel_demand.waves_per_workgroup
     note = f"if launched with {waves} waves, the most that the kernel allows"
     groups = figures["occupancy.workgroups_per_cu"].value
     if groups is None:
         return figures
-    fits = bool(groups)
+    has_room = bool(groups)
     marked = dict(figures)
     for name in _BY_WORKGROUP:
-        keep = fits and name != "occupancy.next_step"
-        why = note if fits else "the largest workgroup allowed does not fit; pass --waves"
-        value = figures[name].value if keep else None
-        marked[name] = replace(figures[name], value=value, origin="estimated", note=why)
+        is_valid = has_room and name != "occupancy.next_step"
+        reason = note if has_room else "the largest workgroup allowed does not fit; pass --waves"
+        value = figures[name].value if is_valid else None
+        marked[name] = replace(figures[name], value=value, origin="estimated", note=reason)
     return marked
 
 
 def demand(subject: Subject) -> Demand:
-    """What one workgroup of the kernel asks for.
+    """The demand of one workgroup of the kernel.
 
-    The register count is what the hardware is asked for (`NumVGPRsForWavesPerEU`,
-    `.amdhsa_next_free_vgpr`, or the kernel descriptor), which `waves_per_eu` can inflate over what
-    the code uses.
+    The register count is the one requested of the hardware (`NumVGPRsForWavesPerEU`,
+    `.amdhsa_next_free_vgpr`, or the kernel descriptor), which `waves_per_eu` can inflate over the
+    registers that the code uses.
     """
     resources, facts = subject.function.resources, subject.facts
-    stated = {
-        metric.name: metric
-        for metric in (
-            workgroup_size(subject),
-            wave_size(subject),
-            lds_bytes(subject),
-        )
-    }
+    sizes = (workgroup_size(subject), wave_size(subject), lds_bytes(subject))
+    stated = {metric.name: metric for metric in sizes}
     group, wave = int_of(stated, "workgroup_size"), int_of(stated, "wave_size")
     waves = -(-group // wave) if group is not None and wave is not None else None
-    requested = next(
-        (
-            v
-            for v in (
-                resources.vgprs_for_waves,
-                resources.next_free_vgpr,
-                resources.vgprs_allocated,
-                resources.vgpr_count,
-            )
-            if v is not None
-        ),
-        None,
-    )
     in_cu = facts.cu_mode if facts.cu_mode is not None else resources.wgp_mode is False
     if subject.machine is not None and subject.machine.eus_cu_mode is None:
         in_cu = True
-    vgprs = (
-        resources.arch_vgpr_count if resources.arch_vgpr_count is not None else resources.vgpr_count
-    )
-    agprs = resources.agpr_count or 0 if resources.arch_vgpr_count is not None else 0
-    beyond = agprs_beyond(resources, subject.machine)
-    if beyond is not None:
-        vgprs, agprs = resources.accum_offset, beyond
+    vgprs, agprs = _registers(subject)
     return Demand(
         vgprs=vgprs,
         agprs=agprs,
-        sgprs=next(
-            (
-                v
-                for v in (resources.sgprs_for_waves, resources.sgpr_count, resources.next_free_sgpr)
-                if v is not None
-            ),
-            None,
+        sgprs=first_known(
+            resources.sgprs_for_waves, resources.sgpr_count, resources.next_free_sgpr
         ),
         lds_bytes=int_of(stated, "lds_bytes"),
         waves_per_workgroup=waves,
         wave_size=wave,
         cu_mode=in_cu,
         llvm=facts.llvm,
-        vgprs_requested=requested,
+        vgprs_requested=first_known(
+            resources.vgprs_for_waves,
+            resources.next_free_vgpr,
+            resources.vgprs_allocated,
+            resources.vgpr_count,
+        ),
         compiler_lds=resources.lds_bytes,
         option_given=bool(facts.options.get("waves_per_eu")),
         lds_from=lds_origin(subject, stated["lds_bytes"]),
         waves_from=(waves_origin(subject, stated["workgroup_size"]) if waves is not None else None),
     )
+
+
+def _registers(subject: Subject) -> tuple[int | None, int]:
+    """VGPRs (all registers of the file where only their sum is stated), and AGPRs."""
+    resources = subject.function.resources
+    beyond = agprs_beyond(resources, subject.machine)
+    if beyond is not None:
+        return resources.accum_offset, beyond
+    if resources.arch_vgpr_count is not None:
+        return resources.arch_vgpr_count, resources.agpr_count or 0
+    return resources.vgpr_count, 0
 
 
 def _unknown(why: str, stated: int | None) -> Iterable[Metric]:

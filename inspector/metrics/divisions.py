@@ -1,9 +1,9 @@
-"""Floating-point divisions of a loop that are computed to the last bit.
+"""Floating-point divisions of a loop that are exact to the last bit.
 
 IEEE division has no instruction: LLVM expands one of float32 into eleven (two `v_div_scale`, an
 estimate by `v_rcp`, six multiply-adds, `v_div_fmas`, `v_div_fixup`; AMDGPULegalizerInfo,
-`legalizeFDIV32`), of which `v_div_fixup` ends each. Triton makes such a division of `/`, `tl.fdiv`
-and `tl.sigmoid` on AMD's GPUs, and of a division by a constant or by a scalar argument as well.
+`legalizeFDIV32`), of which `v_div_fixup` is the last. Triton emits such a division for `/`,
+`tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division by a constant or by a scalar argument.
 
 Where the divisor stays the same through the loop, its reciprocal can be computed before it, and
 each division is one multiplication.
@@ -19,7 +19,11 @@ from ..model import Function, Instruction, Loop, Metric, MetricSpec
 from .subject import Subject, source_line
 
 _EXACT, _INVARIANT = "division.exact", "division.by_invariant"
-_TAKEN, _SAVED, _AT = "division.instructions", "division.by_invariant.instructions", "division.at"
+_INSTRUCTIONS, _SAVED, _AT = (
+    "division.instructions",
+    "division.by_invariant.instructions",
+    "division.at",
+)
 
 SPECS = (
     MetricSpec(
@@ -30,7 +34,11 @@ SPECS = (
         "Vector divisions of one iteration that are exact to the last bit: v_div_fixup",
     ),
     MetricSpec(
-        _TAKEN, "instructions", "derived", "loop", "Vector instructions that those divisions take"
+        _INSTRUCTIONS,
+        "instructions",
+        "derived",
+        "loop",
+        "Vector instructions that those divisions take",
     ),
     MetricSpec(
         _INVARIANT,
@@ -56,104 +64,109 @@ SPECS = (
     ),
 )
 
-_ENDS = "v_div_fixup"
+_LAST_STEP = "v_div_fixup"
 _STEP = re.compile(
     r"v_(?:dual_)?(?:pk_)?(?:div_|rcp_|fma|mad|mul_f|mul_legacy_f|cvt_|sub_f)|s_mov_b"
 )
-"""Instructions that an expansion consists of; `s_mov` brings the second of two masks into VCC."""
+"""Instructions of an expansion; `s_mov` copies the second of two masks into VCC."""
 _TWO_RESULTS = re.compile(r"v_div_scale|v_\w+_co_|v_mad_[iu]64")
 _ADDS_TO_RESULT = re.compile(r"v_(?:dual_)?(?:pk_)?(?:fmac|mac|dot\d?c)")
 _WRITES_NOTHING = frozenset({"global_store", "lds_write", "scratch_store", "lds_direct_store"})
 
 
 def loop_metrics(
-    subject: Subject, owned: Mapping[str, Sequence[Instruction]]
+    subject: Subject, instructions_of: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metrics by name; nothing where the loop has no such division."""
+    """Loop id -> its metrics by name."""
     return {
-        loop.id: {metric.name: metric for metric in _of_loop(subject.function, loop, own)}
+        loop.id: {metric.name: metric for metric in _of_loop(subject.function, loop, instructions)}
         for loop in subject.function.loops
-        for own in (owned[loop.id],)
+        for instructions in (instructions_of[loop.id],)
     }
 
 
-def _of_loop(function: Function, loop: Loop, own: Sequence[Instruction]) -> Iterator[Metric]:
-    ends = [inst for inst in own if inst.op.name.startswith(_ENDS)]
-    taken: set[int] = set()
+def _of_loop(
+    function: Function, loop: Loop, instructions: Sequence[Instruction]
+) -> Iterator[Metric]:
+    """The metrics of one loop."""
+    divisions = [inst for inst in instructions if inst.op.name.startswith(_LAST_STEP)]
+    all_steps: set[int] = set()
     invariant: list[Instruction] = []
-    saved: set[int] = set()
-    if ends:
-        written = {
+    invariant_steps: set[int] = set()
+    if divisions:
+        changed = {
             register
             for number in loop.blocks
             for inst in function.instructions[
                 function.blocks[number].start : function.blocks[number].stop
             ]
-            for register in _written(inst)
+            for register in _written_registers(inst)
         }
         blocks = [function.blocks[number] for number in loop.blocks]
-        for end in ends:
-            block = next(b for b in blocks if b.start <= end.index < b.stop)
-            steps = expansion(function.instructions[block.start : end.index + 1])
-            taken |= steps
-            _, divisor, _ = _sources(end)
-            if written.isdisjoint(named(divisor)):
-                invariant.append(end)
-                saved |= steps
-    yield Metric(_EXACT, len(ends), "instructions", "derived")
-    yield Metric(_TAKEN, len(taken), "instructions", "derived")
+        for division in divisions:
+            block = next(b for b in blocks if b.start <= division.index < b.stop)
+            steps = expansion(function.instructions[block.start : division.index + 1])
+            all_steps |= steps
+            _, divisor, _ = _sources(division)
+            if changed.isdisjoint(named(divisor)):
+                invariant.append(division)
+                invariant_steps |= steps
+    yield Metric(_EXACT, len(divisions), "instructions", "derived")
+    yield Metric(_INSTRUCTIONS, len(all_steps), "instructions", "derived")
     yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
-    yield Metric(_SAVED, max(len(saved) - len(invariant), 0), "instructions", "derived")
-    if ends:
-        yield Metric(_AT, source_line((invariant or ends)[0].loc), "", "derived")
+    yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
+    if divisions:
+        yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
 
 
-def _sources(end: Instruction) -> tuple[str, str, str]:
+def _sources(division: Instruction) -> tuple[str, str, str]:
     """Quotient, divisor and dividend of a `v_div_fixup`."""
-    _, quotient, divisor, dividend = (part.strip() for part in end.operands.split(",")[:4])
+    _, quotient, divisor, dividend = (
+        operand.strip() for operand in division.operands.split(",")[:4]
+    )
     return quotient, divisor, dividend
 
 
 def expansion(code: Sequence[Instruction]) -> set[int]:
-    """Indices of the vector instructions that a division consists of.
+    """Indices of the vector instructions that one division consists of.
 
     Args:
         code: the part of a block that ends with the division's `v_div_fixup`.
     """
-    *before, end = code
-    quotient, divisor, dividend = _sources(end)
+    *earlier, division = code
+    quotient, divisor, dividend = _sources(division)
     operands = {*named(divisor), *named(dividend)}
-    wanted = set(named(quotient)) - operands
-    steps = {end.index}
-    for inst in reversed(before):
-        if not wanted:
+    needed_registers = set(named(quotient)) - operands
+    steps = {division.index}
+    for inst in reversed(earlier):
+        if not needed_registers:
             break
         if inst.cls in _WRITES_NOTHING:
             continue
-        needed: set[int] = set()
+        inputs: set[int] = set()
         for name, text in _halves(inst):
             results = _results(name, text)
-            if wanted.isdisjoint(results):
+            if needed_registers.isdisjoint(results):
                 continue
-            wanted -= results
+            needed_registers -= results
             if _STEP.match(name) is None:
                 continue
             if name.startswith("v_"):
                 steps.add(inst.index)
-            needed |= (_read(name, text) | set(unnamed_of(name))) - operands
-        wanted |= needed
+            inputs |= (_read_registers(name, text) | set(unnamed_of(name))) - operands
+        needed_registers |= inputs
     return steps
 
 
 def _halves(inst: Instruction) -> Iterator[tuple[str, str]]:
     """Name and operands of an instruction, or of both halves of a VOPD instruction."""
-    first, second, other = f"{inst.op.name} {inst.operands}".partition("::")
-    for text in (first, other) if second else (first,):
+    first_half, separator, second_half = f"{inst.op.name} {inst.operands}".partition("::")
+    for text in (first_half, second_half) if separator else (first_half,):
         name, _, operands = text.strip().partition(" ")
         yield name, operands
 
 
-def _written(inst: Instruction) -> set[int]:
+def _written_registers(inst: Instruction) -> set[int]:
     """Registers that an instruction writes."""
     if inst.cls in _WRITES_NOTHING:
         return set()
@@ -169,7 +182,7 @@ def _results(name: str, operands: str) -> set[int]:
     return registers
 
 
-def _read(name: str, operands: str) -> set[int]:
+def _read_registers(name: str, operands: str) -> set[int]:
     """Registers that an operation reads."""
     result, sources = split_destination(operands)
     if _TWO_RESULTS.match(name):

@@ -1,4 +1,4 @@
-"""Metrics that the emulator counted: their catalogue. Their values come from an execution.
+"""The catalogue of metrics that the emulator counts; their values come from an execution.
 
 A few workgroups of a launch are executed; figures are per wave or workgroup, so that reports with
 different samples can be compared.

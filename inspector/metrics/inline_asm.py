@@ -1,7 +1,7 @@
-"""Inline assembly of the source that is not in the code.
+"""Inline assembly of the source that is missing from the code.
 
-LLVM drops assembly that it cannot translate and goes on; the compile "succeeds". Its complaint on
-stderr fails the compile; this looks at the code itself, whatever was said.
+LLVM drops assembly that it cannot translate and goes on; the compile "succeeds". Its message on
+stderr fails the compile; this examines the code itself, independent of messages.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ SPECS = (
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|;[^\n]*", re.S)
 _LABEL = re.compile(r"^\s*[\w.$]+:(?!\w)")
-# What these assemble to does not stand in the text.
+# Directives whose instructions do not stand in the text.
 _MACRO = re.compile(r"^\s*\.(?:macro|rept|rep|irpc?|if\w*|altmacro|long|quad|short|byte)\b", re.M)
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
+    """The metrics of `SPECS`."""
     names = [spec.name for spec in SPECS]
     function = subject.function
     note = ""
@@ -67,8 +68,12 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 
 def _value(missing: Sequence[TtgirOp], total: int, text: str | None) -> dict[str, Scalar]:
-    first = missing[0] if missing else None
-    loc = first.loc.in_user_code if first is not None and first.loc is not None else None
+    first_piece = missing[0] if missing else None
+    loc = (
+        first_piece.loc.in_user_code
+        if first_piece is not None and first_piece.loc is not None
+        else None
+    )
     return {
         "pieces": len(missing),
         "of": total,

@@ -1,4 +1,4 @@
-"""One kernel's report: all metrics, loops, memory accesses and waits put together."""
+"""Builds the report of one kernel: all metrics, loops, memory accesses and waits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def kernel_report(
     artifacts: Mapping[str, Artifact] | None = None,
     notes: tuple[str, ...] = (),
 ) -> KernelReport:
-    """Everything that is known of one kernel, without findings: rules add those."""
+    """The report of one kernel without findings, which rules add."""
     subject = replace(
         subject,
         sync=synchronisation(subject),
@@ -57,12 +57,12 @@ def kernel_report(
     main = main_loop(loops)
     hot = {loop.id for loop in loops if loop.hot}
     slots = spills.spill_slots(subject.function, hot)
-    held = lds_buffers.lds_buffers(subject)
+    buffers = lds_buffers.lds_buffers(subject)
     metrics = kernel_metrics(subject)
     stages = option(subject, "num_stages")
     for family in (
-        lds_buffers.kernel_metrics(subject, held, stages),
-        transposed_copies(subject, held, metrics, stages),
+        lds_buffers.kernel_metrics(subject, buffers, stages),
+        transposed_copies(subject, buffers, metrics, stages),
         scratch_use.kernel_metrics(subject),
         loop_shape.kernel_metrics(loops, subject.function),
         spills.slot_metrics(subject, slots, hot),
@@ -95,7 +95,7 @@ def kernel_report(
         findings=(),
         notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
         spills=slots,
-        lds_buffers=held,
+        lds_buffers=buffers,
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,
@@ -113,7 +113,7 @@ def _accesses(subject: Subject, memory: tuple[MemoryOp, ...]) -> tuple[Access, .
 
 
 def _lane_notes(accesses: tuple[Access, ...]) -> tuple[str, ...]:
-    """Where the two derivations of what lanes touch do not agree."""
+    """Notes on accesses whose two derivations of lane addresses disagree."""
     return tuple(
         f"{access.op} at {source_line(access.source) or f'line {access.line} of the TTGIR'}: the "
         "code's addresses put its lanes elsewhere than its layouts do; figures of lanes are those "
@@ -124,6 +124,7 @@ def _lane_notes(accesses: tuple[Access, ...]) -> tuple[str, ...]:
 
 
 def _listed_ops(subject: Subject) -> tuple[tuple[MemoryOp, ...], tuple[WaitOp, ...]]:
+    """The memory operations and waits of the report, in program order."""
     function = subject.function
     owner: Mapping[int, Loop] = innermost_loops(function)
     memory: list[MemoryOp] = []

@@ -1,18 +1,17 @@
-"""Two derivations of where lanes lie, held against each other.
+"""Checks the lane addresses derived from the code against those of Triton's layouts.
 
-`emulator.addresses` works out of the machine code alone which address each lane of an access has.
-The TTGIR says the same in its own way: a tensor's layout, which element each register of each lane
-of each wave holds; a buffer's layout, or the arithmetic of pointers and offsets, where that element
-lies. For each instruction that an operation became there must be registers whose elements lie
-relative to one another, over all lanes of all waves, just as the instruction's lanes do.
+`emulator.addresses` derives the address of each lane of an access from the machine code alone. The
+TTGIR states the same independently: a tensor's layout gives the element in each register of each
+lane of each wave; a buffer's layout, or the arithmetic of pointers and offsets, gives the element's
+address. For each instruction that an operation became there must be registers whose elements lie
+relative to one another, over all lanes of all waves, as the instruction's lanes do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Access, Instruction, TtgirType
@@ -22,9 +21,9 @@ from ..ttgir.evaluated import Evaluated
 from ..ttgir.layouts import to_linear
 from ..ttgir.linear import LinearLayout, is_power_of_two
 from ..ttgir.lowered import element_bits
-from ..ttgir.matrix import MFMA_WAVE
 from ..ttgir.shared import gaps_of, unpadded_offset
-from .lanes import argument_offsets, known_arguments, size_of
+from .arguments import argument_offsets, known_arguments, size_of
+from .lane_comparison import Elements, Verdict, compare, compare_transposed
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -34,14 +33,12 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-Verdict = Literal["agree", "differ"]
-
 
 def checked(subject: Subject, accesses: Sequence[Access]) -> tuple[Access, ...]:
-    """The accesses with what the comparison says of each.
+    """The accesses with the verdict of the comparison.
 
     Args:
-        subject: the kernel; `places` is where its lanes lie.
+        subject: the kernel; `places` are its lanes' addresses.
         accesses: its operations that move tiles.
     """
     if not subject.places or subject.ttgir is None:
@@ -56,80 +53,63 @@ def checked(subject: Subject, accesses: Sequence[Access]) -> tuple[Access, ...]:
     for instruction in subject.function.instructions:
         instructions.setdefault(instruction.line, []).append(instruction)
     comparison = _Comparison(subject)
-    claims: list[dict[int, Verdict | None]] = []
+    verdicts_of: list[dict[int, Verdict | None]] = []
     for access in accesses:
-        became = [inst for line in access.lines for inst in instructions.get(line, ())]
-        claims.append(
-            comparison.verdicts(*tiles[access.line], became) if access.line in tiles else {}
+        machine_ops = [inst for line in access.lines for inst in instructions.get(line, ())]
+        verdicts_of.append(
+            comparison.verdicts(*tiles[access.line], machine_ops) if access.line in tiles else {}
         )
-    together: dict[int, set[Verdict | None]] = {}
-    for claim in claims:
-        for site, verdict in claim.items():
-            together.setdefault(site, set()).add(verdict)
+    site_verdicts: dict[int, set[Verdict | None]] = {}
+    for verdicts in verdicts_of:
+        for site, verdict in verdicts.items():
+            site_verdicts.setdefault(site, set()).add(verdict)
     return tuple(
-        replace(access, lanes=_joined(claim, together)) if claim else access
-        for access, claim in zip(accesses, claims, strict=True)
+        replace(access, lanes=_combined(verdicts, site_verdicts)) if verdicts else access
+        for access, verdicts in zip(accesses, verdicts_of, strict=True)
     )
 
 
-def _joined(
-    claim: Mapping[int, Verdict | None], together: Mapping[int, set[Verdict | None]]
+def _combined(
+    verdicts: Mapping[int, Verdict | None], site_verdicts: Mapping[int, set[Verdict | None]]
 ) -> Verdict | None:
-    """What the verdicts on its instructions come to for an operation.
+    """The verdict on an operation by those on its instructions.
 
-    Operations of one position cannot be told apart: each is joined with all instructions there. One
-    that lies as another of them does is that one's.
+    Operations of one position cannot be distinguished: each is matched with all instructions there.
+    If an instruction agrees with another operation of the position, it belongs to that one.
     """
-    own = {verdict for site, verdict in claim.items() if verdict == "agree"}
-    for site, verdict in claim.items():
-        if verdict == "agree" or "agree" in together[site]:
+    agreeing = {verdict for site, verdict in verdicts.items() if verdict == "agree"}
+    for site, verdict in verdicts.items():
+        if verdict == "agree" or "agree" in site_verdicts[site]:
             continue
-        if None in together[site]:
+        if None in site_verdicts[site]:
             return None
         return "differ"
-    return "agree" if own else None
-
-
-class _Elements(Struct, frozen=True):
-    """Where the TTGIR puts the element of each register.
-
-    Args:
-        offsets: bytes from anywhere, int64 [draw, register, wave, lane]; one draw where all agree.
-        settled: whether nothing of it rests on what is not known (values in memory, iterations):
-            the code's side draws that for itself, and for each wave.
-        size: bytes of an element.
-        space: `global` or `lds`.
-    """
-
-    offsets: Array
-    settled: bool
-    size: int
-    space: str
+    return "agree" if agreeing else None
 
 
 class _Comparison:
-    """The accesses of one kernel; layouts and values are worked out once."""
+    """Compares the accesses of one kernel; layouts and values are computed once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._tables: dict[tuple[object, ...], _Elements | None] = {}
+        self._tables: dict[tuple[object, ...], Elements | None] = {}
         self._evaluated: dict[int, Evaluated] = {}
         self._verdicts: dict[tuple[object, ...], Verdict | None] = {}
 
     def verdicts(
         self, graph: Graph, tile: Tile, instructions: Sequence[Instruction]
     ) -> dict[int, Verdict | None]:
-        """What the comparison says of an operation and each instruction that it became."""
+        """The verdict on each instruction that an operation became."""
         elements = self._elements(graph, tile) if instructions else None
         return {
             inst.index: None if elements is None else self._of_instruction(inst, elements)
             for inst in instructions
         }
 
-    def _of_instruction(self, instruction: Instruction, elements: _Elements) -> Verdict | None:
+    def _of_instruction(self, instruction: Instruction, elements: Elements) -> Verdict | None:
         transposes = _TRANSPOSES in instruction.op.traits
         verdicts = {
-            self._of_part(places, elements, transposes=transposes)
+            self._of_places(places, elements, transposes=transposes)
             for places in self._subject.places.get(instruction.index, ())
             if places.space == elements.space
         }
@@ -137,7 +117,8 @@ class _Comparison:
             return "differ"
         return "agree" if verdicts == {"agree"} else None
 
-    def _of_part(self, places: Places, elements: _Elements, *, transposes: bool) -> Verdict | None:
+    def _of_places(self, places: Places, elements: Elements, *, transposes: bool) -> Verdict | None:
+        """The verdict on one access of an instruction; None where it cannot be compared."""
         if places.scattered or places.where.shape[1:] != elements.offsets.shape[2:]:
             return None
         where = places.where - places.where[:, :1, :1]
@@ -145,15 +126,16 @@ class _Comparison:
         key = id(elements), transposes, places.size, where.tobytes(), active
         if key not in self._verdicts:
             if transposes:
-                verdict = _together(where, places.active, places.size, elements)
+                verdict = compare_transposed(where, places.active, places.size, elements)
             else:
-                verdict = _compared(where, places.active, places.size, elements)
+                verdict = compare(where, places.active, places.size, elements)
             self._verdicts[key] = verdict
         return self._verdicts[key]
 
     # ----------------------------------------------------------------------- the TTGIR's side
 
-    def _elements(self, graph: Graph, tile: Tile) -> _Elements | None:
+    def _elements(self, graph: Graph, tile: Tile) -> Elements | None:
+        """The addresses of a tile's elements by the TTGIR; None where they are unknown."""
         key: tuple[object, ...] = id(graph), tile.op.index
         start = None
         if tile.buffer is not None:
@@ -161,20 +143,21 @@ class _Comparison:
             start = _start_in_allocation(graph, name, tile.buffer)
             if start is None:
                 return None
-            layouts = tile.of.layout, tile.buffer.layout
+            layouts = tile.tensor_type.layout, tile.buffer.layout
             texts = tuple(layout.text if layout is not None else "" for layout in layouts)
-            key = *texts, tile.of.shape, tile.buffer.layout_shape, start, tile.element
+            key = *texts, tile.tensor_type.shape, tile.buffer.layout_shape, start, tile.element
         if key not in self._tables:
             try:
-                self._tables[key] = self._worked_out(graph, tile, start)
+                self._tables[key] = self._compute_elements(graph, tile, start)
             except (IndexError, TypeError, ValueError):
                 self._tables[key] = None  # types that no Triton prints, e.g. of an edited file
         return self._tables[key]
 
-    def _worked_out(
+    def _compute_elements(
         self, graph: Graph, tile: Tile, start: tuple[int, ...] | None
-    ) -> _Elements | None:
-        linear = to_linear(tile.of.layout, tile.of.shape)
+    ) -> Elements | None:
+        """The addresses of a tile's elements, not cached."""
+        linear = to_linear(tile.tensor_type.layout, tile.tensor_type.shape)
         bits = element_bits(tile.element)
         if linear is None or linear.block or bits is None or (bits % 8 and bits != 1):
             return None
@@ -186,12 +169,12 @@ class _Comparison:
         offsets = _in_buffer(linear, tile.buffer, start)
         if offsets is None:
             return None
-        return _Elements(offsets[None] * size, True, size, "lds")
+        return Elements(offsets[None] * size, True, size, "lds")
 
     def _in_memory(
         self, graph: Graph, tile: Tile, linear: LinearLayout, size: int
-    ) -> _Elements | None:
-        """Those of an access of global memory."""
+    ) -> Elements | None:
+        """The addresses of the elements of an access of global memory."""
         import numpy as np
 
         from ..emulator.unknowns import DRAWS
@@ -201,7 +184,7 @@ class _Comparison:
         if addresses is None:
             return None
         index = _indices(linear)
-        shape = tile.of.shape
+        shape = tile.tensor_type.shape
         bytes_each = size if tile.offsets is not None else 1
         offsets = np.broadcast_to(addresses, (2 * DRAWS, *shape)).reshape(2 * DRAWS, -1)
         offsets = offsets[:, index] * bytes_each
@@ -210,9 +193,9 @@ class _Comparison:
             if order is None:
                 return None
             offsets = np.take_along_axis(offsets, order[None], 3)
-        # What differs between equal arguments rests on what is not known.
+        # Addresses that differ between equal arguments depend on unknown values.
         settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
-        return _Elements(offsets[:DRAWS], settled, size, "global")
+        return Elements(offsets[:DRAWS], settled, size, "global")
 
     def _values(self, graph: Graph) -> Evaluated:
         import numpy as np
@@ -226,30 +209,30 @@ class _Comparison:
         return self._evaluated[key]
 
     def _arguments(self, graph: Graph) -> dict[str, Array]:
-        """The kernel's own arguments as the code's side has drawn them, twice each."""
+        """The kernel's own arguments as drawn for the code's side, twice each."""
         import numpy as np
 
         from ..emulator.unknowns import Arguments, DrawnMemory
 
         offsets = argument_offsets(self._subject.facts.signature)
         names = [name for name, argument in graph.carried.items() if argument.owner is graph.ops[0]]
-        own = graph.ops[0].attributes.get("sym_name") == self._subject.function.name
-        if not own or len(names) != len(offsets):
+        is_kernel = graph.ops[0].attributes.get("sym_name") == self._subject.function.name
+        if not is_kernel or len(names) != len(offsets):
             return {}
         drawn = DrawnMemory(known_arguments(self._subject) or Arguments())
         arguments = {}
         for name, (argument, offset) in zip(names, offsets.items(), strict=True):
-            kind = self._subject.facts.signature[argument]
-            size = size_of(kind)
-            if kind.startswith("*"):
+            argument_type = self._subject.facts.signature[argument]
+            size = size_of(argument_type)
+            if argument_type.startswith("*"):
                 arguments[name] = np.zeros(2 * len(drawn.argument(0, 4)), np.int64)
-            elif offset is not None and size in (4, 8) and kind[0] in "iu":
+            elif offset is not None and size in (4, 8) and argument_type[0] in "iu":
                 arguments[name] = np.tile(drawn.argument(offset, size), 2)
         return arguments
 
 
 _MOST_BITS: Final = 21
-"""Of registers, lanes and waves together; Triton's tensors have at most 2^20 elements."""
+"""Index bits of registers, lanes and waves; Triton's tensors have at most 2^20 elements."""
 _TRANSPOSES: Final = "transpose"
 
 
@@ -268,11 +251,11 @@ def _indices(linear: LinearLayout) -> Array:
 
 
 def _start_in_allocation(graph: Graph, name: str, buffer: TtgirType) -> tuple[int, ...] | None:
-    """Coordinates at which a buffer begins in its allocation; None where they are not known."""
+    """Coordinates at which a buffer begins in its allocation; None where they are unknown."""
     dims = len(buffer.shape)
     if buffer.layout_shape == buffer.shape:
         return (0,) * dims
-    maker = graph.made.get(name)
+    maker = graph.producers.get(name)
     if maker is None or not maker.name.endswith(".memdesc_subslice"):
         return None
     offsets = maker.attributes.get("offsets")
@@ -283,10 +266,10 @@ def _start_in_allocation(graph: Graph, name: str, buffer: TtgirType) -> tuple[in
 
 
 def _order_in_buffer(graph: Graph, tile: Tile, linear: LinearLayout) -> Array | None:
-    """Lanes in the order in which they write LDS, [register, wave, lane]; None if not known.
+    """Lanes in the order in which they write LDS, [register, wave, lane]; None if unknown.
 
-    A load into LDS writes lane after lane. Where the buffer is swizzled, Triton has each lane load
-    the element whose place that is, by exchanging the lanes' addresses within their wave.
+    A load into LDS writes lane after lane. Where the buffer is swizzled, each lane loads the
+    element for its slot: Triton exchanges the lanes' addresses within their wave.
     """
     pairs = zip(tile.op.operands, tile.op.operand_types, strict=False)
     name, buffer = next((pair for pair in pairs if pair[1].kind == "memdesc"), ("", None))
@@ -301,19 +284,19 @@ def _in_buffer(linear: LinearLayout, buffer: TtgirType, start: Sequence[int]) ->
     """Elements from the start of the buffer, [register, wave, lane].
 
     Args:
-        linear: of the tile in registers.
-        buffer: type of what it lies in.
-        start: coordinates in the allocation at which it begins.
+        linear: the layout of the tile in registers.
+        buffer: the buffer's type.
+        start: coordinates in the allocation at which the buffer begins.
     """
     import numpy as np
 
     shape = buffer.layout_shape
     if buffer.layout is None or not all(map(is_power_of_two, shape)):
         return None
-    first = unpadded_offset(buffer.layout, shape, start)
-    if first is None:
+    start_offset = unpadded_offset(buffer.layout, shape, start)
+    if start_offset is None:
         return None
-    offsets = np.full((1, 1, 1), first, np.int64)
+    offsets = np.full((1, 1, 1), start_offset, np.int64)
     for axis, bases in enumerate((linear.register, linear.warp, linear.lane)):
         for basis in bases:
             # Linear, as all sizes are powers of two.
@@ -323,90 +306,3 @@ def _in_buffer(linear: LinearLayout, buffer: TtgirType, start: Sequence[int]) ->
             offsets = np.concatenate([offsets, offsets ^ step], axis)
     gaps = gaps_of(buffer.layout)
     return offsets + sum(offsets // interval * padding for interval, padding in gaps)
-
-
-# --------------------------------------------------------------------------- both sides
-
-
-def _compared(where: Array, active: Array | None, size: int, elements: _Elements) -> Verdict | None:
-    """Whether registers' elements lie as the lanes do.
-
-    Args:
-        where: bytes from the first lane, int64 [draw, wave, lane].
-        active: which lanes take part, bool of the same shape; None for all.
-        size: bytes of each lane.
-        elements: the TTGIR's.
-    """
-    import numpy as np
-
-    apart = elements.offsets - where[:, None]  # [draw, register, wave, lane]
-    counts = np.ones(apart.shape, bool)
-    if active is not None:
-        counts &= active[:, None]
-    if not counts.any():
-        return None
-    if _fits(apart, counts, size, elements.size):
-        return "agree"
-    return "differ" if elements.settled else None
-
-
-def _together(where: Array, active: Array | None, size: int, elements: _Elements) -> Verdict | None:
-    """Whether groups of lanes read the elements that some registers of the group hold.
-
-    Lanes of instructions that transpose while they read (gfx950's ds_read_b64_tr_b16) bring
-    elements for one another, within 16 of them; of other widths nothing is said. Arguments as for
-    `_compared`.
-    """
-    import numpy as np
-
-    draws, waves, lanes = where.shape
-    each = size // elements.size
-    registers = elements.offsets.shape[1]
-    if active is not None or size != _TRANSPOSED_BYTES or each < 1 or registers % each:
-        return None
-    if lanes != MFMA_WAVE:
-        return None
-    steps = np.arange(each) * elements.size
-    read = np.sort(
-        (where[..., None] + steps).reshape(draws, 1, waves, -1, _TRANSPOSED_LANES * each)
-    )
-    held = elements.offsets.reshape(-1, registers // each, each, waves, lanes)
-    held = np.moveaxis(held, 2, -1).reshape(
-        len(held), registers // each, waves, -1, _TRANSPOSED_LANES * each
-    )
-    apart = np.sort(held) - read
-    fits = (apart == apart[:, :, :1, :1, :1]).all((2, 3, 4)).all(0).any()
-    return "agree" if fits else "differ"
-
-
-_TRANSPOSED_BYTES: Final = 8
-_TRANSPOSED_LANES: Final = 16
-
-
-def _fits(apart: Array, counts: Array, size: int, element: int) -> bool:
-    """Whether some registers' elements lie as the lanes do, and side by side.
-
-    Args:
-        apart: between each register's element and the lane, in bytes, [draw, register, wave, lane].
-        counts: which are to be looked at, bool of the same shape.
-        size: bytes of each lane.
-        element: bytes of one.
-    """
-    import numpy as np
-
-    far = np.int64(1) << 62
-    low = np.where(counts, apart, far).min((2, 3))
-    high = np.where(counts, apart, -far).max((2, 3))
-    draws = counts.any((1, 2, 3))
-    if not draws.any():
-        return True
-    fits = ((low == high) | ~counts.any((2, 3)))[draws].all(0) & counts.any((0, 2, 3))
-    # What an instruction moves of a lane are neighbours.
-    starts = {tuple(low[draws, register]) for register in np.flatnonzero(fits)}
-    return any(
-        all(
-            tuple(place + number * element for place in start) in starts
-            for number in range(max(1, size // element))
-        )
-        for start in starts
-    )

@@ -1,6 +1,6 @@
-"""What a region's accesses of LDS and global memory come to: bank conflicts, cache lines.
+"""Metrics of a region's accesses of LDS and global memory: bank conflicts, cache lines.
 
-`lanes` says what each access touches.
+`lanes` has the figures of each access.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ LANE_FIGURES: Final = frozenset(spec.name for spec in SPECS)
 
 
 def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The figures of a region: each instruction once."""
+    """The metrics of a region: each instruction counts once."""
     code = subject.function.instructions
     accesses = [
         code[index] for index in region.indices if code[index].cls in LDS_ACCESSES | GLOBAL_ACCESSES
@@ -128,11 +128,11 @@ _WITH_KPACK: Final = frozenset(("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942"
 def with_layouts(
     metrics: Mapping[str, Metric], accesses: Sequence[Access], kpack: int | None = None
 ) -> Mapping[str, Metric]:
-    """Of Triton kernels, the layout of the tile that the worst access belongs to.
+    """The metrics of a Triton kernel with the layout of the tile of the worst access.
 
     Args:
-        metrics: of a region.
-        accesses: of the kernel, with the lines of their instructions.
+        metrics: the metrics of a region.
+        accesses: the kernel's accesses, with the lines of their instructions.
         kpack: `untried_kpack` of the kernel.
     """
     access_at = {line: access for access in accesses for line in access.lines}
@@ -162,7 +162,7 @@ _BANK_BITS: Final = 32
 
 
 def _laid_out(value: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """Without the rows that were tried: nobody lays out Triton's buffers by hand."""
+    """The figures without remedies by rows: users do not lay out Triton's buffers."""
     return {**value, **dict.fromkeys(_ROWS & value.keys())}
 
 
@@ -170,15 +170,16 @@ _ROWS: Final = frozenset(("row", "pad", "padded", "swizzle_row", "swizzle", "swi
 
 
 def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
-    known = _known(subject, loads, "addresses")
-    if not known:
-        note = _why(subject, loads, 0, "no load of global memory")
+    """The loads whose lanes all read one address."""
+    known_uses = _with_figure(subject, loads, "addresses")
+    if not known_uses:
+        note = _unknown_reason(subject, loads, 0, "no load of global memory")
         return Metric("cache.uniform_loads", None, "mapping", "derived", note)
-    uniform = [inst for inst, use in known if use.addresses == 1 and (use.lanes or 0) > 1]
+    uniform = [inst for inst, use in known_uses if use.addresses == 1 and (use.lanes or 0) > 1]
     value: dict[str, Scalar] = {
         "loads": len(uniform),
         "of": len(loads),
-        "unknown": len(loads) - len(known),
+        "unknown": len(loads) - len(known_uses),
         "instruction": uniform[0].mnemonic if uniform else None,
         "at": source_line(uniform[0].loc) if uniform else None,
     }
@@ -186,23 +187,24 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
 
 
 def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
-    known = _known(subject, accesses, "cycles")
-    note = _why(subject, accesses, len(known), NO_LDS)
-    complete = bool(accesses) and len(known) == len(accesses)
-    origin = origin_of(use for _, use in known)
+    """The metrics of accesses of LDS."""
+    known_uses = _with_figure(subject, accesses, "cycles")
+    note = _unknown_reason(subject, accesses, len(known_uses), NO_LDS)
+    complete = bool(accesses) and len(known_uses) == len(accesses)
+    origin = origin_of(use for _, use in known_uses)
     for name, field in (("conflict_cycles", "conflicts"), ("data_cycles", "cycles")):
-        total = sum_of(getattr(use, field) for _, use in known) if complete else None
+        total = sum_of(getattr(use, field) for _, use in known_uses) if complete else None
         yield Metric(f"lds.{name}", _rounded(total), "cycles", origin, note)
-    if not known:
+    if not known_uses:
         yield Metric("lds.conflicts", None, "mapping", "derived", note)
         return
-    inst, worst = max(known, key=lambda item: item[1].conflicts or 0.0)
-    conflicting = sum(bool(use.conflicts) for _, use in known)
+    inst, worst = max(known_uses, key=lambda item: item[1].conflicts or 0.0)
+    conflicting = sum(bool(use.conflicts) for _, use in known_uses)
     remedy = worst.remedy
     value: dict[str, Scalar] = {
         "accesses": conflicting,
         "of": len(accesses),
-        "unknown": len(accesses) - len(known),
+        "unknown": len(accesses) - len(known_uses),
         "cycles": _rounded(worst.cycles) if conflicting else None,
         "ideal": _rounded(worst.cycles_ideal) if conflicting else None,
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
@@ -228,27 +230,30 @@ def _lds_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[
 
 
 def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterator[Metric]:
-    known = _known(subject, accesses, "lines")
-    note = _why(subject, accesses, len(known), NO_GLOBAL)
-    complete = bool(accesses) and len(known) == len(accesses)
-    lines = sum_of(use.lines for _, use in known) if complete else None
-    touched = sum_of(use.bytes for _, use in known) if complete else None
+    """The metrics of accesses of global memory."""
+    known_uses = _with_figure(subject, accesses, "lines")
+    note = _unknown_reason(subject, accesses, len(known_uses), NO_GLOBAL)
+    complete = bool(accesses) and len(known_uses) == len(accesses)
+    lines = sum_of(use.lines for _, use in known_uses) if complete else None
+    touched = sum_of(use.bytes for _, use in known_uses) if complete else None
     line = subject.machine.cache_line_bytes if subject.machine is not None else None
-    origin = origin_of(use for _, use in known)
+    origin = origin_of(use for _, use in known_uses)
     yield Metric("cache.lines", _rounded(lines), "lines", origin, note)
-    least = sum_of(use.lines_ideal for _, use in known) if complete else None
-    yield Metric("cache.lines_ideal", _rounded(least), "lines", origin, note)
+    lines_ideal = sum_of(use.lines_ideal for _, use in known_uses) if complete else None
+    yield Metric("cache.lines_ideal", _rounded(lines_ideal), "lines", origin, note)
     use = 100 * touched / (lines * line) if touched is not None and lines and line else None
     yield Metric("cache.line_use", _rounded(use), "%", origin, note if use is None else "")
-    if not known:
+    if not known_uses:
         yield Metric("cache.waste", None, "mapping", "derived", note)
         return
-    inst, worst = max(known, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0))
-    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known)
+    inst, worst = max(
+        known_uses, key=lambda item: (item[1].lines or 0) - (item[1].lines_ideal or 0)
+    )
+    wasting = sum((use.lines or 0) > (use.lines_ideal or 0) for _, use in known_uses)
     value: dict[str, Scalar] = {
         "accesses": wasting,
         "of": len(accesses),
-        "unknown": len(accesses) - len(known),
+        "unknown": len(accesses) - len(known_uses),
         "lines": _rounded(worst.lines) if wasting else None,
         "ideal": _rounded(worst.lines_ideal) if wasting else None,
         "bytes": _ratio(worst.bytes, worst.lines) if wasting else None,
@@ -278,25 +283,27 @@ def _assumed(use: LaneUse) -> str | None:
     return _ALONE if alone and element else _LARGE
 
 
-def _known(
+def _with_figure(
     subject: Subject, accesses: Sequence[Instruction], figure: str
 ) -> list[tuple[Instruction, LaneUse]]:
-    """The accesses of which a figure is known."""
+    """The accesses of which a figure is known, with their uses."""
     uses = ((inst, subject.uses.get(inst.index)) for inst in accesses)
     return [
         (inst, use) for inst, use in uses if use is not None and getattr(use, figure) is not None
     ]
 
 
-def _why(subject: Subject, accesses: Sequence[Instruction], known: int, none: str) -> str:
-    """Why a sum over accesses is unknown; empty where it is known."""
+def _unknown_reason(
+    subject: Subject, accesses: Sequence[Instruction], known_count: int, no_access_note: str
+) -> str:
+    """The reason that a sum over accesses is unknown; empty where it is known."""
     if not accesses:
-        return none
-    if known == len(accesses):
+        return no_access_note
+    if known_count == len(accesses):
         return ""
     reasons = [subject.uses[inst.index].unknown for inst in accesses if inst.index in subject.uses]
     reason = next((reason for reason in reasons if reason), NOT_LOOKED_AT)
-    return f"{len(accesses) - known} of {len(accesses)} accesses: {reason}"
+    return f"{len(accesses) - known_count} of {len(accesses)} accesses: {reason}"
 
 
 def _rounded(figure: float | None) -> float | None:
@@ -305,5 +312,5 @@ def _rounded(figure: float | None) -> float | None:
     return int(figure) if figure == int(figure) else round(figure, 2)
 
 
-def _ratio(one: float | None, other: float | None) -> float | None:
-    return _rounded(one / other) if one is not None and other else None
+def _ratio(dividend: float | None, divisor: float | None) -> float | None:
+    return _rounded(dividend / divisor) if dividend is not None and divisor else None

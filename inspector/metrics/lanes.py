@@ -1,19 +1,20 @@
-"""What the lanes of each access touch: LDS banks and cache lines, from their addresses.
+"""LDS banks and cache lines that the lanes of each access touch, by their addresses.
 
-`emulator.addresses` says where the lanes lie; what is the same in all its draws is a figure of the
-code, anything else stays unknown, with the reason.
+`emulator.addresses` derives the lanes' addresses; figures that are the same in all its draws belong
+to the code, others stay unknown, with the reason.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
 from ..errors import unforeseen
 from ..model import Function, LaneUse, Machine
+from .arguments import known_arguments
 from .subject import Subject
 
 if TYPE_CHECKING:
@@ -33,68 +34,6 @@ LDS_ACCESSES: Final = frozenset(("lds_read", "lds_write", "lds_atomic"))
 GLOBAL_ACCESSES: Final = frozenset(("global_load", "global_store"))
 
 
-def arguments_of(
-    signature: Mapping[str, str],
-    values: Mapping[str, int],
-    attributes: Mapping[str, Mapping[str, Any]],
-) -> Arguments:
-    """What is known of a Triton kernel's arguments; each is aligned to its own size.
-
-    Args:
-        signature: name -> Triton type.
-        values: whole numbers that a launch passed.
-        attributes: name -> what Triton notes of an argument (`tt.divisibility`).
-    """
-    from ..emulator.unknowns import Arguments
-
-    words: dict[int, int] = {}
-    pointers: set[int] = set()
-    loose: set[int] = set()
-    for name, offset in argument_offsets(signature).items():
-        kind = signature[name]
-        if offset is None:  # it lies nobody knows where
-            return Arguments(words, None, frozenset(loose))
-        size = size_of(kind) or 0
-        if kind.startswith("*"):
-            pointers.add(offset)
-        elif size >= 4 and kind[0] in "iu":
-            if name in values:
-                words[offset] = values[name]
-                if size == 8:
-                    words[offset + 4] = values[name] >> 32
-            elif attributes.get(name, {}).get("tt.divisibility") != 16:
-                loose.add(offset)
-    return Arguments(words, frozenset(pointers), frozenset(loose))
-
-
-def argument_offsets(signature: Mapping[str, str]) -> dict[str, int | None]:
-    """By name where a Triton kernel's arguments lie in its segment; None: behind an odd one."""
-    offsets: dict[str, int | None] = {}
-    offset: int | None = 0
-    for name, kind in signature.items():
-        if kind == "constexpr":
-            continue
-        size = size_of(kind)
-        if size is None or offset is None:
-            offsets[name] = offset = None
-            continue
-        offset = -(-offset // size) * size
-        offsets[name] = offset
-        offset += size
-    return offsets
-
-
-def size_of(kind: str) -> int | None:
-    """Bytes of an argument of a Triton type; None for one that is not known."""
-    return 8 if kind.startswith("*") else _SIZES.get(kind)
-
-
-_SIZES: Final = {
-    "i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "fp16": 2, "bf16": 2, "i32": 4, "u32": 4,
-    "fp32": 4, "i64": 8, "u64": 8, "fp64": 8,
-}  # fmt: skip
-
-
 def lane_uses(
     function: Function,
     machine: Machine,
@@ -103,17 +42,17 @@ def lane_uses(
     *,
     largest: bool = False,
 ) -> dict[int, LaneUse]:
-    """By index of the instruction what one wave's execution of it touches.
+    """The uses of one wave's execution of each access, by index of the instruction.
 
     Args:
         function: the kernel.
         machine: the target.
         threads: work-items of the workgroup in x, y, z.
-        arguments: what is known of them.
+        arguments: the known arguments.
         largest: the launch may have fewer waves than that.
 
     Returns:
-        Of each access; nothing where the kernel does not say how its waves begin.
+        The uses; nothing where the kernel does not state the start of its waves.
     """
     from ..emulator.addresses import places_of
 
@@ -134,22 +73,24 @@ def by_site(located: Located | None) -> dict[int, list[Places]]:
 def uses_at(
     function: Function, located: Located | None, machine: Machine, *, largest: bool = False
 ) -> dict[int, LaneUse]:
-    """What accesses touch, by index of the instruction; arguments as for `lane_uses`."""
+    """The uses of accesses, by index of the instruction; arguments as for `lane_uses`."""
     if located is None:
         return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
-    parts = by_site(located)
-    known: dict[_Pattern, LaneUse] = {}
+    accesses_at = by_site(located)
+    cache: dict[_Pattern, LaneUse] = {}
     uses = {site: LaneUse(unknown=NOT_REACHED) for site in _sites(function)}
     for site, reason in located.uncovered.items():
         uses[site] = LaneUse(unknown=f"the emulator does not cover it: {reason}")
-    for site, accesses in parts.items():
-        uses[site] = _use(accesses, machine, known)
+    for site, accesses in accesses_at.items():
+        uses[site] = _use(accesses, machine, cache)
         if largest and not uses[site].unknown and not all(map(_waves_alike, accesses)):
-            each = [_use(one, machine, known) for one in _by_wave(accesses)]
-            if any(use != each[0] for use in each):
+            wave_uses = [
+                _use(wave_accesses, machine, cache) for wave_accesses in _by_wave(accesses)
+            ]
+            if any(use != wave_uses[0] for use in wave_uses):
                 uses[site] = LaneUse(unknown=WAVES)
     conflicting = [site for site, use in uses.items() if use.conflicts]
-    # An access that lies nobody knows where may be of the same array, and need its alignment.
+    # An access with unknown addresses may be of the same array, and need its alignment.
     decided = not any(
         uses[inst.index].unknown for inst in function.instructions if inst.cls in LDS_ACCESSES
     )
@@ -158,7 +99,7 @@ def uses_at(
 
         in_lds = {
             site: accesses
-            for site, accesses in parts.items()
+            for site, accesses in accesses_at.items()
             if uses[site].cycles is not None and uses[site].lines is None
         }
         for site, remedy in remedies(in_lds, conflicting, machine.arch).items():
@@ -188,22 +129,24 @@ def _by_wave(accesses: Sequence[Places]) -> Iterator[list[Places]]:
 
 
 def _waves_alike(places: Places) -> bool:
-    """Whether each wave's lanes take part like the first one's, and lie alike but for a step."""
-    moved = places.where - places.where[:, :, :1]
+    """Whether all waves' lanes take part like the first one's, at addresses that differ
+    by a step.
+    """
+    relative = places.where - places.where[:, :, :1]
     if places.active is not None:
         if (places.active != places.active[:, :1]).any():
             return False
-        moved = moved * places.active
-    return bool((moved == moved[:, :1]).all())
+        relative = relative * places.active
+    return bool((relative == relative[:, :1]).all())
 
 
 _Pattern = tuple[str, int, bool, bytes, bytes]
-"""Memory, bytes of each lane, whether it writes, the lanes' places from the first, active lanes."""
+"""(memory, bytes of each lane, whether it writes, addresses from the first lane, active lanes)."""
 
 
-def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, LaneUse]) -> LaneUse:
-    """One instruction's: the accesses of its parts add up, those of each memory by themselves."""
-    uses = [_of_pattern(places, machine, known) for places in accesses]
+def _use(accesses: Sequence[Places], machine: Machine, cache: dict[_Pattern, LaneUse]) -> LaneUse:
+    """The use of one instruction: the sum over its accesses, for each memory."""
+    uses = [_of_pattern(places, machine, cache) for places in accesses]
     unknown = next((use for use in uses if use.unknown), None)
     if unknown is not None or len(uses) == 1:
         return unknown or uses[0]
@@ -224,12 +167,12 @@ def _use(accesses: Sequence[Places], machine: Machine, known: dict[_Pattern, Lan
 
 
 def origin_of(uses: Iterable[LaneUse]) -> Literal["derived", "estimated"]:
-    """That of a figure which rests on all of them."""
+    """The origin of a figure that depends on all of the uses."""
     return "estimated" if any(use.origin == "estimated" for use in uses) else "derived"
 
 
 def sum_of(figures: Iterable[float | None]) -> float | None:
-    """Of all of them; None where one is unknown, or there is none."""
+    """The sum of figures; None where one is unknown, or there is none."""
     total: float | None = None
     for figure in figures:
         if figure is None:
@@ -238,33 +181,36 @@ def sum_of(figures: Iterable[float | None]) -> float | None:
     return total
 
 
-def _of_pattern(places: Places, machine: Machine, known: dict[_Pattern, LaneUse]) -> LaneUse:
-    """As `_of_part`, once for accesses whose lanes lie alike: most of a kernel's do."""
+def _of_pattern(places: Places, machine: Machine, cache: dict[_Pattern, LaneUse]) -> LaneUse:
+    """The use of an access, computed once for each pattern of lanes: most of a kernel's
+    are alike.
+    """
     if places.scattered:
         return LaneUse(unknown=FROM_MEMORY)
-    # Neither banks nor lines change when all addresses of a wave move by whole rows of either.
-    moved = places.where - (places.where[:, :, :1] & ~(_ROW - 1))
+    # Banks and lines do not change when all addresses of a wave move by a multiple of their rows.
+    relative = places.where - (places.where[:, :, :1] & ~(_ROW - 1))
     active = b"" if places.active is None else places.active.tobytes()
-    key = places.space, places.size, places.writes, moved.tobytes(), active
-    if key not in known:
-        known[key] = _of_part(places, machine)
-    return known[key]
+    key = places.space, places.size, places.writes, relative.tobytes(), active
+    if key not in cache:
+        cache[key] = _of_access(places, machine)
+    return cache[key]
 
 
 _ROW: Final = 256
 
 
-def _of_part(places: Places, machine: Machine) -> LaneUse:
+def _of_access(places: Places, machine: Machine) -> LaneUse:
+    """The use of one access."""
     import numpy as np
 
     lanes = float(places.where.shape[2])
     if places.active is not None:
-        # Of tiles at the edge some lanes are masked: others tell what the code does.
+        # Tiles at the edge mask some lanes: only draws with most active lanes count.
         counts = places.active.sum((1, 2))
-        most = np.flatnonzero(counts == counts.max())
-        if len(most) < 2 or not counts.max():
+        full_draws = np.flatnonzero(counts == counts.max())
+        if len(full_draws) < 2 or not counts.max():
             return LaneUse(unknown=ON_ARGUMENTS)
-        places = replace(places, where=places.where[most], active=places.active[most])
+        places = replace(places, where=places.where[full_draws], active=places.active[full_draws])
         lanes = float(counts.max()) / places.where.shape[1]
     if places.space == "lds":
         return _in_lds(places, machine, lanes)
@@ -272,6 +218,7 @@ def _of_part(places: Places, machine: Machine) -> LaneUse:
 
 
 def _in_lds(places: Places, machine: Machine, lanes: float) -> LaneUse:
+    """The use of an access of LDS."""
     from ..emulator.banks import data_cycles, phases_of
 
     draws, waves, count = places.where.shape
@@ -307,6 +254,7 @@ def _addresses(places: Places) -> float | None:
 
 
 def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
+    """The use of an access of global memory."""
     import numpy as np
 
     from ..emulator.counts import lines_of_rows
@@ -320,10 +268,10 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     for draw, where in enumerate(places.where):
         active = np.ones((waves, count), bool) if places.active is None else places.active[draw]
         spans, row_of = spans_of_rows(where, active, places.size)
-        lines, least = lines_of_rows(spans, row_of, waves, line)
-        figures.append((lines, least, int((spans[1] - spans[0]).sum())))
-    # Rows whose pitch is not known: of those that were drawn the one that suits best.
-    lines, least, distinct = min(figures)
+        lines, lines_ideal = lines_of_rows(spans, row_of, waves, line)
+        figures.append((lines, lines_ideal, int((spans[1] - spans[0]).sum())))
+    # Where the pitch of rows is unknown, the best of the draws counts.
+    lines, lines_ideal, distinct = min(figures)
     gaps = places.where - places.where[:, :, :1]
     if places.active is not None:
         gaps = np.where(places.active, gaps, 0)
@@ -331,7 +279,7 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     return LaneUse(
         lanes,
         lines=lines / waves,
-        lines_ideal=least / waves,
+        lines_ideal=lines_ideal / waves,
         bytes=distinct / waves,
         waste=round(100 - 100 * distinct / (lines * line), 2) if lines else None,
         addresses=_addresses(places),
@@ -340,11 +288,13 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
 
 
 def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places]]]:
-    """Those of a kernel, where enough is known of how it is launched, and where the lanes lie."""
+    """The uses of a kernel's accesses, and its lanes' addresses, where enough of the launch is
+    known.
+    """
     machine, demand, resources = subject.machine, subject.demand, subject.function.resources
     waves = demand.waves_per_workgroup if demand is not None else None
     sites = list(_sites(subject.function))
-    if not (subject.facts.lanes_wanted and sites and machine is not None and demand and waves):
+    if not (subject.facts.analyse_lanes and sites and machine is not None and demand and waves):
         return {}, {}
     if importlib.util.find_spec("numpy") is None or resources.wave_start is None:
         return {}, {}
@@ -361,7 +311,7 @@ def uses_of(subject: Subject) -> tuple[dict[int, LaneUse], dict[int, list[Places
         largest = demand.waves_from == "largest"
         return uses_at(subject.function, located, machine, largest=largest), by_site(located)
     except Exception as error:
-        # A bug in the emulator's steps must not take the report with it.
+        # A bug in the emulator must not cost the report.
         return dict.fromkeys(sites, LaneUse(unknown=unforeseen(error).message)), {}
 
 
@@ -373,26 +323,3 @@ def is_in_a_row(subject: Subject) -> bool:
         or subject.ttgir is not None
         or (size is not None and size[1:] == (1, 1))
     )
-
-
-def known_arguments(
-    subject: Subject, shape: tuple[int, int, int] | None = None
-) -> Arguments | None:
-    """What is known of a launch's arguments, a workgroup's size among the hidden ones.
-
-    Args:
-        subject: the kernel.
-        shape: work-items of the workgroup in x, y, z; None where that is not known.
-    """
-    facts, resources = subject.facts, subject.function.resources
-    if facts.signature:
-        return arguments_of(facts.signature, facts.values or {}, facts.attributes)
-    from ..emulator.unknowns import Arguments
-
-    words = {}
-    at = resources.group_size_offset
-    if at is not None and shape is not None:
-        x, y, z = shape
-        words = {at: x | y << 16, at + 4: z}
-    pointers = resources.pointers
-    return Arguments(words, None if pointers is None else frozenset(pointers))

@@ -1,9 +1,9 @@
-"""The whole launch: how evenly it fills the GPU, and the time that its matrix work takes at least.
+"""Metrics of the launch as a whole: its balance, and the least time of its matrix work.
 
-A launch of equal workgroups ends with a round that is rarely full. The time is that of the busiest
-of these, at the peak clock: a workgroup by itself, the CU that gets most workgroups, and all work
-spread evenly over all CUs. Dots whose number of executions nobody knows count as none, so a
-measured time below it is impossible: the measurement, or what it was attributed to, is wrong.
+A launch of equal workgroups ends with a round that is rarely full. The least time is that of the
+busiest of these, at the peak clock: one workgroup, the CU with most workgroups, and all work spread
+evenly over all CUs. Dots with an unknown number of executions count as none, so a measured time
+below it is impossible: the measurement, or its attribution, is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..machines import matrix_cycles
 from ..model import Machine, Metric, MetricSpec, Origin, int_of
 from .bounds import Residency, residency
-from .loop_shape import place
+from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, Place, Subject
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
@@ -68,12 +68,12 @@ _NO_GRID: Final = "no launch was captured or stated"
 
 
 class Gpu(Struct, frozen=True):
-    """What workgroups are spread over.
+    """The units that workgroups are spread over.
 
     Args:
-        units: that hold workgroups: CUs, or WGPs.
+        units: number of units that hold workgroups: CUs, or WGPs.
         eus: SIMDs of each.
-        clock_mhz: the peak.
+        clock_mhz: the peak clock.
     """
 
     units: int
@@ -82,64 +82,65 @@ class Gpu(Struct, frozen=True):
 
 
 def gpu_of(machine: Machine, resident: Residency) -> Gpu | None:
-    """The machine as the kernel's workgroups see it; None where its size is not published."""
+    """The GPU as the kernel's workgroups see it; None where its size is not published."""
     if machine.cus is None or machine.clock_mhz is None:
         return None
     return Gpu(machine.cus // resident.cus, resident.eus, machine.clock_mhz)
 
 
 def least_us(cycles: Sequence[float], waves: int, gpu: Gpu) -> float:
-    """The time in which the matrix units can do a launch's work at best.
+    """The least time of the matrix units for a launch's work.
 
     Args:
-        cycles: for each workgroup what one of its waves takes its SIMD's matrix unit.
-        waves: of a workgroup.
-        gpu: what it runs on.
+        cycles: for each workgroup, the clocks of one of its waves on its SIMD's matrix unit.
+        waves: waves of a workgroup.
+        gpu: the GPU.
 
     Returns:
         Microseconds.
     """
-    by_itself = max(cycles) * math.ceil(waves / gpu.eus)
-    # Some unit gets as many workgroups as this; its SIMDs share their waves at best evenly.
-    most = math.ceil(len(cycles) / gpu.units)
-    fullest = min(cycles) * most * waves / gpu.eus
+    one_workgroup = max(cycles) * math.ceil(waves / gpu.eus)
+    # Some unit gets this many workgroups; its SIMDs share their waves evenly at best.
+    workgroups_of_unit = math.ceil(len(cycles) / gpu.units)
+    fullest = min(cycles) * workgroups_of_unit * waves / gpu.eus
     even = sum(cycles) * waves / gpu.eus / gpu.units
-    return max(by_itself, fullest, even) / gpu.clock_mhz
+    return max(one_workgroup, fullest, even) / gpu.clock_mhz
 
 
 def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
-    """All figures of the launch.
+    """The metrics of `SPECS`.
 
     Args:
         subject: the kernel.
-        metrics: those that it has, its occupancy among them.
+        metrics: its other metrics, its occupancy among them.
     """
     machine, demand = subject.machine, subject.demand
     resident = residency(machine, demand, metrics) if machine and demand else None
     gpu = gpu_of(machine, resident) if machine and resident else None
     yield from _tail(subject, gpu, metrics)
-    least, note = _matrix_us(subject, gpu)
+    least_time, note = _matrix_us(subject, gpu)
     time = subject.facts.time_us
-    yield Metric(LEAST, least, "us", "derived", note)
+    yield Metric(LEAST, least_time, "us", "derived", note)
     if time is None:
         return
     yield Metric(STATED, time, "us", "measured", "--time-us")
-    share = _percent(least / time) if least is not None else None
+    share = _percent(least_time / time) if least_time is not None else None
     yield Metric(SHARE, share, "%", "measured", note)
-    impossible = least > time if least is not None else None
+    impossible = least_time > time if least_time is not None else None
     yield Metric(IMPOSSIBLE, impossible, "bool", "measured", note)
 
 
 def _tail(subject: Subject, gpu: Gpu | None, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
+    """The metrics of the last round."""
     workgroups = math.prod(subject.facts.grid) if subject.facts.grid else None
     places = int_of(metrics, "occupancy.workgroups_per_cu")
     rounds = efficiency = None
     origin: Origin = "derived"
     note = _NO_GRID if not workgroups else "the places for workgroups are not known"
     if workgroups and places and gpu is not None:
-        at_a_time = places * gpu.units
-        rounds = -(-workgroups // at_a_time)
-        efficiency = _percent(workgroups / (rounds * at_a_time))
+        workgroups_per_round = places * gpu.units
+        rounds = -(-workgroups // workgroups_per_round)
+        efficiency = _percent(workgroups / (rounds * workgroups_per_round))
         origin = metrics["occupancy.workgroups_per_cu"].origin
         note = ""
     yield Metric(ROUNDS, rounds, "count", origin, note)
@@ -171,7 +172,7 @@ def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
     total = None
     for dot, times in dot_executions(subject.ttgir, facts.values or {}, facts.grid):
         instructions = mfma_per_dot(dot, subject.ttgir)
-        cost = costs.get(place(dot.loc)) if dot.loc is not None else None
+        cost = costs.get(position_of(dot.loc)) if dot.loc is not None else None
         if instructions is not None and cost is not None:
             cycles = times * (instructions * cost)
             total = cycles if total is None else total + cycles
@@ -187,7 +188,10 @@ def _instruction_cycles(subject: Subject) -> dict[Place, int]:
     for inst in subject.function.instructions:
         if inst.cls not in MATRIX_CLASSES or inst.loc is None or machine is None:
             continue
-        cycles, position = matrix_cycles(machine, inst.op.name, inst.operands), place(inst.loc)
+        cycles, position = (
+            matrix_cycles(machine, inst.op.name, inst.operands),
+            position_of(inst.loc),
+        )
         if cycles is not None:
             costs[position] = min(cycles, costs.get(position, cycles))
     return costs

@@ -1,7 +1,7 @@
-"""What holds a kernel's LDS: the buffers that are alive where most of it is needed.
+"""The buffers that hold a kernel's LDS where most of it is in use.
 
-A limit that is exceeded, or an occupancy that LDS holds down, is cured at the largest of them:
-fewer stages free nothing where a tile that was put there before the loop takes the space.
+An LDS limit that is exceeded, or an occupancy that LDS limits, is remedied at the largest of them:
+fewer stages free nothing where a tile stored before the loop takes the space.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .subject import Subject, source_line, variable_name
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
-_ONE_AHEAD = 2  # num_stages with which one tile is on its way
+_ONE_AHEAD = 2  # num_stages with which one tile is in flight
 
 SPECS = (
     MetricSpec(
@@ -51,9 +51,9 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
 
 
 def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsBuffer, ...]:
-    """Exchanges no larger than what the others leave of the kernel's LDS.
+    """The buffers, with exchanges no larger than the LDS that the others leave.
 
-    A tile that is exchanged may pass in parts, whose number the lowering alone decides.
+    A tile that is exchanged may pass in parts, whose number only the lowering decides.
     """
     exchanges = [buffer for buffer in buffers if buffer.at_peak and buffer.kind == "exchange"]
     other_bytes = sum(
@@ -61,9 +61,9 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
     )
     if total is None or len(exchanges) != 1 or not other_bytes < total:
         return tuple(buffers)
-    most = total - other_bytes
+    available = total - other_bytes
     return tuple(
-        replace(buffer, size=min(buffer.size, most))
+        replace(buffer, size=min(buffer.size, available))
         if buffer is exchanges[0] and buffer.size
         else buffer
         for buffer in buffers
@@ -71,6 +71,7 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
 
 
 def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
+    """The buffers of a module, those at the peak first."""
     # The algebra of layouts is loaded for Triton kernels alone.
     from ..ttgir.flow import flow_of
     from ..ttgir.shared_buffers import at_the_peak, shared_buffers
@@ -98,11 +99,11 @@ def _of_module(module: TtgirModule, total: int | None) -> tuple[LdsBuffer, ...]:
 def kernel_metrics(
     subject: Subject, buffers: tuple[LdsBuffer, ...], stages: int | None
 ) -> Iterator[Metric]:
-    """The figures, from the buffers.
+    """The metrics of `SPECS`.
 
     Args:
         subject: the kernel.
-        buffers: what `lds_buffers` gave.
+        buffers: the result of `lds_buffers`.
         stages: num_stages of the compile.
     """
     holders = [buffer for buffer in buffers if buffer.at_peak and buffer.size]
@@ -124,7 +125,7 @@ def kernel_metrics(
         "dtype": largest.dtype,
         "shape": _shape(largest),
         "at": source_line(largest.source),
-        "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir), _over(subject)),
+        "fix": _fix(largest, holders, stages, _last_loop(subject.ttgir), _excess(subject)),
     }
     yield Metric(_LARGEST, value, "mapping", "derived")
 
@@ -142,9 +143,9 @@ def _shape(buffer: LdsBuffer) -> str:
 
 def _described(buffer: LdsBuffer) -> str:
     copies = f"{buffer.copies} x " if buffer.copies > 1 else ""
-    at = f" at {source_line(buffer.source)}" if buffer.source is not None else ""
+    line = f" at {source_line(buffer.source)}" if buffer.source is not None else ""
     title = "an exchange of" if buffer.kind == "exchange" else buffer.name
-    return f"{title} {copies}{_shape(buffer)} {buffer.dtype}{at}: {buffer.size} bytes"
+    return f"{title} {copies}{_shape(buffer)} {buffer.dtype}{line}: {buffer.size} bytes"
 
 
 def _last_loop(module: TtgirModule | None) -> int:
@@ -154,33 +155,34 @@ def _last_loop(module: TtgirModule | None) -> int:
     return max((op.line for op in module.ops if op.name in LOOPS), default=0) if module else 0
 
 
-def _enough(stages: int | None, less: int, over: int) -> str:
-    """Which num_stages fits, where there is too much; of 2 stages one tile is left of each."""
-    if over <= 0 or not less or stages is None:
+def _stages_note(stages: int | None, freed_per_stage: int, excess: int) -> str:
+    """The num_stages that fits, where LDS is exceeded; with 2 stages one tile remains of each."""
+    if excess <= 0 or not freed_per_stage or stages is None:
         return ""
-    fits = stages - -(-over // less)
-    if fits >= _ONE_AHEAD:
-        return f", so that {fits} fit"
+    fitting_stages = stages - -(-excess // freed_per_stage)
+    if fitting_stages >= _ONE_AHEAD:
+        return f", so that {fitting_stages} fit"
     return f", which is not enough with {_ONE_AHEAD}; with 1 tiles may share LDS"
 
 
-def _over(subject: Subject) -> int:
-    """Bytes of LDS that the kernel asks for beyond what a workgroup may have."""
+def _excess(subject: Subject) -> int:
+    """Bytes of LDS beyond the limit of a workgroup."""
     total = subject.facts.lds_bytes
     return 0 if total is None or subject.machine is None else total - subject.machine.lds_max
 
 
 def _fix(
-    buffer: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int, over: int
+    buffer: LdsBuffer, holders: Sequence[LdsBuffer], stages: int | None, last_loop: int, excess: int
 ) -> str:
-    """What makes the largest buffer smaller; nothing that leaves it as it is."""
+    """The fix that makes the largest buffer smaller."""
     if buffer.kind == "pipelined" and buffer.copies > 1:
         current = f" (now {stages})" if stages is not None else ""
         turning = [holder for holder in holders if holder.kind == "pipelined" and holder.copies > 1]
-        less = sum((holder.size or 0) // holder.copies for holder in turning)
+        freed = sum((holder.size or 0) // holder.copies for holder in turning)
         return (
-            f"Lower num_stages{current}: each stage less frees {less} bytes"
-            f"{_enough(stages, less, over)}, or make {buffer.name}, {_shape(buffer)}, smaller."
+            f"Lower num_stages{current}: each stage less frees {freed} bytes"
+            f"{_stages_note(stages, freed, excess)}, or make {buffer.name}, {_shape(buffer)},"
+            " smaller."
         )
     if buffer.kind == "pipelined" and buffer.in_loop is False and (stages or 0) > 1:
         return (

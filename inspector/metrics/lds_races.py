@@ -1,7 +1,7 @@
-"""LDS races: accesses of different waves that meet in the same bytes and that nothing orders.
+"""LDS races: accesses of different waves to the same bytes that nothing orders.
 
-`emulator.lds_races` follows the code without running it. A kernel without races is one where all
-accesses that could be decided are in order: how many these are is said.
+`emulator.lds_races` analyses the code without running it. A kernel without races is one whose
+decidable accesses are all in order; their number is part of the figure.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import unforeseen
 from ..model import Instruction, Metric, MetricSpec, Scalar
+from .arguments import known_arguments
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
-from .lanes import is_in_a_row, known_arguments
+from .lanes import is_in_a_row
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
     from ..emulator.lds_races import Race, RaceReport
 
 RACES: Final = "lds.races"
-_HOW_MANY: Final = "a launch may use fewer waves than the kernel allows; pass --waves"
-"""A kernel that is meant for one wave needs no barriers, whatever it allows."""
-_IN_NOTE: Final = 4
+_FEWER_WAVES: Final = "a launch may use fewer waves than the kernel allows; pass --waves"
+"""A kernel meant for one wave needs no barriers, even if it allows more waves."""
+_MOST_IN_NOTE: Final = 4
 """Pairs that a note lists."""
 _LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store"))
 
@@ -44,11 +45,11 @@ SPECS = (
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
-    """The pairs of a kernel."""
+    """The pairs of a kernel that race."""
     accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
-    report, why = _report(subject, accesses)
+    report, reason = _report(subject, accesses)
     if report is None:
-        yield Metric(RACES, None, "mapping", "derived", why)
+        yield Metric(RACES, None, "mapping", "derived", reason)
         return
     code = subject.function.instructions
     races = sorted(report.races, key=lambda race: race.bytes, reverse=True)
@@ -68,15 +69,15 @@ _FIELDS: Final = (
 
 
 def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
-    """What is known, or why nothing is."""
+    """The report on a kernel, or None and the reason."""
     machine, demand = subject.machine, subject.demand
     waves = demand.waves_per_workgroup if demand is not None else None
     if not accesses:
         return None, NO_LDS
-    if machine is None or not waves or not subject.facts.races_wanted:
+    if machine is None or not waves or not subject.facts.analyse_races:
         return None, NOT_LOOKED_AT
     if demand is not None and demand.waves_from == "largest":
-        return None, _HOW_MANY
+        return None, _FEWER_WAVES
     if importlib.util.find_spec("numpy") is None:
         return None, NOT_LOOKED_AT
     from ..emulator.lds_races import races_of
@@ -93,14 +94,15 @@ def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
 
 
 def _described(race: Race, code: tuple[Instruction, ...]) -> dict[str, Scalar]:
-    first, second = code[race.first], code[race.second]
+    """The fields of one race."""
+    first_inst, second_inst = code[race.first], code[race.second]
     return {
-        "first": first.mnemonic,
-        "second": second.mnemonic,
-        "first_at": source_line(first.loc),
-        "second_at": source_line(second.loc),
-        "first_line": first.line,
-        "second_line": second.line,
+        "first": first_inst.mnemonic,
+        "second": second_inst.mnemonic,
+        "first_at": source_line(first_inst.loc),
+        "second_at": source_line(second_inst.loc),
+        "first_line": first_inst.line,
+        "second_line": second_inst.line,
         "cause": race.cause,
         "barrier_line": code[race.barrier].line if race.barrier is not None else None,
         "bytes": race.bytes,
@@ -108,20 +110,20 @@ def _described(race: Race, code: tuple[Instruction, ...]) -> dict[str, Scalar]:
 
 
 def _note(subject: Subject, report: RaceReport) -> str:
-    """The pairs, and what is not decided."""
+    """A note on the pairs, and on undecided accesses."""
     code = subject.function.instructions
     pairs = [
-        f"{_place(code[race.first])} and {_place(code[race.second])}"
-        for race in report.races[:_IN_NOTE]
+        f"{_instruction_text(code[race.first])} and {_instruction_text(code[race.second])}"
+        for race in report.races[:_MOST_IN_NOTE]
     ]
-    more = len(report.races) - len(pairs)
-    notes = ["; ".join(pairs) + (f"; {more} more" if more else "")] if pairs else []
+    omitted = len(report.races) - len(pairs)
+    notes = ["; ".join(pairs) + (f"; {omitted} more" if omitted else "")] if pairs else []
     if report.decided < report.accesses:
-        open_ = report.accesses - report.decided
-        notes.append(f"{open_} of {report.accesses} accesses could not be decided")
+        undecided = report.accesses - report.decided
+        notes.append(f"{undecided} of {report.accesses} accesses could not be decided")
     return ". ".join(notes)
 
 
-def _place(inst: Instruction) -> str:
-    at = source_line(inst.loc)
-    return f"{inst.mnemonic} in line {inst.line}" + (f" ({at})" if at else "")
+def _instruction_text(inst: Instruction) -> str:
+    source = source_line(inst.loc)
+    return f"{inst.mnemonic} in line {inst.line}" + (f" ({source})" if source else "")

@@ -1,4 +1,4 @@
-"""What made an access of LDS narrow, in words, and what to change."""
+"""Reasons that an access of LDS is narrow, in words, with fixes."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ _SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
 
 
 def explain_lds(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) -> Reason | None:
-    """Why an access of LDS moves fewer than 128 bits; None where it could.
+    """The reason that an access of LDS moves fewer than 128 bits; None where it could.
 
     Args:
         tile: the operation.
-        limits: what a thread holds side by side.
+        limits: the elements of a thread that lie side by side.
         linear: the layout of the tile in registers.
-        graph: where the function's values come from.
+        graph: the values of the function.
     """
-    elements_wanted = WIDEST_BITS // limits.bits
-    if limits.elements >= elements_wanted:
+    need = WIDEST_BITS // limits.bits
+    if limits.elements >= need:
         return None
     if _is_computed(tile, graph):
         return _computed(tile, limits, linear, graph)
-    layout = tile.of.layout
+    layout = tile.tensor_type.layout
     if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
         return _operand(tile, limits, layout, linear)
     thread_dim = fastest(linear)  # the one along which a thread holds neighbours
-    if limits.held < elements_wanted and own_run(linear, limits.dim) == limits.elements:
-        return short_run(tile, limits, elements_wanted)
+    if limits.thread_elements < need and own_run(linear, limits.dim) == limits.elements:
+        return short_run(tile, limits, need)
     if thread_dim != limits.dim and own_run(linear, thread_dim) > limits.elements:
         return _transposed(tile, limits, thread_dim, graph)
     return _short_of_neighbours(tile, limits, own_run(linear, limits.dim))
 
 
 def _is_computed(tile: Tile, graph: Graph) -> bool:
-    """Whether the tile is made of a dot's result, so that no layout in memory decides its own."""
+    """Whether the tile is computed from a dot's result, so that no layout in memory decides its
+    own.
+    """
     if tile.cls == "lds_write":
         return rests_on_dot(graph, tile.op.operands[0])
     return any(rests_on_dot(graph, value) for value in written_to(graph, tile.op.operands[0]))
@@ -60,7 +62,7 @@ def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) ->
         f"the tile is computed from a dot and exchanged in another layout; it is {verb}"
         f" {count(limits.elements)} at a time"
     )
-    run = max(own_run(linear, dim) for dim in range(len(tile.of.shape)))
+    run = max(own_run(linear, dim) for dim in range(len(tile.tensor_type.shape)))
     limited_by = "order" if run > limits.elements else "layout"
     dots = [layout for layout in _read_as(tile, graph) if layout.kind == "dot_op"]
     if not any(layout.params.get("opIdx") == 0 for layout in dots):
@@ -71,7 +73,7 @@ def _computed(tile: Tile, limits: Limits, linear: LinearLayout, graph: Graph) ->
 def _read_as(tile: Tile, graph: Graph) -> list[Layout]:
     """The layouts in which a tile is read back from LDS."""
     if tile.cls == "lds_read":
-        layouts = [tile.of.layout]
+        layouts = [tile.tensor_type.layout]
     else:
         stored = tile.op.results or tile.op.operands[1:2]
         reads = reads_of(graph, stored[0]) if stored else []
@@ -88,7 +90,7 @@ _OWN_ROWS = (
 
 def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -> Reason:
     """An operand of a matrix instruction, which takes kWidth neighbours along K."""
-    k = k_dim(layout, len(tile.of.shape))
+    k = k_dim(layout, len(tile.tensor_type.shape))
     width = layout.params.get("kWidth")
     side = "A" if layout.params.get("opIdx") == 0 else "B"
     if limits.dim != k and limits.elements < (width if isinstance(width, int) else 2):
@@ -113,7 +115,7 @@ def _operand(tile: Tile, limits: Limits, layout: Layout, linear: LinearLayout) -
 
 
 def _transposed(tile: Tile, limits: Limits, thread_dim: int, graph: Graph) -> Reason:
-    """The thread's neighbours lie along another dimension than the buffer's fastest one."""
+    """A tile whose neighbours in a thread lie along another dimension than the buffer's fastest."""
     verb = "written" if tile.cls == "lds_write" else "read"
     return Reason(
         "order",
@@ -127,11 +129,11 @@ def _transposed(tile: Tile, limits: Limits, thread_dim: int, graph: Graph) -> Re
 
 
 def _short_of_neighbours(tile: Tile, limits: Limits, run: int) -> Reason:
-    """The order is right, but too few elements that a thread holds are neighbours in the buffer.
+    """A tile in the right order, of which a thread holds too few neighbours in the buffer.
 
     Args:
         tile: the operation.
-        limits: what a thread holds side by side in the buffer.
+        limits: the elements of a thread side by side in the buffer.
         run: neighbours that it holds in registers along the buffer's fastest dimension; more than
             in the buffer where a swizzle cuts them.
     """

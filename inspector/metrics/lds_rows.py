@@ -1,9 +1,9 @@
-"""Which padding or swizzle would free an array in LDS of bank conflicts: tried on its accesses.
+"""Padding or swizzles that would free an array in LDS of bank conflicts, tried on its accesses.
 
-Rows are found from the lanes: where two whose numbers differ in one bit have bytes of others
-between them, that may be the way from one row to the next. For each such pitch all accesses that
-touch the same bytes are laid out anew, with some bytes more to each row or with the row's pieces in
-another order, and their cycles are worked out again. Bytes of padding are multiples of the widest
+Rows are derived from the lanes: where two lanes whose numbers differ in one bit have bytes of
+others between them, their distance may be that of two rows. For each such pitch all accesses that
+touch the same bytes are laid out anew, with padding after each row or with the row's pieces in
+another order, and their cycles are computed again. Bytes of padding are multiples of the widest
 access, which stays aligned then.
 """
 
@@ -25,26 +25,24 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 MOST_ACCESSES: Final = 24
-"""Of one array, that lie in different ways; of larger ones nothing is said."""
+"""Limit on an array's distinct patterns of lanes; larger arrays get no remedy."""
 MOST_PITCHES: Final = 8
 BANK_ROW: Final = 128
-"""Bytes that 32 banks of 4 hold side by side: tried for arrays without rows, too."""
+"""Bytes of 32 banks side by side, a pitch that is tried for arrays without rows as well."""
 MOST_PADDING: Final = 64
-"""Bytes: half of what all banks give in a cycle; a row moves past every bank by then, or never."""
-
-
+"""Bytes, half the width of all banks: larger paddings only repeat smaller shifts."""
 MOST_SHARE: Final = 0.25
-"""Of a row that padding should take."""
+"""Share of a row that padding should not exceed."""
 
 
 class _Access(Struct, frozen=True):
-    """Accesses that lie alike but for a step: one of them, and how many there are.
+    """A pattern of lanes: accesses that differ only by a step.
 
     Args:
-        places: of the first draw.
-        where: addresses of its lanes that take part, int64 [wave, lane].
-        active: which those are, bool of the same shape; None for all.
-        times: how many.
+        places: the first of them.
+        where: addresses of its lanes in one draw, int64 [wave, lane].
+        active: the lanes that take part, bool of the same shape; None for all.
+        times: number of accesses with the pattern.
     """
 
     places: Places
@@ -56,68 +54,80 @@ class _Access(Struct, frozen=True):
 def remedies(
     accesses: Mapping[int, Sequence[Places]], conflicting: Sequence[int], arch: str
 ) -> dict[int, LdsRemedy]:
-    """By instruction with conflicts what would free the array that it touches.
+    """The remedy for the array of each instruction with conflicts.
 
     Args:
-        accesses: of LDS, of each instruction whose figures are known.
-        conflicting: those with conflicts.
+        accesses: accesses of LDS by instruction, where the figures are known.
+        conflicting: the instructions with conflicts.
         arch: gfx name.
     """
-    spans = {site: _span(parts) for site, parts in accesses.items()}
-    # The same array may be touched elsewhere than in the first draw: by the other of two buffers.
-    widest = max(4, *(part.size for parts in accesses.values() for part in parts))
-    found: dict[int, LdsRemedy] = {}
+    spans = {site: _span(site_accesses) for site, site_accesses in accesses.items()}
+    widest = max(
+        4, *(access.size for site_accesses in accesses.values() for access in site_accesses)
+    )
+    remedy_of: dict[int, LdsRemedy] = {}
     for group in _groups(spans):
-        wanted = [site for site in conflicting if site in group]
-        if not wanted:
+        with_conflicts = [site for site in conflicting if site in group]
+        if not with_conflicts:
             continue
-        alike = _alike([part for site in sorted(group) for part in accesses[site]])
-        if len(alike) > MOST_ACCESSES:
+        patterns = _patterns([access for site in sorted(group) for access in accesses[site]])
+        if len(patterns) > MOST_ACCESSES:
             continue
-        remedy = _best(alike, min(spans[site][0] for site in group), widest, arch)
-        found.update(dict.fromkeys(wanted, remedy))
-    return found
+        remedy = _best(patterns, min(spans[site][0] for site in group), widest, arch)
+        remedy_of.update(dict.fromkeys(with_conflicts, remedy))
+    return remedy_of
 
 
-def _span(parts: Sequence[Places]) -> tuple[int, int]:
-    """First byte and end of what an instruction touches, in the first draw."""
-    touched = [_of_first_draw(part) for part in parts]
-    sizes = [part.size for part in parts]
-    picked = [where if active is None else where[active] for where, active in touched]
+def _span(accesses: Sequence[Places]) -> tuple[int, int]:
+    """First byte and end of the bytes that an instruction touches, in one draw."""
+    draws = [_representative_draw(access) for access in accesses]
+    sizes = [access.size for access in accesses]
+    addresses = [where if active is None else where[active] for where, active in draws]
     return (
-        min(int(where.min()) for where in picked),
-        max(int(where.max()) + size for where, size in zip(picked, sizes, strict=True)),
+        min(int(where.min()) for where in addresses),
+        max(int(where.max()) + size for where, size in zip(addresses, sizes, strict=True)),
     )
 
 
-def _of_first_draw(part: Places) -> tuple[Array, Array | None]:
-    draw = 0 if part.active is None else int(part.active.sum((1, 2)).argmax())
-    return part.where[draw], None if part.active is None else part.active[draw]
+def _representative_draw(access: Places) -> tuple[Array, Array | None]:
+    """Addresses and active lanes of the draw with most active lanes."""
+    draw = 0 if access.active is None else int(access.active.sum((1, 2)).argmax())
+    return access.where[draw], None if access.active is None else access.active[draw]
 
 
 def _groups(spans: Mapping[int, tuple[int, int]]) -> list[set[int]]:
     """Instructions whose bytes overlap, directly or through others."""
     groups: list[set[int]] = []
     end = -1
-    for site, (first, behind) in sorted(spans.items(), key=lambda item: item[1]):
-        if first >= end:
+    for site, (start, stop) in sorted(spans.items(), key=lambda item: item[1]):
+        if start >= end:
             groups.append(set())
         groups[-1].add(site)
-        end = max(end, behind)
+        end = max(end, stop)
     return groups
 
 
-def _alike(parts: Sequence[Places]) -> list[_Access]:
-    """Accesses of one size and direction whose lanes differ by a step are one."""
+def _patterns(accesses: Sequence[Places]) -> list[_Access]:
+    """The patterns of lanes among accesses of one size and direction."""
     counted: dict[tuple[int, bool, bytes, bytes], list[_Access]] = {}
-    for part in parts:
-        where, active = _of_first_draw(part)
-        moved = where - where[:1, :1]
-        key = part.size, part.writes, moved.tobytes(), b"" if active is None else active.tobytes()
-        counted.setdefault(key, []).append(_Access(part, where, active, 1))
+    for access in accesses:
+        where, active = _representative_draw(access)
+        relative = where - where[:1, :1]
+        key = (
+            access.size,
+            access.writes,
+            relative.tobytes(),
+            b"" if active is None else active.tobytes(),
+        )
+        counted.setdefault(key, []).append(_Access(access, where, active, 1))
     return [
-        _Access(same[0].places, same[0].where, same[0].active, len(same))
-        for same in counted.values()
+        _Access(
+            pattern_accesses[0].places,
+            pattern_accesses[0].where,
+            pattern_accesses[0].active,
+            len(pattern_accesses),
+        )
+        for pattern_accesses in counted.values()
     ]
 
 
@@ -130,7 +140,7 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
     Of equal paddings the one that is not too large a share of the row, and the shortest row.
 
     Args:
-        accesses: of the array.
+        accesses: the patterns of the array.
         base: its first byte.
         widest: bytes of a lane in the kernel's widest access of LDS, which is to stay aligned.
         arch: gfx name.
@@ -158,18 +168,18 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
 
 
 def _pitches(accesses: Sequence[_Access]) -> list[int]:
-    """What may be a row: ways from one lane of a wave to another that leave bytes between them."""
+    """Distances that may be a row: between lanes of a wave that leave bytes between them."""
     rows: set[int] = set()
     for access in accesses:
         where = access.where[0]
         distances = [
             abs(int(where[1 << bit] - where[0])) for bit in range((len(where) - 1).bit_length())
         ]
-        side_by_side = access.places.size
+        contiguous_bytes = access.places.size
         for distance in sorted(distances):
-            if distance == side_by_side:
-                side_by_side *= 2
-            elif distance > side_by_side and distance % 4 == 0:
+            if distance == contiguous_bytes:
+                contiguous_bytes *= 2
+            elif distance > contiguous_bytes and distance % 4 == 0:
                 rows.add(distance)
     return sorted({BANK_ROW, *sorted(rows)[:MOST_PITCHES]})
 
@@ -179,15 +189,15 @@ def _with_padding(base: int, pitch: int, pad: int) -> _Layout:
 
 
 def _with_swizzle(base: int, pitch: int, piece: int) -> _Layout:
-    """Each row's pieces in an order of its own: their numbers XORed with the row's."""
+    """A layout with each row's pieces reordered: their numbers XORed with the row's."""
 
-    def moved(where: Array) -> Array:
+    def swizzled(where: Array) -> Array:
         row, column = np.divmod(where - base, pitch)
-        turned = column // piece ^ row % (pitch // piece)
-        place: Array = base + row * pitch + turned * piece + column % piece
-        return place
+        swizzled_piece = column // piece ^ row % (pitch // piece)
+        address: Array = base + row * pitch + swizzled_piece * piece + column % piece
+        return address
 
-    return moved
+    return swizzled
 
 
 def _cycles(accesses: Sequence[_Access], arch: str, layout: _Layout) -> tuple[float, float]:
@@ -196,7 +206,9 @@ def _cycles(accesses: Sequence[_Access], arch: str, layout: _Layout) -> tuple[fl
     for access in accesses:
         lanes = access.where.shape[1]
         phases = phases_of(arch, access.places.size, lanes, writes=access.places.writes)
-        taken, least = data_cycles(phases, layout(access.where), access.places.size, access.active)
-        cycles += float(taken.mean()) * access.times
-        ideal += float(least.mean()) * access.times
+        cycles_of_waves, ideal_of_waves = data_cycles(
+            phases, layout(access.where), access.places.size, access.active
+        )
+        cycles += float(cycles_of_waves.mean()) * access.times
+        ideal += float(ideal_of_waves.mean()) * access.times
     return cycles, ideal

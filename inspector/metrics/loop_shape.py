@@ -1,20 +1,21 @@
-"""What became of the source's loops: unroll factors, remainder loops and code size.
+"""The shape of the source's loops in the code: unroll factors, remainder loops and code size.
 
-LLVM unrolls K-loops on its own account (2 to 16 times in about half of compiled GEMMs), so counts
-per ISA iteration mislead unless divided by the unroll factor. That factor is the number of matrix
+LLVM unrolls K-loops by itself (2 to 16 times in about half of compiled GEMMs), so counts per ISA
+iteration mislead unless divided by the unroll factor. That factor is the number of matrix
 instructions at a source position over the number that one `tt.dot` there needs. It is unknown for a
 loop without matrix instructions, and where its positions disagree.
 
 LLVM turns a loop of unknown trip count into two: one that does several source iterations at a time
-and one for those left over. Both hold the same source statements, the first a multiple of each;
-loops that are written twice, or inlined twice, have positions of their own. A remainder that is no
-loop cannot be told from iterations that pipelining peeled off.
+and one for the remaining ones. Both have the same source statements, the first a multiple of each;
+loops that are written twice, or inlined twice, have different positions. A remainder that is not a
+loop is not distinguishable from iterations that pipelining peeled off.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ..model import (
     Function,
@@ -26,7 +27,6 @@ from ..model import (
     TtgirModule,
     TtgirOp,
 )
-from .code_size import has_addresses, instruction_bytes
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
 UNROLL_SPECS = (
@@ -41,7 +41,7 @@ UNROLL_SPECS = (
 
 
 def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> int | None:
-    """The unroll factor of a loop's own instructions, None where it cannot be told.
+    """The unroll factor of a loop's own instructions; None where it is unknown.
 
     Args:
         region: the loop's instructions, nested loops excluded.
@@ -52,7 +52,9 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
     from ..ttgir import queries  # the layout algebra, for Triton kernels alone
 
     instructions: Counter[Place] = Counter(
-        place(inst.loc) for inst in region if inst.cls in MATRIX_CLASSES and inst.loc is not None
+        position_of(inst.loc)
+        for inst in region
+        if inst.cls in MATRIX_CLASSES and inst.loc is not None
     )
     if not instructions:
         return None
@@ -64,7 +66,7 @@ def unroll_factor(region: Sequence[Instruction], ttgir: TtgirModule | None) -> i
         per_dot = queries.mfma_per_dot(op, ttgir)
         if per_dot is None or op.loc is None:
             return None
-        needed[place(op.loc)] += per_dot
+        needed[position_of(op.loc)] += per_dot
     factors = set()
     for position, count in instructions.items():
         per_iteration = needed.get(position)
@@ -84,7 +86,7 @@ def _is_in_loop(op: TtgirOp, module: TtgirModule) -> bool:
     return False
 
 
-def place(loc: SourceLoc) -> Place:
+def position_of(loc: SourceLoc) -> Place:
     """A position with its inlining chain, comparable between ISA comments and TTGIR locations.
 
     Files are compared by their last part: assembly comments carry no folder.
@@ -134,15 +136,15 @@ SPECS = (
 _WORK = (*MEMORY_CLASSES, *MATRIX_CLASSES)
 
 
-def remainders(function: Function, own: Mapping[str, Sequence[Instruction]]) -> set[str]:
-    """Ids of the loops that do the iterations which an unrolled loop leaves over.
+def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]) -> set[str]:
+    """Ids of the loops that do the remaining iterations of an unrolled loop.
 
     Args:
         function: the kernel.
-        own: per loop its instructions, nested loops excluded.
+        own_code: loop id -> its instructions, nested loops excluded.
     """
     innermost = {loop.id for loop in function.loops} - {loop.parent for loop in function.loops}
-    work = {loop.id: _work(own[loop.id]) for loop in function.loops if loop.id in innermost}
+    work = {loop.id: _work(own_code[loop.id]) for loop in function.loops if loop.id in innermost}
     remainder_ids: set[str] = set()
     for candidate in function.loops:
         for main in function.loops:
@@ -153,14 +155,14 @@ def remainders(function: Function, own: Mapping[str, Sequence[Instruction]]) -> 
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """Instructions at each source place: of memory and matrix where there are any, else all."""
+    """Instructions at each source position: of memory and matrix if there are any, else all."""
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
-    return Counter(place(inst.loc) for inst in heavy or placed if inst.loc is not None)
+    return Counter(position_of(inst.loc) for inst in heavy or placed if inst.loc is not None)
 
 
 def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:
-    """Whether a loop has the work of every source place at least twice as often as another."""
+    """Whether a loop has the work of every position at least twice as often as another."""
     return (
         bool(remainder)
         and main.keys() == remainder.keys()
@@ -169,13 +171,13 @@ def _is_multiple(main: Counter[Place], remainder: Counter[Place]) -> bool:
 
 
 def loop_metrics(
-    subject: Subject, own: Mapping[str, Sequence[Instruction]]
+    subject: Subject, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> whether it is a remainder, and its code size, by name."""
+    """Loop id -> its metrics by name: whether it is a remainder, and its code size."""
     function = subject.function
     if not function.loops:
         return {}
-    remainder_ids = remainders(function, own)
+    remainder_ids = remainders(function, own_code)
     sizes = instruction_bytes(function)
     exact = has_addresses(function)
     by_loop = {}
@@ -198,5 +200,47 @@ def kernel_metrics(loops: Sequence[LoopReport], function: Function) -> Iterator[
         return
     remainder_metrics = [loop.metrics for loop in loops if loop.metrics[_REMAINDER].value]
     counts = [metrics["count.instructions"].value for metrics in remainder_metrics]
-    whole = sum(count for count in counts if isinstance(count, int))
-    yield Metric(_TOTAL, whole, "instructions", "derived")
+    total = sum(count for count in counts if isinstance(count, int))
+    yield Metric(_TOTAL, total, "instructions", "derived")
+
+
+# --------------------------------------------------------------------------- code size
+
+_LONG_CLASSES = frozenset(
+    (*MEMORY_CLASSES, *MATRIX_CLASSES, "acc_move", "cross_lane", "smem_load", "lds_atomic", "image")
+)
+_SHORT, _LONG = 4, 8  # bytes
+_SHORT_VECTOR = "_e32"
+
+
+def has_addresses(function: Function) -> bool:
+    """Whether every instruction has an address, as in disassembled code."""
+    return bool(function.instructions) and all(
+        inst.address is not None for inst in function.instructions
+    )
+
+
+def instruction_bytes(function: Function) -> list[int]:
+    """Bytes of each instruction: exact where it and the next one have addresses."""
+    sizes = [_encoded_bytes(inst) for inst in function.instructions]
+    if has_addresses(function):
+        addresses = [inst.address or 0 for inst in function.instructions]
+        sizes[:-1] = [following - address for address, following in pairwise(addresses)]
+    return sizes
+
+
+def _encoded_bytes(inst: Instruction) -> int:
+    """Bytes of an instruction by its mnemonic.
+
+    The length of encodings is in the ISA documents of CDNA and RDNA, "microcode formats": memory,
+    matrix and three-operand vector instructions take 64 bits, others 32 and 32 more for a literal,
+    which LLVM prints in hex.
+    """
+    if inst.cls in _LONG_CLASSES:
+        return _LONG
+    is_vector = inst.mnemonic.startswith("v_")
+    if is_vector and not inst.mnemonic.endswith(_SHORT_VECTOR):
+        return _LONG
+    has_literal = "0x" in inst.operands and (is_vector or inst.cls == "salu")
+    # SOPK (s_movk_i32, s_addk_i32) holds 16 bits of constant in its 32.
+    return _LONG if has_literal and "k_" not in inst.mnemonic else _SHORT

@@ -1,12 +1,12 @@
-"""Loops with their per-iteration metrics, and which of them are hot.
+"""Loops with their per-iteration metrics, and the choice of hot loops.
 
 Without a profile no loop is known to be hot. The rule here is static and plain: the loops that do
 the kind of work the kernel exists for. Those are the loops with matrix instructions of their own
-that hold no such loop in them; else the innermost loops with global or LDS traffic, or failing that
-all innermost ones. An outer loop that does the matrix work itself is hot whatever small loop stands
-in it: hand-written kernels have a few scalar instructions go round inside of their main loop. But
-where a loop in it moves data and is half as long or longer, that one is hot: with two trips already
-it is most of an iteration of the outer one.
+that contain no such loop; else the innermost loops with global or LDS traffic, or failing that all
+innermost ones. An outer loop that does the matrix work itself is hot whatever small loop it
+contains: hand-written kernels loop over a few scalar instructions inside of their main loop. But
+where a loop in it moves data and is half as long or longer, that one is hot: with two trips it is
+most of an iteration of the outer one.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _TRAFFIC = (
     "count.lds_write",
     "count.atomic",
 )
-_LONG = 0.5  # of its outer loop's own instructions
+_LONG = 0.5  # share of its outer loop's own instructions
 
 
 def reports(subject: Subject) -> tuple[LoopReport, ...]:
     """Every loop of the kernel, in the order of their ids."""
     function = subject.function
-    owned = own_instructions(function)
-    shapes, workloads = loop_metrics(subject, owned), work.loop_metrics(subject, owned)
-    repeated = redundancy.loop_metrics(subject, owned)
-    divided = divisions.loop_metrics(subject, owned)
-    scratch = scratch_use.loop_metrics(subject.function, owned)
+    own_code = own_instructions(function)
+    shapes, workloads = loop_metrics(subject, own_code), work.loop_metrics(subject, own_code)
+    repeated = redundancy.loop_metrics(subject, own_code)
+    divided = divisions.loop_metrics(subject, own_code)
+    scratch = scratch_use.loop_metrics(subject.function, own_code)
     metrics = {
-        loop.id: region_metrics(subject, owned[loop.id])
+        loop.id: region_metrics(subject, own_code[loop.id])
         | shapes[loop.id]
         | scratch[loop.id]
         | workloads[loop.id]
@@ -59,9 +59,9 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
             header_line=_header_line(function, loop),
             header_label=next(iter(function.blocks[loop.header].labels), None),
             lines=loop.lines,
-            source=_source_lines(function, loop, owned[loop.id]),
+            source=_source_lines(function, loop, own_code[loop.id]),
             hot=loop.id in hot,
-            unroll=unroll_factor(owned[loop.id], subject.ttgir),
+            unroll=unroll_factor(own_code[loop.id], subject.ttgir),
             metrics=metrics[loop.id],
             irreducible=loop.irreducible,
         )
@@ -75,7 +75,7 @@ def reports(subject: Subject) -> tuple[LoopReport, ...]:
 
 
 def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]) -> set[str]:
-    """Ids of the loops in which the kernel's work is done, judged without a profile."""
+    """Ids of the loops that do the kernel's work, by the module's rule."""
     multiplying = [loop for loop in loops if _does(metrics[loop.id], _MATRIX)]
     if multiplying:
         hot = {loop.id for loop in multiplying} - _enclosing(multiplying, loops)
@@ -88,7 +88,7 @@ def hot_loops(loops: Sequence[Loop], metrics: Mapping[str, Mapping[str, Metric]]
 
 
 def _outdoes_parent(loop: Loop, hot: set[str], metrics: Mapping[str, Mapping[str, Metric]]) -> bool:
-    """Whether a loop right in a hot one does most of the other's work."""
+    """Whether a loop directly in a hot one does most of the other's work."""
     outer = loop.parent
     if outer is None or outer not in hot or not _does(metrics[loop.id], _TRAFFIC):
         return False
@@ -138,32 +138,34 @@ def _header_line(function: Function, loop: Loop) -> int:
 def _source_lines(
     function: Function, loop: Loop, region: Sequence[Instruction]
 ) -> tuple[SourceLoc, ...]:
-    """Distinct source lines of the loop's body, in the function that holds the loop statement.
+    """Distinct source lines of the loop's body, in the function with the loop statement.
 
-    Code inlined into the body counts at its call site there. Which function that is the loop's
-    control says: the position of a latch's branch is the `for` or `while` itself, inlined call
-    sites included. Lines before that statement are positions of code that was moved in.
+    Code inlined into the body counts at its call site there. The loop's control identifies the
+    function: the position of a latch's branch is the `for` or `while` itself, inlined call sites
+    included. Lines before that statement belong to code that was moved in.
     """
     control = _control(function, loop)
-    # The same place is the same object, many times over.
-    places = {id(inst.loc): inst.loc for inst in region if inst.loc is not None}
-    chains = [_frames(place) for place in places.values()]
+    # Equal locations are mostly one object.
+    locs = {id(inst.loc): inst.loc for inst in region if inst.loc is not None}
+    chains = [_frames(loc) for loc in locs.values()]
     if control is None:
         return _distinct([chain[0] for chain in chains])
     level = len(control) - 1
-    outer = [(at.file, at.line) for at in control[:level]]
+    outer = [(frame.file, frame.line) for frame in control[:level]]
     statement = control[level]
     inside = [
         chain[level]
         for chain in chains
-        if len(chain) > level and [(at.file, at.line) for at in chain[:level]] == outer
+        if len(chain) > level and [(frame.file, frame.line) for frame in chain[:level]] == outer
     ]
-    body = [at for at in inside if at.file == statement.file and at.line >= statement.line]
+    body = [
+        frame for frame in inside if frame.file == statement.file and frame.line >= statement.line
+    ]
     return _distinct([statement, *body])
 
 
 def _control(function: Function, loop: Loop) -> list[SourceLoc] | None:
-    """Frames of the loop statement, outermost first: where a latch's last instruction is from."""
+    """Frames of the loop statement, outermost first, from a latch's last instruction."""
     for latch in loop.latches:
         loc = function.instructions[function.blocks[latch].stop - 1].loc
         if loc is not None:
@@ -174,17 +176,17 @@ def _control(function: Function, loop: Loop) -> list[SourceLoc] | None:
     return None
 
 
-def _distinct(places: Sequence[SourceLoc]) -> tuple[SourceLoc, ...]:
-    file_lines = sorted({(at.file, at.line) for at in places})
+def _distinct(locs: Sequence[SourceLoc]) -> tuple[SourceLoc, ...]:
+    file_lines = sorted({(loc.file, loc.line) for loc in locs})
     return tuple(SourceLoc(file, line) for file, line in file_lines)
 
 
 def _frames(loc: SourceLoc) -> list[SourceLoc]:
     """The inlining chain, outermost first."""
     frames = []
-    at: SourceLoc | None = loc
-    while at is not None:
-        frames.append(at)
-        at = at.inlined_at
+    frame: SourceLoc | None = loc
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.inlined_at
     frames.reverse()
     return frames

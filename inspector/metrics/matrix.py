@@ -1,10 +1,10 @@
-"""The matrix unit: cycles that it is occupied, and whether it computes the source's dots as asked.
+"""The matrix unit: cycles that it is occupied, and whether it computes the source's dots.
 
-The figures per instruction come from the machine file (vendor's matrix calculator and LLVM's
-scheduling model). It is a bound for one wave: waves of the same SIMD share the unit.
+Cycles per instruction come from the machine file (the vendor's matrix calculator and LLVM's
+scheduling model). They are a bound for one wave: waves of one SIMD share the unit.
 
-A compile succeeds either way: 8-bit floats that the target's matrix unit does not take are widened
-without a word, and a dot that no matrix instruction fits is left to the vector unit.
+A compile succeeds in any case: 8-bit floats that the target's matrix unit lacks are widened
+silently, and a dot that fits no matrix instruction is left to the vector unit.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _SHAPE = re.compile(r"_(\d+)x(\d+)x\d+")
 
 
 def unit_cycles(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The matrix instructions of a region and their cycles."""
     kinds = Counter(inst.op.name for inst in region.matrix)
     yield Metric("matrix.instructions", dict(sorted(kinds.items())), "mapping", "derived")
     share = round(len(region.matrix) / region.instructions, 4) if region.instructions else None
@@ -65,8 +66,8 @@ def unit_cycles(subject: Subject, region: Tally) -> Iterator[Metric]:
         machine = subject.machine
         cycles = matrix_cycles(machine, inst.op.name, inst.operands) if machine else None
         if cycles is None:
-            where = machine.arch if machine else "an unknown target"
-            note = f"no cycle figure for {inst.op.name} on {where}"
+            target = machine.arch if machine else "an unknown target"
+            note = f"no cycle figure for {inst.op.name} on {target}"
             yield Metric("cycles.mfma", None, "cycles", "derived", note)
             return
         total += cycles
@@ -80,9 +81,9 @@ def kernel_cycles(subject: Subject) -> Iterator[Metric]:
         for inst in subject.function.instructions
         if inst.cls in MATRIX_CLASSES and (shape := _SHAPE.search(inst.op.name)) is not None
     )
-    most = max(sizes, key=lambda size: (sizes[size], size), default=None)
-    note = "" if most is not None else "no matrix instruction"
-    yield Metric("matrix.nonkdim", most, "elements", "derived", note)
+    most_frequent = max(sizes, key=lambda size: (sizes[size], size), default=None)
+    note = "" if most_frequent is not None else "no matrix instruction"
+    yield Metric("matrix.nonkdim", most_frequent, "elements", "derived", note)
 
 
 # --------------------------------------------------------------------------- the source's dots
@@ -120,10 +121,10 @@ TRITON_NAMES: Mapping[str, str] = {
     "f64": "float64",
     "i8": "int8",
 }
-"""MLIR's element types as Triton's users know them."""
+"""MLIR's element types -> Triton's names."""
 
-# v_mfma_f32_32x32x8bf16_1k, v_mfma_f32_4x4x4_16b_f16, v_wmma_f32_16x16x16_fp8_bf8: what is
-# multiplied stands after the shape.
+# v_mfma_f32_32x32x8bf16_1k, v_mfma_f32_4x4x4_16b_f16, v_wmma_f32_16x16x16_fp8_bf8: the operands'
+# types follow the shape.
 _MULTIPLIED = re.compile(
     r"v_(?:mfma|smfmac|wmma|swmmac)_(?:scale\d*_)?\w+?_\d+x\d+x\d+_?(?:\d+b_)?(?P<types>\w+?)(?:_1k)?"
 )
@@ -135,7 +136,7 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {
 
 
 def dot_types(subject: Subject) -> Iterator[Metric]:
-    """Both figures; None with a note where TTIR or TTGIR is not at hand."""
+    """The metrics of `DOT_SPECS`; None with a note where TTIR or TTGIR is missing."""
     if subject.ttir is None or subject.ttgir is None:
         note = "needs the kernel's TTIR and TTGIR"
         yield Metric("matrix.upcast", None, "mapping", "derived", note)
@@ -153,35 +154,38 @@ def dot_types(subject: Subject) -> Iterator[Metric]:
 
 
 def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
-    # The vector unit multiplies fp16 in fp32 as a matter of course: that is the other metric's.
-    wide = [f for f in dot_fates if f.widened and (f.on_matrix_unit or f.asked_is_small)]
-    first = wide[0] if wide else None
+    """The dots that are multiplied in a wider type."""
+    # The vector unit always multiplies fp16 in fp32: that belongs to the other metric.
+    wide = [f for f in dot_fates if f.widened and (f.on_matrix_unit or f.source_is_small)]
+    example = wide[0] if wide else None
     return {
         "dots": len(wide),
         "of": len(dot_fates),
         "scaled": sum(f.scaled for f in wide),
-        "asked": named(first.asked) if first else None,
-        "used": named(first.used) if first else None,
-        "instruction": _instruction(subject, first) if first else None,
-        "at": _place(first.loc) if first else None,
+        "asked": named(example.source_element) if example else None,
+        "used": named(example.computed_element) if example else None,
+        "instruction": _instruction(subject, example) if example else None,
+        "at": _source_text(example.loc) if example else None,
     }
 
 
 def _off_unit(machine: Machine | None, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]:
+    """The dots that the vector unit computes."""
     off = [f for f in dot_fates if not f.on_matrix_unit and not f.sums]
-    # Those for which the hardware has an instruction are the ones that can be mended.
-    can = [f for f in off if _supported(machine, f)]
-    first = next(iter(can or off), None)
+    # Only dots for which the hardware has an instruction can be fixed.
+    supported = [f for f in off if _supported(machine, f)]
+    example = next(iter(supported or off), None)
     return {
-        "dots": len(can or off),
+        "dots": len(supported or off),
         "of": len(dot_fates),
-        "element": named(first.asked) if first else None,
-        "supported": _supported(machine, first) if first else None,
-        "at": _place(first.loc) if first else None,
+        "element": named(example.source_element) if example else None,
+        "supported": _supported(machine, example) if example else None,
+        "at": _source_text(example.loc) if example else None,
     }
 
 
 def named(element: str) -> str:
+    """Triton's name of an MLIR element type."""
     return TRITON_NAMES.get(element, element)
 
 
@@ -192,31 +196,31 @@ def multiplied(mnemonic: str) -> str | None:
 
 
 def _instruction(subject: Subject, fate: DotFate) -> str:
-    """The instruction that multiplies in the type used, the most frequent of several."""
+    """The instruction that multiplies in the computed type, the most frequent of several."""
     if not fate.on_matrix_unit:
         return "vector instructions"
     names = Counter(
         i.op.name for i in subject.function.instructions if i.cls in MATRIX_CLASSES
     ).most_common()
-    spelled = _SPELLED.get(fate.used, (fate.used,))
+    spelled = _SPELLED.get(fate.computed_element, (fate.computed_element,))
     fitting = [name for name, _ in names if multiplied(name) in spelled]
     return next(iter(fitting), "no instruction that was found")
 
 
 def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
-    """Whether the machine has a matrix instruction for the type asked for.
+    """Whether the machine has a matrix instruction for the source's type.
 
     An 8-bit float that was widened counts as unsupported: names say `fp8` for either format.
     """
     if machine is None or not machine.mfma_cycles:
         return False if machine is not None else None
-    if fate.widened and fate.asked_is_small:
+    if fate.widened and fate.source_is_small:
         return False
-    spelled = _SPELLED.get(fate.asked, (fate.asked,))
+    spelled = _SPELLED.get(fate.source_element, (fate.source_element,))
     return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles)
 
 
-def _place(loc: SourceLoc | None) -> str | None:
+def _source_text(loc: SourceLoc | None) -> str | None:
     if loc is None:
         return None
     user = loc.in_user_code

@@ -1,4 +1,4 @@
-"""Metrics that a profiler measured: their catalogue. Their values come from a recording."""
+"""The catalogue of metrics that a profiler measures; their values come from a recording."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Instruction mix: instructions of each class, what vector ones do, how wide memory accesses are.
+"""The instruction mix: instructions per class, kinds of vector work, widths of memory accesses.
 
-Cycles are clocks that one wave holds its SIMD's vector unit, a lower bound: every operation but the
-transcendentals counts at full rate, also conversions and 64-bit arithmetic, for which no vendor
-document gives a rate. `s_nop N` lets N + 1 issue slots pass (CDNA3 ISA, S_NOP: "repeat 1 to 16
-times"), each as long as a full-rate vector operation (a wait state of the hazard tables there).
+Cycles are clocks that one wave occupies its SIMD's vector unit, a lower bound: every operation but
+the transcendentals counts at full rate, also conversions and 64-bit arithmetic, for which no vendor
+document gives a rate. `s_nop N` takes N + 1 issue slots (CDNA3 ISA, S_NOP: "repeat 1 to 16 times"),
+each as long as a full-rate vector operation (a wait state of the hazard tables there).
 
-Floating-point arithmetic is what most kernels are written for; all else that the vector unit does
-serves it and takes its cycles. The kinds go by mnemonic alone: an integer kernel's own arithmetic
-counts as `integer` too.
+Kernels are mostly written for floating-point arithmetic; other vector work serves it and takes its
+cycles. The kinds go by mnemonic alone: an integer kernel's own arithmetic counts as `integer` too.
 
 `vectorized.<class>` is the share of accesses at the widest form, 128 bits per lane for global, LDS
 and scratch memory on every supported target (ISA documents: `*_dwordx4`, `ds_*_b128`; LDS reads of
@@ -80,6 +79,7 @@ _NOP_BITS = 0xF
 
 
 def class_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metrics of `CLASS_SPECS`."""
     yield Metric("count.instructions", region.instructions, "instructions", "derived")
     for cls in CLASSES:
         yield Metric(f"count.{cls}", region.classes.get(cls, 0), "instructions", "derived")
@@ -147,6 +147,7 @@ _FLOAT = re.compile(r"_b?f(16|32|64)\b|_(bf|f)\d+_|v_(pk_)?(fma|mad)_mix|v_(dual
 
 
 def vector_overhead(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metric of `OVERHEAD_SPECS`."""
     code = subject.function.instructions
     slot, _ = rates(subject)
     if slot is None:
@@ -154,24 +155,26 @@ def vector_overhead(subject: Subject, region: Tally) -> Iterator[Metric]:
         return
     kinds: Counter[str] = Counter()
     cycles_by_loc: Counter[int] = Counter()
-    locs: dict[int, SourceLoc | None] = {}  # the same place is the same object, many times over
+    locs: dict[int, SourceLoc | None] = {}  # equal locations are mostly one object
     for index in region.indices:
         inst = code[index]
-        if inst.cls in VALU_CLASSES and (kind := kind_of(inst)) is not None:
-            kinds[kind] += slot
+        if inst.cls in VALU_CLASSES and (work_kind := kind_of(inst)) is not None:
+            kinds[work_kind] += slot
             cycles_by_loc[id(inst.loc)] += slot
             locs[id(inst.loc)] = inst.loc
-    places: Counter[str] = Counter()
+    cycles_by_line: Counter[str] = Counter()
     for key, cycles in cycles_by_loc.items():
         if (name := source_line(locs[key])) is not None:
-            places[name] += cycles
-    at, most = max(places.items(), key=lambda place: place[1], default=(None, None))
-    value = {"cycles": kinds.total(), **{kind: kinds[kind] for kind in KINDS}}
-    yield Metric(OVERHEAD, {**value, "at": at, "at_cycles": most}, "mapping", "derived")
+            cycles_by_line[name] += cycles
+    line, line_cycles = max(
+        cycles_by_line.items(), key=lambda place: place[1], default=(None, None)
+    )
+    value = {"cycles": kinds.total(), **{work_kind: kinds[work_kind] for work_kind in KINDS}}
+    yield Metric(OVERHEAD, {**value, "at": line, "at_cycles": line_cycles}, "mapping", "derived")
 
 
 def kind_of(inst: Instruction) -> str | None:
-    """One of KINDS; None for floating-point arithmetic."""
+    """The kind of a vector instruction, one of KINDS; None for floating-point arithmetic."""
     name, traits = inst.op.name.replace("v_dual_", "v_"), inst.op.traits
     if "convert" in traits:
         return "convert"
@@ -186,7 +189,7 @@ def kind_of(inst: Instruction) -> str | None:
 
 WIDEST_BITS = 128
 NARROW_BITS = 32
-"""What an LDS bank, and a register, holds; narrower accesses take as long and fill part of it."""
+"""Width of an LDS bank and of a register; narrower accesses take as long."""
 
 WIDTH_SPECS = (
     MetricSpec("bytes.*", "bytes/lane", "derived", "both", "Bytes that one lane moves"),
@@ -203,6 +206,7 @@ WIDTH_SPECS = (
 
 
 def access_widths(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metrics of `WIDTH_SPECS`."""
     for cls in MEMORY_CLASSES:
         accesses = region.accesses.get(cls, ())
         widths = [bits for bits in accesses if bits is not None]

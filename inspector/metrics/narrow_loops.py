@@ -1,7 +1,7 @@
-"""`narrow_here`: the narrow reads of dots' operands, loop by loop.
+"""`narrow_here`: the narrow reads of dots' operands by loop.
 
 `narrow_operands` counts them over all loops with dots. If they are all of one kind, its counts hold
-for every loop; if not, the positions of the operations tell which loop has which.
+for every loop; if not, the positions of the operations assign them to loops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def with_narrow_reads(
     Args:
         subject: the kernel.
         loops: its loops.
-        accesses: of the TTGIR's operations, with the instructions that they became.
+        accesses: accesses of the TTGIR's operations, with their instructions.
         metrics: the kernel's metrics; `narrow_operands` is read.
     """
     kernel_counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
@@ -54,7 +54,9 @@ def _counts_by_loop(
     accesses: Sequence[Access],
     kernel_counts: Mapping[str, Scalar],
 ) -> dict[str, dict[str, Scalar]]:
-    """Loop -> kind -> reads; empty where the kernel's counts serve, or positions do not tell."""
+    """Loop -> kind -> reads; empty where the kernel's counts suffice, or positions are
+    ambiguous.
+    """
     kinds_in_kernel = {kind for kind, count in kernel_counts.items() if count}
     if subject.ttgir is None or len(kinds_in_kernel) <= 1:
         return {}

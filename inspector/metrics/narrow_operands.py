@@ -1,8 +1,8 @@
-"""Operands of dots that come from LDS less than 32 bits per lane at a time, and why.
+"""Operands of dots that are read from LDS by less than 32 bits per lane, and the reasons.
 
 A lane reads neighbours along K. Where K is not the contiguous dimension in LDS each element is read
-by itself, and another order in global memory would mend it: unless that order could not be loaded
-widely, or nobody gains from writing it.
+by itself. Another order in global memory would fix it, unless loads would be narrow in that order,
+or writing it costs what it saves.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from ..ttgir.axes.flow import Graph, analyze, functions
 from ..ttgir.axes.tiles import Layouts, Tile, limits_of, needed_values, tile_of
 from ..ttgir.flow import Flow, distinct_program_axes, program_axes, rests_on_loads
 from ..ttgir.lowered import element_bits
-from ..ttgir.trips import LOCAL_LOAD, Staging
+from ..ttgir.queries import LOCAL_LOAD
+from ..ttgir.trips import Staging
 from .mix import NARROW_BITS
 
 KINDS = ("loaded", "twice", "masked", "indexed", "unshared", "apart", "computed")
 
 
 def narrow_operands(flow: Flow, staged: Staging) -> dict[str, Scalar]:
-    """Reads of less than 32 bits per lane in the loops with dots, by what stands behind them.
+    """Reads of less than 32 bits per lane in the loops with dots, by their kind.
 
     Args:
         flow: the module's values.
@@ -39,60 +40,63 @@ def narrow_operands(flow: Flow, staged: Staging) -> dict[str, Scalar]:
 
 
 def narrow_reads(flow: Flow, staged: Staging) -> dict[int, str]:
-    """Per operation that reads LDS by less than 32 bits, in a loop with dots: its kind.
+    """Index of each operation that reads LDS by less than 32 bits in a loop with dots -> its kind.
 
-    A tile that is several of `KINDS` is of the last one that they name.
+    A tile of several `KINDS` has the last one of that list.
     """
-    loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> where its tile comes from
-    dots: dict[int, list[TtgirOp]] = {}  # and where it goes
-    # load -> the dots that its tile is for, by place: peeled iterations hold copies of one dot
+    loads: dict[int, list[TtgirOp]] = {}  # read of LDS -> the loads of its tile
+    dots: dict[int, list[TtgirOp]] = {}  # read of LDS -> the dots of its tile
+    # load -> the dots of its tile, by position: peeled iterations have copies of one dot
     products_of: dict[int, set[SourceLoc | int]] = {}
     for way in staged.ways:
         products_of.setdefault(way.load.index, set()).add(way.dot.loc or way.dot.index)
-        for _, read in way.trips:
-            loads.setdefault(read.index, []).append(way.load)
-            dots.setdefault(read.index, []).append(way.dot)
+        for _, lds_read in way.trips:
+            loads.setdefault(lds_read.index, []).append(way.load)
+            dots.setdefault(lds_read.index, []).append(way.dot)
     computed = {op.index for op in staged.computed}
     order = _OtherOrder(flow)
     kinds: dict[int, str] = {}
     for op in flow.module.ops:
         if op.name in LOCAL_LOAD and flow.in_dot_loop(op) and narrow_accesses(op):
-            behind = loads.get(op.index, ())
+            tile_loads = loads.get(op.index, ())
             if op.index in computed:
-                kind = "computed"
+                read_kind = "computed"
             elif _is_narrow_by_nature(op, dots.get(op.index, ())):
-                kind = "apart"
-            elif behind and all(order.is_for_nobody(load) for load in behind):
-                kind = "unshared"
-            elif any(rests_on_loads(flow, load) for load in behind):
-                kind = "indexed"
-            elif any(order.is_masked(load) for load in behind):
-                kind = "masked"
-            elif any(len(products_of[load.index]) > 1 for load in behind):
-                kind = "twice"
+                read_kind = "apart"
+            elif tile_loads and all(order.is_unshared(load) for load in tile_loads):
+                read_kind = "unshared"
+            elif any(rests_on_loads(flow, load) for load in tile_loads):
+                read_kind = "indexed"
+            elif any(order.is_masked(load) for load in tile_loads):
+                read_kind = "masked"
+            elif any(len(products_of[load.index]) > 1 for load in tile_loads):
+                read_kind = "twice"
             else:
-                kind = "loaded"
-            kinds[op.index] = kind
+                read_kind = "loaded"
+            kinds[op.index] = read_kind
     return kinds
 
 
-def narrow_accesses(read: TtgirOp) -> int:
-    """Accesses of less than 32 bits per lane that a read of a tile in LDS becomes."""
-    tile = tile_of(read)
+def narrow_accesses(op: TtgirOp) -> int:
+    """The number of accesses of less than 32 bits per lane that a read of an LDS tile becomes."""
+    tile = tile_of(op)
     limits = None if tile is None else limits_of(tile, None, Layouts())
     return (
-        limits.held // limits.elements if limits is not None and limits.width < NARROW_BITS else 0
+        limits.thread_elements // limits.elements
+        if limits is not None and limits.width < NARROW_BITS
+        else 0
     )
 
 
-def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
-    """Whether the dot takes fewer neighbours along K from a lane than 32 bits hold.
+def _is_narrow_by_nature(op: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
+    """Whether a dot takes fewer neighbours along K from a lane than fill 32 bits.
 
-    A tile that is widened between LDS and the dot has fewer: of its layout the dot's operand tells.
+    A tile that is widened between LDS and the dot has fewer neighbours: its layout is the dot's
+    operand's.
     """
-    bits = element_bits(read.result_types[0].element)
+    bits = element_bits(op.result_types[0].element)
     tile_types = [
-        *read.result_types,
+        *op.result_types,
         *(tile_type for dot in dots for tile_type in dot.operand_types[:2]),
     ]
     widths = [
@@ -105,17 +109,19 @@ def _is_narrow_by_nature(read: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
 
 
 class _OtherOrder:
-    """What would become of loads if their tensors were stored with K contiguous."""
+    """The loads of tensors that were stored with K contiguous instead."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
 
     def is_masked(self, load: TtgirOp) -> bool:
-        """Whether a mask changes along the tile's other dimension, so that it would be loaded by
-        less than 32 bits: a size that is not known to be a multiple of 16, most often.
+        """Whether a mask changes along the tile's other dimension, which would split loads below 32
+        bits.
+
+        Mostly by a size that is not known to be a multiple of 16.
         """
         tile = self._tiles.get(load.index)
-        if tile is None or tile.mask is None or len(tile.of.shape) != 2:
+        if tile is None or tile.mask is None or len(tile.tensor_type.shape) != 2:
             return False
         graph = next(graph for graph in self._graphs if any(op is tile.op for op in graph.ops))
         axes = analyze(graph, needed_values([tile]))
@@ -125,9 +131,10 @@ class _OtherOrder:
         other_dim = 1 - limits.dim
         return axes.of(tile.mask, 2).constancy[other_dim] * limits.bits < NARROW_BITS
 
-    def is_for_nobody(self, load: TtgirOp) -> bool:
-        """Whether each workgroup reads a part of its own, as far as the addresses tell: to write
-        another order costs as much as the kernel reads.
+    def is_unshared(self, load: TtgirOp) -> bool:
+        """Whether each workgroup reads a part of its own, as far as the addresses tell.
+
+        Writing another order then costs as much as the kernel reads.
         """
         values = self._flow.operands[load.index]
         addresses = [

@@ -1,8 +1,8 @@
-"""Occupancy: how many waves a SIMD holds at a time, what limits them, and what would raise them.
+"""Occupancy: the waves resident on a SIMD, their limit, and the change that would raise them.
 
-Two figures are told apart. The *compiler's* is LLVM's `; Occupancy:` comment: it sees only the LDS
-that LLVM knows of and never rounds to whole workgroups. The *resident* one is what the hardware
-runs: workgroups start whole or not at all, and one unit (a CU; a WGP in WGP mode) shares its
+There are two figures. The *compiler's* is LLVM's `; Occupancy:` comment: it includes only the LDS
+that LLVM knows of and never rounds to full workgroups. The *resident* one is the hardware's:
+workgroups start as a unit or not at all, and one unit (a CU; a WGP in WGP mode) shares its
 registers, LDS, wave slots and barriers among them.
 
 Formulas: LLVM 22.1.8 AMDGPUBaseInfo.cpp (IsaInfo), GCNSubtarget.cpp (getOccupancyWithNumSGPRs) and
@@ -23,8 +23,8 @@ from .capacity import Capacity, capacity, registers_needed, registers_to_drop, r
 
 Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu", "vgpr_request"]
 Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu", "vgpr_request"]
-"""`waves_per_eu`: the request for VGPRs that this option inflates, not their use; `vgpr_request`:
-the same where no such option is known to have been given."""
+"""`waves_per_eu`: the VGPRs requested because of this option, not those used; `vgpr_request`: the
+same where no such option is known."""
 
 _WAVES = "waves/EU"
 _CATALOGUE = (
@@ -66,7 +66,7 @@ class NextStep(Struct, frozen=True):
 
 
 class Level(Struct, frozen=True):
-    """One reachable occupancy at this workgroup size, and the most one may use to reach it.
+    """A reachable occupancy at this workgroup size, and the largest use that reaches it.
 
     `vgprs` counts registers of the file per lane (AGPRs included where the file is unified),
     `sgprs` per wave, `lds_bytes` per workgroup. None: the resource does not limit here, or the
@@ -81,10 +81,10 @@ class Level(Struct, frozen=True):
 
 
 class Occupancy(Struct, frozen=True):
-    """The answer. Waves are per EU (SIMD); None means unknown, `note` says why.
+    """The occupancy of a kernel. Waves are per EU (SIMD); None means unknown, `note` says why.
 
-    `unit` is what holds the workgroups: CU, or WGP in WGP mode. `cannot_launch` is the reason why
-    not even one workgroup fits, None where one does. `levels` starts at the highest occupancy.
+    `unit` holds the workgroups: CU, or WGP in WGP mode. `cannot_launch` is the reason that no
+    workgroup fits, None where one does. `levels` starts at the highest occupancy.
     """
 
     compiler: int | None
@@ -103,7 +103,7 @@ class Occupancy(Struct, frozen=True):
 
 
 def occupancy(machine: Machine, demand: Demand) -> Occupancy:
-    """Works out what is resident and what limits it.
+    """Computes the resident workgroups and their limit.
 
     Args:
         machine: the target.
@@ -145,9 +145,9 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     groups = _groups(unit, vgprs_needed, demand.sgprs, lds, waves)
     resident = min(groups.values())
     limiter = min(groups.items(), key=lambda item: item[1])[0]
-    used = _used(machine, demand)
-    if limiter == "vgpr" and used is not None:
-        by_use = _groups(unit, used, demand.sgprs, lds, waves)["vgpr"]
+    vgprs_used = _vgprs_used(machine, demand)
+    if limiter == "vgpr" and vgprs_used is not None:
+        by_use = _groups(unit, vgprs_used, demand.sgprs, lds, waves)["vgpr"]
         limiter = _request(demand) if by_use > resident else limiter
     return replace(
         residency,
@@ -170,41 +170,47 @@ def _validate(demand: Demand) -> None:
         raise KinspectError(f"waves_per_workgroup is {waves}", "give 1 or more")
 
 
-def _used(machine: Machine, demand: Demand) -> int | None:
-    """Registers of the file that the kernel's own code takes."""
+def _vgprs_used(machine: Machine, demand: Demand) -> int | None:
+    """Registers of the file that the kernel's code uses."""
     if demand.vgprs is None:
         return None
     return registers_needed(machine, demand.vgprs, demand.agprs)
 
 
 def _request(demand: Demand) -> Literal["waves_per_eu", "vgpr_request"]:
-    """What a request for more VGPRs than are used is called."""
+    """The limiter's name for a request for more VGPRs than are used."""
     return "waves_per_eu" if demand.option_given else "vgpr_request"
 
 
 def _vgprs_needed(machine: Machine, demand: Demand) -> int | None:
-    """Registers that the hardware is asked for, before rounding to the granule."""
-    counts = [n for n in (_used(machine, demand), demand.vgprs_requested) if n is not None]
+    """Registers that the kernel requests, before rounding to the granule."""
+    counts = [n for n in (_vgprs_used(machine, demand), demand.vgprs_requested) if n is not None]
     return max(counts, default=None)
 
 
 def _note(unit: Capacity, demand: Demand, by_sgpr: int | None) -> str:
+    """Remarks on the request and on missing figures."""
     notes = []
-    used, requested = _used(unit.machine, demand), demand.vgprs_requested
+    vgprs_used, requested = _vgprs_used(unit.machine, demand), demand.vgprs_requested
     # A request read off a kernel descriptor is rounded up already; that alone means nothing.
-    if used is not None and requested is not None and requested > round_up(used, unit.granule):
-        why = (
+    if (
+        vgprs_used is not None
+        and requested is not None
+        and requested > round_up(vgprs_used, unit.granule)
+    ):
+        reason = (
             ": a maximum in amdgpu-waves-per-eu (Triton's waves_per_eu) raises the request"
             if demand.option_given
             else ""
         )
-        notes.append(f"{requested} VGPRs are asked for, {used} used{why}")
+        notes.append(f"{requested} VGPRs are asked for, {vgprs_used} used{reason}")
     if by_sgpr is None:
         notes.append("SGPRs not given, taken as not limiting")
     return "; ".join(notes)
 
 
 def _compiler(unit: Capacity, demand: Demand) -> int | None:
+    """The occupancy as LLVM computes it; None where a figure is missing."""
     vgprs_needed, waves = _vgprs_needed(unit.machine, demand), demand.waves_per_workgroup
     lds = demand.lds_bytes if demand.compiler_lds is None else demand.compiler_lds
     if vgprs_needed is None or lds is None or (lds > 0 and waves is None):
@@ -226,10 +232,12 @@ def _groups_by_lds(unit: Capacity, lds: int) -> int:
 def _groups(
     unit: Capacity, vgprs_needed: int, sgprs: int | None, lds: int, waves: int
 ) -> dict[Limiter, int]:
-    """Workgroups that each resource alone admits; on a tie the first named is the limiter."""
-    most = unit.max_workgroups(waves)
+    """Workgroups that each resource alone admits; on a tie the first one is the limiter."""
+    max_groups = unit.max_workgroups(waves)
     groups: dict[Limiter, int] = {
-        "waves" if most == unit.slots(waves) else "workgroups": most if unit.fits(waves) else 0,
+        "waves" if max_groups == unit.slots(waves) else "workgroups": max_groups
+        if unit.fits(waves)
+        else 0,
         "vgpr": unit.waves_by_vgpr(vgprs_needed) * unit.eus // waves,
         "lds": _groups_by_lds(unit, lds),
     }
@@ -242,6 +250,7 @@ def _groups(
 
 
 def _cannot_launch(unit: Capacity, vgprs_needed: int, lds: int, waves: int) -> str:
+    """The reason that no workgroup fits."""
     machine = unit.machine
     if not unit.fits(waves):
         return (
@@ -249,8 +258,8 @@ def _cannot_launch(unit: Capacity, vgprs_needed: int, lds: int, waves: int) -> s
             f"{machine.max_workgroup_size} work-items that a workgroup may have"
         )
     if vgprs_needed > machine.vgpr_addressable:
-        most = machine.vgpr_addressable
-        return f"{vgprs_needed} VGPRs are more than the {most} that a wave may have"
+        limit = machine.vgpr_addressable
+        return f"{vgprs_needed} VGPRs are more than the {limit} that a wave may have"
     if lds > machine.lds_max:
         return f"{lds} B of LDS are more than the {machine.lds_max} B that a workgroup may have"
     room = unit.waves_by_vgpr(vgprs_needed) * unit.eus
@@ -262,6 +271,7 @@ def _cannot_launch(unit: Capacity, vgprs_needed: int, lds: int, waves: int) -> s
 def _next_step(
     unit: Capacity, demand: Demand, vgprs_needed: int, lds: int, waves: int, resident: int
 ) -> NextStep | None:
+    """The smallest reduction that admits another workgroup; None where none does."""
     target = resident + 1
     if not unit.fits(waves) or target > unit.max_workgroups(waves):
         return None  # only another workgroup size could help
@@ -270,34 +280,35 @@ def _next_step(
     sgprs = unit.most_sgprs(per_eu)
     cuts: list[tuple[Resource, int]] = []
     if vgprs_needed > vgprs:
-        used = _used(unit.machine, demand)
-        if used is not None and used <= vgprs:
+        vgprs_used = _vgprs_used(unit.machine, demand)
+        if vgprs_used is not None and vgprs_used <= vgprs:
             cuts.append((_request(demand), vgprs_needed - vgprs))
         else:
             drop = registers_to_drop(unit.machine, demand.vgprs or 0, demand.agprs, vgprs)
-            cuts.append(("vgpr", vgprs_needed - vgprs if used is None else drop))
+            cuts.append(("vgpr", vgprs_needed - vgprs if vgprs_used is None else drop))
     if lds > bytes_:
         cuts.append(("lds", lds - bytes_))
-    kept_sgprs = demand.sgprs
+    reduced_sgprs = demand.sgprs
     if demand.sgprs is not None and sgprs is not None and demand.sgprs > sgprs:
         cuts.append(("sgpr", demand.sgprs - sgprs))
-        kept_sgprs = sgprs
+        reduced_sgprs = sgprs
     groups_after = min(
-        _groups(unit, min(vgprs_needed, vgprs), kept_sgprs, min(lds, bytes_), waves).values()
+        _groups(unit, min(vgprs_needed, vgprs), reduced_sgprs, min(lds, bytes_), waves).values()
     )
-    (resource, by), *also = cuts
-    return NextStep(resource, by, unit.waves_per_eu(groups_after, waves), tuple(also))
+    (resource, reduce_by), *also = cuts
+    return NextStep(resource, reduce_by, unit.waves_per_eu(groups_after, waves), tuple(also))
 
 
 def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
+    """The reachable occupancies, the highest first."""
     if waves is None:
-        every = [
+        candidates = [
             Level(k, None, unit.most_vgprs(k), unit.most_sgprs(k), None)
             for k in range(unit.machine.max_waves, 0, -1)
         ]
     else:
-        most = unit.max_workgroups(waves) if unit.fits(waves) else 0
-        every = [
+        max_groups = unit.max_workgroups(waves) if unit.fits(waves) else 0
+        candidates = [
             Level(
                 unit.waves_per_eu(groups, waves),
                 groups,
@@ -305,11 +316,11 @@ def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
                 unit.most_sgprs(unit.waves_needed(groups, waves)),
                 unit.most_lds(groups),
             )
-            for groups in range(most, 0, -1)
+            for groups in range(max_groups, 0, -1)
         ]
-    # A level that allows no more than the one above it is never reached: that one is.
+    # A level with the limits of the one above it is never reached.
     levels: dict[tuple[int | None, ...], Level] = {}
-    for level in every:
+    for level in candidates:
         levels.setdefault((level.vgprs, level.sgprs, level.lds_bytes), level)
     return tuple(levels.values())
 
@@ -320,17 +331,21 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
     Args:
         machine: the target.
         demand: the kernel's use of registers, LDS and waves.
-        stated: the occupancy that the compiler wrote into the file, which then is
-            `occupancy.compiler`; None: it is worked out.
+        stated: the occupancy that the compiler wrote into the file, for `occupancy.compiler`;
+            None to compute it.
     """
     residency = occupancy(machine, demand)
     note = residency.cannot_launch or residency.note
     step: Mapping[str, int | float | str] | None = None
     if residency.next_step is not None:
-        first = residency.next_step
-        step = {"resource": first.resource, "reduce_by": first.reduce_by, "gives": first.gives}
-        for resource, by in first.also:
-            step = {**step, f"also_{resource}": by}
+        next_step = residency.next_step
+        step = {
+            "resource": next_step.resource,
+            "reduce_by": next_step.reduce_by,
+            "gives": next_step.gives,
+        }
+        for resource, reduce_by in next_step.also:
+            step = {**step, f"also_{resource}": reduce_by}
     values = {
         "occupancy.waves_per_eu": residency.waves_per_eu,
         "occupancy.workgroups_per_cu": residency.workgroups_per_cu,

@@ -1,7 +1,7 @@
-"""What the kernel was launched and compiled with: grid, Triton's options, the knobs to turn.
+"""The kernel's launch and compile options: grid, Triton's options, the knobs to turn.
 
-Options are those of the captured variant, else what Triton's own metadata states. Grids are those
-of the first launch that was captured, or that the file states for a case.
+Options are those of the captured variant, else those in Triton's own metadata. Grids are those of
+the first launch that was captured, or that the file states for a case.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ SPECS = (
     ),
 )
 
-# Options of which registers depend, besides the constexprs.
+# Options that registers depend on, besides the constexprs.
 _REGISTER_OPTIONS = ("num_warps", "num_stages", "waves_per_eu")
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
+    """The metrics of `SPECS`."""
     grid, machine = subject.facts.grid, subject.machine
     count = math.prod(grid) if grid else None
     note = "" if count is not None else "no launch was captured or stated"
@@ -78,21 +79,21 @@ def option(subject: Subject, name: str) -> int | None:
 
 
 def knobs(subject: Subject) -> str | None:
-    """`BLOCK_M=128 BLOCK_N=64 num_warps=4`: block sizes first; None where nothing is known.
+    """The knobs with their values, `BLOCK_M=128 BLOCK_N=64 num_warps=4`; None where none is known.
 
-    Flags (0 and 1) and names that start with a small letter are left out where there are more than
-    fit: tile sizes are what registers hang on.
+    Flags (0 and 1) and names in lower case are left out where there are too many: registers mostly
+    depend on tile sizes.
     """
     options = {name: option(subject, name) for name in _REGISTER_OPTIONS}
     stated = [f"{name}={value}" for name, value in options.items() if value is not None]
     constexprs = [(k, _integer(v)) for k, v in subject.facts.constexprs.items()]
-    whole = [(name, value) for name, value in constexprs if value is not None]
+    integers = [(name, value) for name, value in constexprs if value is not None]
     room = MOST_KNOBS - len(stated)
     # Sizes before flags, of those blocks first.
-    ranked = sorted(whole, key=lambda item: (item[1] in (0, 1), "BLOCK" not in item[0].upper()))
+    ranked = sorted(integers, key=lambda item: (item[1] in (0, 1), "BLOCK" not in item[0].upper()))
     listed = {name for name, _ in ranked[:room]}
-    parts = [f"{name}={value}" for name, value in whole if name in listed]
-    return " ".join((*parts, *stated)) or None
+    sizes = [f"{name}={value}" for name, value in integers if name in listed]
+    return " ".join((*sizes, *stated)) or None
 
 
 def _integer(value: Scalar | object) -> int | None:

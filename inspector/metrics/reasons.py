@@ -1,4 +1,4 @@
-"""Why an access is narrow: what is said of it, and the words that all reasons share."""
+"""The reason that an access is narrow, and the words that all reasons share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from ..ttgir.axes.names import argument_name, words
 from ..ttgir.axes.tiles import Tile
 
 ALIGNED = 16
-"""Triton notes of an argument whether it is divisible by this; 16 bytes are the widest access."""
+"""Triton notes whether an argument is divisible by this; 16 bytes are the widest access."""
 
 
 class Reason(Struct, frozen=True):
-    """Why an access is narrow: `limited_by` as in `Access`, a sentence, and what to change.
+    """The reason that an access is narrow.
 
-    `fix` is empty where the access is what the kernel is about and nothing is to be changed.
-    `widest` is what one access could move after the fix, in bits; None where what the tile's shape
-    allows (`Limits.most`) is right. `is_bounded` is false where no bound is known at all.
+    Args:
+        limited_by: as in `Access`.
+        text: a sentence.
+        fix: the change that helps; empty where there is none.
+        widest: bits of one access after the fix; None where the tile's shape decides
+            (`Limits.widest`).
+        is_bounded: false where no bound is known at all.
     """
 
     limited_by: str
@@ -38,23 +42,23 @@ def count(n: int, noun: str = "element", plural: str = "s") -> str:
 
 
 def is_store(tile: Tile) -> bool:
-    """Whether an access writes memory: what widens loads does nothing for it."""
+    """Whether an access writes memory, for which remedies of loads do not apply."""
     return tile.cls == "global_store"
 
 
-def name_of(axes: Axes, blame: Blame, at: SourceLoc | None) -> str:
-    """What is to blame, in the words of the source."""
-    return words(axes, blame.value, at)
+def name_of(axes: Axes, blame: Blame, access_loc: SourceLoc | None) -> str:
+    """The value at fault, in the terms of the source."""
+    return words(axes, blame.value, access_loc)
 
 
 class Noted(Struct, frozen=True):
-    """What is known of an argument because Triton would have noted it at the launch.
+    """Facts about an argument that Triton would have noted at the launch.
 
     Attributes:
-        hidden_one: what keeps Triton from noting that it is 1; empty where nothing does: the
-            launch passed another number.
-        hidden_multiple: the same of its being divisible by `ALIGNED`.
-        value: that the first launch passed; None where it is not known.
+        hidden_one: the reason that Triton does not note that it is 1; empty without one: the launch
+            passed another number.
+        hidden_multiple: the same for its divisibility by `ALIGNED`.
+        value: the value that the first launch passed; None where it is not known.
     """
 
     hidden_one: str
@@ -63,7 +67,7 @@ class Noted(Struct, frozen=True):
 
 
 def noted(axes: Axes, value: str) -> Noted | None:
-    """What Triton would have noted of a value; None where it is no argument of a seen launch."""
+    """The facts about a value; None where it is no argument of a captured launch."""
     if axes.graph.unspecialised is None or not is_argument(axes, value):
         return None
     name = argument_name(value)
@@ -86,6 +90,6 @@ _HIDES_MULTIPLE: Mapping[str, str] = {
 
 
 def line_of(blame: Blame) -> str:
-    """The line of what is to blame, in brackets; empty where it has none."""
+    """The line of the operation at fault, in brackets; empty without one."""
     loc = blame.op.loc if blame.op is not None else None
     return f" (line {loc.in_user_code.line})" if loc is not None else ""

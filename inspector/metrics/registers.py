@@ -1,7 +1,7 @@
-"""Registers, spills, scratch and code size: what the compiler states, cross-filled where it omits.
+"""Registers, spills, scratch and code size, as the compiler states them or derived from others.
 
 Precedence: the code object's metadata, then the `.amdhsa_*` directives or kernel descriptor, then
-resource comments. A figure that had to be put together from others is `derived`.
+resource comments. A figure that is computed from others is `derived`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ _NOT_STATED = "the file does not say"
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
+    """The metrics of `SPECS`."""
     resources, machine = subject.function.resources, subject.machine
     yield _vgpr_count(resources, machine)
     yield _vgpr_allocated(resources, machine)
@@ -71,13 +72,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
     )
     yield _stated("arch_vgpr_count", _arch_vgprs(resources, machine), "registers")
     yield _agpr_count(resources, machine)
-    yield _first(
-        "sgpr_count",
-        "registers",
-        resources.sgpr_count,
-        resources.sgprs_for_waves,
-        resources.next_free_sgpr,
-    )
+    sgprs = first_known(resources.sgpr_count, resources.sgprs_for_waves, resources.next_free_sgpr)
+    yield _stated("sgpr_count", sgprs, "registers")
     yield _stated("vgpr_spill_count", resources.vgpr_spill_count, "registers")
     yield _stated("sgpr_spill_count", resources.sgpr_spill_count, "registers")
     yield _scratch_bytes(resources)
@@ -102,7 +98,7 @@ _WORK = {
 
 
 def _is_empty(subject: Subject) -> bool:
-    """Nothing observable: no memory is touched and no other function is called."""
+    """Whether nothing is observable: no memory is touched and no other function is called."""
     function = subject.function
     return not function.calls and not any(i.cls in _WORK for i in function.instructions)
 
@@ -111,8 +107,9 @@ def _stated(name: str, value: int | None, unit: str) -> Metric:
     return Metric(name, value, unit, "compiler", "" if value is not None else _NOT_STATED)
 
 
-def _first(name: str, unit: str, *values: int | None) -> Metric:
-    return _stated(name, next((v for v in values if v is not None), None), unit)
+def first_known(*values: int | None) -> int | None:
+    """The first of several figures that is known."""
+    return next((value for value in values if value is not None), None)
 
 
 def _scratch_bytes(resources: Resources) -> Metric:
@@ -129,8 +126,8 @@ def agprs_beyond(resources: Resources, machine: Machine | None) -> int | None:
     """AGPRs of a unified file that `.vgpr_count` leaves out; None where it has them all.
 
     LLVM counts both kinds there. Tensile writes the architectural VGPRs alone and no `.agpr_count`:
-    what is asked for reaches past accum_offset, where AGPRs start, and the count does not. From a
-    descriptor, whose figure is rounded up, the number is the most that there may be.
+    the request reaches past accum_offset, where AGPRs start, and the count does not. From a
+    descriptor, whose figure is rounded up, the number is an upper limit.
     """
     if machine is None or machine.agpr != "unified" or resources.agpr_count == 0:
         return None
@@ -166,6 +163,7 @@ def _agpr_count(resources: Resources, machine: Machine | None) -> Metric:
 
 
 def _vgpr_count(resources: Resources, machine: Machine | None) -> Metric:
+    """Registers of the file that a lane uses."""
     beyond = agprs_beyond(resources, machine)
     if beyond is not None:
         total = (resources.accum_offset or 0) + beyond
@@ -182,7 +180,7 @@ def _vgpr_count(resources: Resources, machine: Machine | None) -> Metric:
     if arch is not None and agpr is not None and machine is not None:
         total = unified(arch, agpr) if machine.agpr == "unified" else max(arch, agpr)
         return Metric("vgpr_count", total, "registers", "derived", "from VGPRs and AGPRs")
-    return _first("vgpr_count", "registers", resources.next_free_vgpr)
+    return _stated("vgpr_count", resources.next_free_vgpr, "registers")
 
 
 def unified(arch_vgprs: int, agprs: int) -> int:
@@ -191,19 +189,13 @@ def unified(arch_vgprs: int, agprs: int) -> int:
 
 
 def _vgpr_allocated(resources: Resources, machine: Machine | None) -> Metric:
+    """Registers that the hardware allocates for a lane."""
     unit, name = "registers", "vgpr_allocated"
-    requested = next(
-        (
-            v
-            for v in (
-                resources.vgprs_for_waves,
-                resources.next_free_vgpr,
-                resources.vgprs_allocated,
-                resources.vgpr_count,
-            )
-            if v is not None
-        ),
-        None,
+    requested = first_known(
+        resources.vgprs_for_waves,
+        resources.next_free_vgpr,
+        resources.vgprs_allocated,
+        resources.vgpr_count,
     )
     if requested is None:
         return Metric(name, None, unit, "derived", _NOT_STATED)

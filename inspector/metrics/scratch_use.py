@@ -1,10 +1,10 @@
-"""What scratch memory is used for: spilled registers, or private arrays of the source.
+"""Uses of scratch memory: spilled registers, or private arrays of the source.
 
 Both are the same instructions. LLVM marks a spill in a comment (`4-byte Folded Spill`, `Folded
 Reload`), several in one clause at its `s_clause` (LLVM 20, which Triton 3.5 has, not at all), and
-states in the metadata how many registers it spilled. Spills stand at fixed offsets; an array
-indexed by a variable is addressed by a vector register, which a spill never is. What none of these
-tells is taken for neither.
+states in the metadata how many registers it spilled. Spills are at fixed offsets; an array indexed
+by a variable is addressed by a vector register, which a spill never is. Accesses that none of these
+identifies are unknown.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ _CLASSES = ("scratch_load", "scratch_store")
 _FOLDED = "Folded"
 _OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9A-Fa-f]+|\d+))")
 _CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
-_BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand behind the resource
+_BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand after the resource
 _VECTOR = re.compile(r"v(\d+|\[)")
 _STACK_POINTERS = frozenset(("s32", "s33"))
-"""Where LLVM's calling convention keeps the stack and the frame: offsets from them are fixed."""
+"""Stack and frame pointer in LLVM's calling convention: offsets from them are fixed."""
 
 
 class Use(Enum):
-    """What an access of scratch is there for."""
+    """The purpose of an access of scratch."""
 
     SPILL = "spill"
     PRIVATE = "private array"
@@ -76,7 +76,7 @@ class Use(Enum):
 
 
 def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
-    """Every access of scratch memory in a kernel, and what it is there for."""
+    """Every access of scratch memory in a kernel, with its purpose."""
     scratch: list[Instruction] = []
     marked: set[int] = set()
     clauses: set[int] = set()
@@ -97,9 +97,9 @@ def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
     nothing_spilled = function.resources.vgpr_spill_count == 0
     default_use = Use.PRIVATE if marked or nothing_spilled else Use.UNKNOWN
     if default_use is Use.UNKNOWN or nothing_spilled or clauses_are_marked:
-        clauses.clear()  # what is not marked there is what it is elsewhere
-    spills = _places(inst for inst in scratch if inst.index in marked)
-    other_places = _places(
+        clauses.clear()  # accesses in clauses are marked like others
+    spills = _touched_bytes(inst for inst in scratch if inst.index in marked)
+    other_places = _touched_bytes(
         inst for inst in scratch if inst.index not in marked and inst.index not in clauses
     )
     uses = []
@@ -109,26 +109,28 @@ def scratch_accesses(function: Function) -> list[tuple[Instruction, Use]]:
         elif _is_indexed_by_lane(inst):
             use = Use.PRIVATE
         elif inst.index in clauses:
-            mine = _places((inst,))
-            use = Use.UNKNOWN if mine.isdisjoint(other_places) else Use.PRIVATE
-            use = use if mine.isdisjoint(spills) else Use.SPILL
+            touched = _touched_bytes((inst,))
+            use = Use.UNKNOWN if touched.isdisjoint(other_places) else Use.PRIVATE
+            use = use if touched.isdisjoint(spills) else Use.SPILL
         else:
             use = default_use
         uses.append((inst, use))
     return uses
 
 
-def place(inst: Instruction) -> tuple[str, int, int]:
-    """Where a scratch access is: the register that the offset is added to, the offset, bytes."""
+def address_of(inst: Instruction) -> tuple[str, int, int]:
+    """(register that the offset is added to, offset, bytes) of a scratch access."""
     match = _OFFSET.search(inst.operands)
     offset = int(match[1], 0) if match is not None else 0
     bits = access_bits(inst.op, inst.operands) or 32
     return ",".join(address_registers(inst)), offset, bits // 8
 
 
-def _places(accesses: Iterable[Instruction]) -> set[tuple[str, int]]:
+def _touched_bytes(accesses: Iterable[Instruction]) -> set[tuple[str, int]]:
     """The bytes that some accesses touch."""
-    return {(base, offset + k) for base, offset, size in map(place, accesses) for k in range(size)}
+    return {
+        (base, offset + k) for base, offset, size in map(address_of, accesses) for k in range(size)
+    }
 
 
 def _is_indexed_by_lane(inst: Instruction) -> bool:
@@ -140,7 +142,7 @@ def _is_indexed(inst: Instruction) -> bool:
 
 
 def _clause_length(inst: Instruction) -> int:
-    """What `s_clause N` says (RDNA3 ISA: bits 5:0): N + 1 instructions follow."""
+    """N of `s_clause N` (RDNA3 ISA: bits 5:0), after which N + 1 instructions follow."""
     try:
         return int(inst.operands.strip(), 0) & _CLAUSE_BITS
     except ValueError:
@@ -148,21 +150,25 @@ def _clause_length(inst: Instruction) -> int:
 
 
 def address_registers(inst: Instruction) -> list[str]:
-    """The registers that say where a scratch access is, besides the stated offset."""
+    """The registers of a scratch access's address, besides the stated offset."""
     operands = inst.operands
     if "buffer" in inst.op.traits:
-        behind = _BUFFER_BASE.search(operands)
-        scalar = behind[1] if behind is not None and behind[1].startswith("s") else ""
+        base = _BUFFER_BASE.search(operands)
+        scalar = base[1] if base is not None and base[1].startswith("s") else ""
         lane = operands.split(",")[1].strip() if "offen" in operands else ""
         return [register for register in (lane, scalar) if register]
-    parts = [part.split()[0] for part in operands.split(",") if part.strip()]  # no modifiers
+    operands_only = [
+        operand.split()[0] for operand in operands.split(",") if operand.strip()
+    ]  # no modifiers
     # scratch_load DATA, VADDR, SADDR; scratch_store VADDR, DATA, SADDR
-    address = parts[1:] if inst.cls == "scratch_load" else [parts[0], *parts[2:]]
-    return [part for part in address if part != "off"]
+    address = (
+        operands_only[1:] if inst.cls == "scratch_load" else [operands_only[0], *operands_only[2:]]
+    )
+    return [operand for operand in address if operand != "off"]
 
 
 def kernel_metrics(subject: Subject) -> Iterator[Metric]:
-    """The counts of the whole kernel."""
+    """The counts of the kernel."""
     if not subject.function.instructions:
         for spec in SPECS:
             yield Metric(spec.name, None, _UNIT, "derived", "no code was read")
@@ -171,18 +177,18 @@ def kernel_metrics(subject: Subject) -> Iterator[Metric]:
 
 
 def loop_metrics(
-    function: Function, own: Mapping[str, Sequence[Instruction]]
+    function: Function, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Per loop the same, nested loops excluded.
+    """Loop id -> its metrics by name, nested loops excluded.
 
     Args:
         function: the kernel.
-        own: per loop its instructions.
+        own_code: loop id -> its instructions.
     """
     uses = {inst.index: (inst, use) for inst, use in scratch_accesses(function)}
     return {
         loop: {m.name: m for m in _counts(uses[i.index] for i in body if i.index in uses)}
-        for loop, body in own.items()
+        for loop, body in own_code.items()
     }
 
 

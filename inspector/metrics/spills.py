@@ -1,12 +1,11 @@
-"""Spills: places in scratch memory where values are parked, and what may be changed against them.
+"""Spills: slots in scratch memory, and remedies.
 
-Which accesses of scratch memory are spills `scratch_use.py` tells; those that may be count as such.
-Accesses that overlap are one slot.
+`scratch_use.py` identifies the accesses of scratch memory that are spills; those of unknown purpose
+count as such. Accesses that overlap are one slot.
 
-Of remedies only what can apply is named, in the order in which it helped: twice the waves where
-each then still has a matrix instruction of every product to itself, a stage less where loads are
-pipelined, a smaller tile where one is left. Which change helped, and in which order, was found by
-applying them (`rules/judged/`).
+Only remedies that can apply are named, in the order in which they helped: twice the waves where
+each then still has a matrix instruction of every product, one stage less where loads are pipelined,
+a smaller tile where one is left. The order was determined by applying them (`rules/judged/`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from ..model import (
 )
 from .capacity import capacity
 from .options import option
-from .scratch_use import Use, place, scratch_accesses
+from .scratch_use import Use, address_of, scratch_accesses
 from .subject import Subject, innermost_loops
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"
@@ -44,6 +43,8 @@ SLOT_SPECS = (
 
 
 class _Access(Struct, frozen=True):
+    """A scratch access and its address."""
+
     inst: Instruction
     base: str  # the register that the offset is added to; empty where there is none
     offset: int
@@ -51,14 +52,14 @@ class _Access(Struct, frozen=True):
 
 
 def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillSlot, ...]:
-    """The slots of a kernel: those of hot loops first, those with most accesses there in front.
+    """The slots of a kernel: those of hot loops first, by their accesses there.
 
     Args:
         function: the kernel.
         hot: ids of its hot loops.
     """
     accesses = [
-        _Access(inst, *place(inst))
+        _Access(inst, *address_of(inst))
         for inst, use in scratch_accesses(function)
         if use is not Use.PRIVATE
     ]
@@ -79,7 +80,7 @@ def spill_slots(function: Function, hot: Set[str] = frozenset()) -> tuple[SpillS
 
 
 def slot_metrics(subject: Subject, slots: Sequence[SpillSlot], hot: Set[str]) -> Iterator[Metric]:
-    """The counts, from the slots."""
+    """The metrics of `SLOT_SPECS`."""
     if not subject.function.instructions:
         for name in (_SLOTS, _HOT):
             yield Metric(name, None, "slots", "derived", "no code was read")
@@ -105,17 +106,18 @@ def _groups(accesses: Iterable[_Access]) -> Iterator[list[_Access]]:
 
 
 def _slot(group: Sequence[_Access], owner: Mapping[int, Loop]) -> SpillSlot:
+    """The slot of accesses that overlap."""
     ordered = sorted(group, key=lambda access: access.inst.index)
     stores = [access.inst for access in ordered if access.inst.cls == "scratch_store"]
     reloads = [access.inst for access in ordered if access.inst.cls == "scratch_load"]
     loops = {
         loop.id: loop for access in ordered if (loop := owner.get(access.inst.index)) is not None
     }
-    first = group[0]
+    lowest = group[0]
     end = max(access.offset + access.size for access in group)
     return SpillSlot(
-        offset=None if first.base else first.offset,
-        size=end - first.offset,
+        offset=None if lowest.base else lowest.offset,
+        size=end - lowest.offset,
         stores=tuple(inst.line for inst in stores),
         reloads=tuple(inst.line for inst in reloads),
         loops=tuple(loop.id for loop in sorted(loops.values(), key=lambda loop: -loop.depth)),
@@ -129,7 +131,7 @@ def _user_line(loc: SourceLoc) -> SourceLoc:
 
 
 def _owners(function: Function, indices: Sequence[int]) -> dict[int, Loop]:
-    """Instruction's index -> the innermost loop around it, for those that are in one."""
+    """Instruction's index -> the innermost loop around it, for instructions in loops."""
     owner = innermost_loops(function)
     index_set = set(indices)
     loop_at: dict[int, Loop] = {}
@@ -166,9 +168,9 @@ _MOST_SIZES = 3
 _TILE = ("BLOCK", "TILE", "SIZ_B")
 """In the names of block sizes, besides the short ones that begin with a B (BT, BV)."""
 _NO_TILE = ("MODEL", "HEAD", "STRIDE", "GROUP", "DIM")
-"""In the names of what belongs to the data, and of whose half a kernel computes half."""
-_OFTEN_A_HEAD = "BLOCK_D"  # as a rule the whole head: named where no other size is
-_TOLD_OF = frozenset(("contiguity", "divisibility", "mask"))
+"""Parts of names of data sizes, which are no tile sizes."""
+_OFTEN_A_HEAD = "BLOCK_D"  # usually the full head: named only if no other size is
+_EXPLAINED_LIMITS = frozenset(("contiguity", "divisibility", "mask"))
 _WIDE = 64  # bits per lane
 
 
@@ -183,7 +185,7 @@ def remedies(
     Args:
         subject: the kernel.
         loops: its loops, with their metrics.
-        accesses: what bounds the width of its accesses.
+        accesses: its accesses, with the limits on their width.
         metrics: its other metrics.
     """
     hot = {loop.id for loop in loops if loop.hot}
@@ -208,19 +210,19 @@ def _spills(loop: LoopReport) -> int:
 
 
 def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
-    """Whether a lane has all the registers that a workgroup of the stated size leaves it.
+    """Whether a lane has all registers that a workgroup of the stated size leaves it.
 
     All of its waves are resident at once or none: 512 work-items are two waves a SIMD, and 256
     VGPRs the most that two of them can have.
     """
     machine, size = subject.machine, subject.function.resources.max_workgroup_size
-    used = value_of(metrics, "vgpr_allocated")
-    if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(used, int):
+    vgprs = value_of(metrics, "vgpr_allocated")
+    if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(vgprs, int):
         return False
     wave = value_of(metrics, "wave_size")
     unit = capacity(machine, wave if isinstance(wave, int) else None, False, subject.facts.llvm)
     waves = -(-size // unit.wave_size)
-    return used >= unit.most_vgprs(-(-waves // unit.eus))
+    return vgprs >= unit.most_vgprs(-(-waves // unit.eus))
 
 
 # From the assembly in HazyResearch/HipKittens, kernels/TK/bf16fp32/mi325x/256_256_64_16, at its
@@ -235,6 +237,7 @@ _FEWER_ALIVE = (
 
 
 def _launch_bounds(subject: Subject) -> str:
+    """The remedy for HIP kernels."""
     if subject.function.resources.max_workgroup_size == _UNKNOWN_BLOCK:
         return (
             "__launch_bounds__ with the block's real size, if it has fewer than the 1,024"
@@ -250,7 +253,8 @@ def _launch_bounds(subject: Subject) -> str:
 def _of_triton(
     subject: Subject, hot: set[str], accesses: Iterable[Access], metrics: Mapping[str, Metric]
 ) -> Iterator[str]:
-    if any(a.loop in hot and _is_told_of(a) for a in accesses):
+    """Yields the remedies for Triton kernels."""
+    if any(a.loop in hot and _is_explained(a) for a in accesses):
         yield (
             "the narrow loads that another finding names, first: each holds a register an element"
         )
@@ -260,13 +264,13 @@ def _of_triton(
     cdna = subject.machine is not None and subject.machine.agpr != "none"
     if cdna and value_of(metrics, "matrix.nonkdim") == _WIDE_INSTRUCTION:
         yield "matrix_instr_nonkdim=16"
-    most = _CDNA_WAVES if cdna else _MOST_WAVES
-    splits = waves is not None and waves < most and room >= _SPLIT
+    max_waves = _CDNA_WAVES if cdna else _MOST_WAVES
+    splits = waves is not None and waves < max_waves and room >= _SPLIT
     repeats = waves is not None and _repeats(
         products, waves if cdna or len(products) == 1 else waves * 2
     )
     if splits and waves is not None and not repeats:
-        yield f"num_warps={waves * 2} for the same tile{_aside(cdna, products, waves)}"
+        yield f"num_warps={waves * 2} for the same tile{_waves_note(cdna, products, waves)}"
     if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
         if stages > _AHEAD:
             yield (
@@ -277,12 +281,12 @@ def _of_triton(
             yield "num_stages=1 (it can be worse)"
     sizes = _sizes(subject, products)
     if room >= _SPLIT and sizes:
-        first = (
+        first_choice = (
             "the one that the loop does not walk over where nothing is stored to scratch in it"
             if cdna
             else "one that the loop walks over"
         )
-        preference = f", first of {first}" if len(sizes) > 1 else ""
+        preference = f", first of {first_choice}" if len(sizes) > 1 else ""
         yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{preference}"
     if splits and waves is not None and repeats and not cdna:
         yield (
@@ -292,17 +296,17 @@ def _of_triton(
 
 
 def _repeats(products: Sequence[tuple[int, int]], waves: int) -> bool:
-    """Whether so many waves have less than a matrix instruction's rows each.
+    """Whether this many waves have less than a matrix instruction's rows each.
 
-    On RDNA chained products then repeat rows: of 12 kernels that were given twice the waves seven
-    had more scratch accesses or half as many instructions again for the same work.
+    On RDNA chained products then repeat rows: of 12 kernels with twice the waves seven had more
+    scratch accesses or half as many instructions again for the same work.
     """
     rows = min((m for m, _ in products), default=None)
     return rows is not None and rows < _MATRIX_ROWS * waves
 
 
 def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> list[str]:
-    """The block sizes that make the products' rows and columns, by the kernel's own names.
+    """The block sizes that are the products' rows and columns, by the kernel's own names.
 
     Without a product every block size may be one.
     """
@@ -318,8 +322,8 @@ def _sizes(subject: Subject, products: Sequence[tuple[int, int]]) -> list[str]:
     return [name for name in fitting if name != _OFTEN_A_HEAD] or fitting
 
 
-def _aside(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
-    """What was seen of twice the waves."""
+def _waves_note(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
+    """The result of trials with twice the waves."""
     rows = min((m for m, _ in products), default=None)
     if rows is not None and rows < _MATRIX_ROWS * 2 * waves:
         return " (under 16 rows a wave: some of the work may be repeated)"
@@ -341,33 +345,32 @@ def _products(module: TtgirModule) -> list[tuple[int, int]]:
 def _room(products: Sequence[tuple[int, int]], waves: int | None) -> float:
     """Matrix instructions of 16x16 that the smallest product has for each wave.
 
-    Under 1 waves repeat one another's work. Without a product nothing says how far a tile may be
-    split.
+    Below 1 waves repeat one another's work. Without a product there is no limit.
     """
     if not products or not waves:
         return float("inf")
     return min(m * n for m, n in products) / (_MATRIX_ROWS**2 * waves)
 
 
-def _is_told_of(access: Access) -> bool:
-    """Whether a finding says how to widen a load (KI024 to KI026)."""
+def _is_explained(access: Access) -> bool:
+    """Whether a finding explains how to widen a load (KI024 to KI026)."""
     return (
         access.cls == "global_load"
-        and access.limited_by in _TOLD_OF
+        and access.limited_by in _EXPLAINED_LIMITS
         and bool(access.fix)
         and (access.bits or _WIDE) < _WIDE <= (access.widest or 0)
     )
 
 
 def _is_pipelined(module: TtgirModule | None) -> bool:
-    """Whether Triton loads ahead: its copies of a load stand before the loop as well."""
+    """Whether Triton loads ahead: copies of a load then stand before the loop as well."""
     if module is None:
         return True
     # Only Triton kernels need them.
     from ..ttgir import queries
 
-    places: dict[SourceLoc, set[int | None]] = {}
+    loops_of: dict[SourceLoc, set[int | None]] = {}
     for op in queries.loads(module):
         if op.loc is not None:
-            places.setdefault(op.loc, set()).add(queries.loop_above(op, module))
-    return any(len(loops) > 1 for loops in places.values())
+            loops_of.setdefault(op.loc, set()).add(queries.loop_above(op, module))
+    return any(len(loops) > 1 for loops in loops_of.values())

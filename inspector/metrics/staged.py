@@ -1,6 +1,7 @@
-"""The figures of `staging.py`: follow the tiles through a TTGIR module.
+"""The figures of `staging.py`, computed from a TTGIR module.
 
-Facts of Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and `ttgir/buffers.py`.
+Facts about Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and
+`ttgir/buffers.py`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ DIRECT_TO_LDS: Mapping[str, tuple[int, ...]] = {
 
 
 Fact = tuple[Mapping[str, Scalar] | None, str]
-"""A figure, and why it is None."""
+"""A figure, and the reason where it is None."""
 
 
 def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
@@ -68,47 +69,44 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
     yield _converts(flow, moves), ""
     yield _trips(flow, staged), ""
     yield _epilogue(flow, moves), ""
-    yield _plain(flow), ""
+    yield _unbuffered(flow), ""
     yield narrow_operands(flow, staged), ""
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
     if arch in DIRECT_TO_LDS:
-        yield _missed(subject, staged, DIRECT_TO_LDS[arch]), ""
+        yield _missed_copies(subject, staged, DIRECT_TO_LDS[arch]), ""
     else:
         yield None, f"Triton does not copy memory straight to LDS on {arch}"
 
 
 def _unpipelined(subject: Subject, flow: Flow, staged: Staging) -> dict[str, Scalar]:
+    """Loads that are multiplied in the iteration that loads them."""
     # A loop may ask for no pipelining itself: tl.range(..., num_stages=1).
     loads = [op for op in staged.unpipelined if (flow.loop_stages(op) or 2) > 1]
     stages = (flow.loop_stages(loads[0]) if loads else None) or option(subject, "num_stages")
-    first, why = loads[0] if loads else None, None
+    example, load_cause = loads[0] if loads else None, None
     arch = subject.machine.arch if subject.machine is not None else ""
     causes = ((op, cause(flow, staged, op, arch)) for op in loads)
-    first, why = next((pair for pair in causes if pair[1] is not None), (first, None))
+    example, load_cause = next((pair for pair in causes if pair[1] is not None), (example, None))
     return {
         "loads": len(loads),
         "of": len(staged.in_loop),
-        "at": op_line(first),
+        "at": op_line(example),
         "stages": stages,
-        "cause": None if why is None else why.value,
-        "reason": _UNPIPELINED[why][0] if why is not None else None,
-        "fix": _UNPIPELINED[why][1] if why is not None else None,
+        "cause": None if load_cause is None else load_cause.value,
+        "reason": _UNPIPELINED[load_cause][0] if load_cause is not None else None,
+        "fix": _UNPIPELINED[load_cause][1] if load_cause is not None else None,
     }
 
 
 def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
+    """Conversions in the loop whose conversions move most through LDS."""
     loops: dict[int | None, list[Conversion]] = {}
     for conversion in in_dot_loops(flow, moves):
         loops.setdefault(flow.loop[conversion.op.index], []).append(conversion)
-    every, through = max(
+    conversions, through = max(
         (
-            (
-                every,
-                _largest_first(
-                    [conversion for conversion in every if conversion.movement == "lds"]
-                ),
-            )
-            for every in loops.values()
+            (conversions, _largest_first([c for c in conversions if c.movement == "lds"]))
+            for conversions in loops.values()
         ),
         key=lambda pair: (
             _bytes([conversion.source for conversion in pair[1]]) or 0,
@@ -118,23 +116,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         default=([], []),
     )
     worst = through[0] if through else None
-    # What stands under an `if` is seldom done: the epilogue of a persistent loop.
-    always = [
-        conversion
-        for conversion in through
-        if conversion.op.parent == flow.loop[conversion.op.index]
-    ]
-    products = [
-        conversion
-        for conversion in always
-        if _kind(conversion.source) in MATRIX_LAYOUTS
-        and _is_for_dot(conversion.target)
-        and not (
-            _is_of_all_rows(conversion)
-            or _is_within_rows(conversion)
-            or _meets_another(flow, conversion)
-        )
-    ]
+    products = [conversion for conversion in through if _is_between_dots(flow, conversion)]
     product = products[0] if products else None
     return {
         "products": len(products),
@@ -143,7 +125,7 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
         "product_after": layout_name(product.target.layout) if product else None,
         "product_bytes": _bytes([conversion.source for conversion in products]),
         "lds": len(through),
-        "of": len(every),
+        "of": len(conversions),
         "at": op_line(worst.op) if worst else None,
         "before": layout_name(worst.source.layout) if worst else None,
         "after": layout_name(worst.target.layout) if worst else None,
@@ -152,20 +134,33 @@ def _converts(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     }
 
 
-def _kind(tile_type: TtgirType) -> str | None:
+def _is_between_dots(flow: Flow, conversion: Conversion) -> bool:
+    """Whether a dot's result is converted for another dot, in a way that layouts can avoid."""
+    # Code under an `if` is seldom executed: the epilogue of a persistent loop.
+    return (
+        conversion.op.parent == flow.loop[conversion.op.index]
+        and _layout_kind(conversion.source) in MATRIX_LAYOUTS
+        and _is_for_dot(conversion.target)
+        and not _is_of_all_rows(conversion)
+        and not _is_within_rows(conversion)
+        and not _meets_another(flow, conversion)
+    )
+
+
+def _layout_kind(tile_type: TtgirType) -> str | None:
     return None if tile_type.layout is None else tile_type.layout.kind
 
 
 def _is_for_dot(tile_type: TtgirType) -> bool:
     """Whether a layout is that of a dot's operand or result."""
-    return _kind(tile_type) in MATRIX_LAYOUTS or _kind(tile_type) == "dot_op"
+    return _layout_kind(tile_type) in MATRIX_LAYOUTS or _layout_kind(tile_type) == "dot_op"
 
 
 def _is_of_all_rows(conversion: Conversion) -> bool:
     """Whether a result whose rows lie in several waves becomes a second operand.
 
-    Its rows are that dot's K, all of which each wave needs: they are exchanged whatever the matrix
-    instructions (tried: with 16x16 ones a loop of 982 instructions became 1,138).
+    Its rows are that dot's K, all of which each wave needs: they are exchanged with any matrix
+    instruction (tried: with 16x16 ones a loop of 982 instructions became 1,138).
     """
     target = conversion.target.layout
     second = target is not None and target.params.get("opIdx") == 1
@@ -176,8 +171,8 @@ def _is_of_all_rows(conversion: Conversion) -> bool:
 def _is_within_rows(conversion: Conversion) -> bool:
     """Whether both dots have one layout, in which several waves share a row.
 
-    The row is the second dot's K. Other matrix instructions leave both layouts what they are
-    (tried: 128 rows, eight waves as [4, 2] with 32x32 and with 16x16).
+    The row is the second dot's K. Other matrix instructions leave both layouts as they are (tried:
+    128 rows, eight waves as [4, 2] with 32x32 and with 16x16).
     """
     source, target = conversion.source.layout, conversion.target.layout
     waves = _waves(conversion)
@@ -191,14 +186,14 @@ def _is_within_rows(conversion: Conversion) -> bool:
 
 
 def _meets_another(flow: Flow, conversion: Conversion) -> bool:
-    """Whether one of the two layouts is of a dot that stands in no chain, spread over columns.
+    """Whether one of the two layouts is of a dot in no chain, spread over columns.
 
-    Triton gives the dots of a chain (one's result is the first operand of the other, with no `if`
-    in between) to waves by rows, as far as there are rows; to any other dot it gives them by its
-    shape (3.9, AccelerateAMDMatmul, `warpsPerTile`), whatever the matrix instruction.
+    Triton spreads the waves of chained dots (one's result is the first operand of the other, with
+    no `if` in between) over rows, as far as there are rows; those of other dots by their shape
+    (3.9, AccelerateAMDMatmul, `warpsPerTile`), with any matrix instruction.
     """
-    around = flow.loop[conversion.op.index]
-    dots = [op for op in flow.module.ops if op.name in DOTS and flow.loop[op.index] == around]
+    loop = flow.loop[conversion.op.index]
+    dots = [op for op in flow.module.ops if op.name in DOTS and flow.loop[op.index] == loop]
     source_layout, target_layout = conversion.source.layout, conversion.target.layout
     target = target_layout.parent or target_layout if target_layout is not None else None
     makers = dots_behind(flow, flow.operands[conversion.op.index][:1])
@@ -228,11 +223,12 @@ def _waves_of(layout: Layout | None) -> tuple[int, ...] | None:
 
 
 def _narrow_reads(conversion: Conversion) -> int:
-    """Reads of less than 32 bits per lane by which a tile comes back from its buffer."""
+    """Reads of less than 32 bits per lane from a tile's buffer."""
     return sum(map(narrow_accesses, conversion.reads))
 
 
 def _trips(flow: Flow, staged: Staging) -> dict[str, Scalar]:
+    """Values that pass through LDS more than once."""
     ways = repeated(flow, staged)
     worst = ways[0] if ways else None
     return {
@@ -246,6 +242,7 @@ def _trips(flow: Flow, staged: Staging) -> dict[str, Scalar]:
 
 
 def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
+    """Conversions of a dot's result before its store."""
     through = [outgoing for outgoing in before_stores(flow) if moves[outgoing.op.index] == "lds"]
     through.sort(
         key=lambda outgoing: (outgoing.wide, tile_bytes(outgoing.op.result_types[0]) or 0),
@@ -260,7 +257,8 @@ def _epilogue(flow: Flow, moves: Movements) -> dict[str, Scalar]:
     }
 
 
-def _plain(flow: Flow) -> dict[str, Scalar]:
+def _unbuffered(flow: Flow) -> dict[str, Scalar]:
+    """Accesses through 64-bit pointers that could be buffer operations."""
     accesses, tiles = plain_accesses(flow)
 
     def is_hot(access: PlainAccess) -> bool:
@@ -271,25 +269,26 @@ def _plain(flow: Flow) -> dict[str, Scalar]:
         )
 
     hot = [access for access in accesses if is_hot(access)]
-    first = next(iter((*hot, *accesses)), None)
+    example = next(iter((*hot, *accesses)), None)
     return {
         "accesses": len(accesses),
         "of": tiles,
         "hot": len(hot),
-        "at": op_line(first.op) if first else None,
-        "reason": first.reason if first else None,
+        "at": op_line(example.op) if example else None,
+        "reason": example.reason if example else None,
     }
 
 
-def _missed(subject: Subject, staged: Staging, widths: Sequence[int]) -> dict[str, Scalar]:
+def _missed_copies(subject: Subject, staged: Staging, widths: Sequence[int]) -> dict[str, Scalar]:
+    """Loads that could be copied to LDS directly."""
     loads = staged.through_registers
     reasons = ((op, _why_not_direct(subject, staged, op, widths)) for op in loads)
     explained = next((pair for pair in reasons if pair[1] is not None), None)
-    first, reason = explained or (loads[0] if loads else None, None)
+    example, reason = explained or (loads[0] if loads else None, None)
     return {
         "loads": len(loads),
         "of": len(staged.in_loop),
-        "at": op_line(first),
+        "at": op_line(example),
         "reason": reason,
     }
 
@@ -297,7 +296,7 @@ def _missed(subject: Subject, staged: Staging, widths: Sequence[int]) -> dict[st
 def _why_not_direct(
     subject: Subject, staged: Staging, load: TtgirOp, widths: Sequence[int]
 ) -> str | None:
-    """What keeps a load from being a copy; None where that cannot be told."""
+    """The reason that a load is no copy; None where it is unknown."""
     if load in staged.unpipelined:
         stages = option(subject, "num_stages")
         return "the loop is not pipelined" + (f" (num_stages={stages})" if stages else "")
@@ -315,6 +314,6 @@ def _largest_first(conversions: Sequence[Conversion]) -> list[Conversion]:
 
 
 def _bytes(tiles: Sequence[TtgirType]) -> int | None:
-    """Bytes of some tiles; None where one's is unknown."""
+    """Bytes of some tiles; None where the size of one is unknown."""
     sizes = [tile_bytes(tile) for tile in tiles]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -1,7 +1,7 @@
-"""How tiles get from memory to the dots and back, as TTGIR shows it: which figures there are.
+"""The catalogue of figures on the ways of tiles from memory to the dots and back, by TTGIR.
 
-Each figure names the operation at fault and its place in the source. Those of a kernel are worked
-out in `staged.py`, `narrow_here` of its loops in `narrow_loops.py`, and `narrow_copies` in
+Each figure names the operation at fault and its position in the source. Those of a kernel are
+computed in `staged.py`, `narrow_here` of its loops in `narrow_loops.py`, and `narrow_copies` in
 `transposed_copies.py`. All of them need the algebra of layouts, which is imported only for kernels
 that have TTGIR.
 """

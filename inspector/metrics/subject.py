@@ -1,7 +1,7 @@
-"""What the metrics are computed from: a kernel, one pass over a region, names of the source.
+"""The input of the metrics: a kernel, one pass over a region, names of the source.
 
-A *region* is a whole kernel or the part of a loop that belongs to no nested loop: instructions of
-nested loops are counted there, because they run an unknown number of times per outer iteration.
+A *region* is a kernel or the part of a loop that belongs to no nested loop: instructions of nested
+loops are counted there, because they run an unknown number of times per outer iteration.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
 Place = tuple[tuple[str, int, int | None], ...]
 """A source position with the calls that lead there, innermost first: file, line, column."""
 NOT_ALL_READ = "not all of the code was read"
-"""Why a figure that rests on what the code does not hold is unknown."""
+"""Note of figures that depend on the absence of something in the code."""
 
 
 class Facts(Struct, frozen=True):
-    """What is known of a kernel besides its own code.
+    """Facts about a kernel from outside of its code.
 
     Args:
         lds_bytes: LDS per workgroup from an outside source; None when there is none.
-        lds_from: who said so: the user or Triton.
+        lds_from: the origin of `lds_bytes`: the user or Triton.
         lds_note: the same for people ("Triton's metadata", "--lds").
-        workgroup_size: work-items per workgroup, where it is really known.
+        workgroup_size: work-items per workgroup, where it is certain.
         workgroup_shape: the same in x, y and z.
-        waves_from: who said so.
-        llvm: which LLVM occupancy model made the code: "22" or "triton".
-        cu_mode: whether workgroups are confined to one CU (RDNA); None: what the code says.
+        waves_from: the origin of `workgroup_size`.
+        llvm: the LLVM occupancy model of the compiler: "22" or "triton".
+        cu_mode: whether workgroups are confined to one CU (RDNA); None: as the code states.
         grid: workgroups of the launch along each dimension.
         options: Triton's options of the compile.
         constexprs: the values of the kernel's compile-time arguments.
         unspecialised, values, generator, signature: see `Variant`.
         attributes: the variant's `attrs`.
-        lanes_wanted: whether it is to be worked out where lanes lie, which takes time.
-        time_us: what a launch took, as the user states it, microseconds.
-        races_wanted: whether LDS races are to be looked for, which does as well.
-        dynamic_sizes: whether Inductor wrote it for sizes of which it noted no divisor.
+        dynamic_sizes: whether Inductor wrote it for sizes without known divisors.
+        analyse_lanes: whether to compute the lanes' addresses, which takes time.
+        time_us: the time of a launch as the user states it, microseconds.
+        analyse_races: whether to search for LDS races, which takes time.
     """
 
     lds_bytes: int | None = None
@@ -79,19 +79,19 @@ class Facts(Struct, frozen=True):
     signature: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     dynamic_sizes: bool = False
-    lanes_wanted: bool = True
+    analyse_lanes: bool = True
     time_us: float | None = None
-    races_wanted: bool = True
+    analyse_races: bool = True
 
 
 class Synchronisation(Struct, frozen=True):
-    """What the waits and barriers of a kernel are there for.
+    """The purposes of a kernel's waits and barriers.
 
     Args:
-        waits: instruction's index -> one entry for each counter that it waits for, or misses a wait
-            of.
+        waits: instruction's index -> one entry for each counter that it waits for, or lacks a wait
+            for.
         judged: whether the entries have verdicts.
-        needless: indices of the barriers that could go; None where that cannot be told.
+        needless: indices of the barriers that could be removed; None where that is unknown.
     """
 
     waits: Mapping[int, Sequence[WaitOp]]
@@ -100,12 +100,13 @@ class Synchronisation(Struct, frozen=True):
 
 
 class SourceWork(Struct, frozen=True):
-    """What TTGIR says of a kernel's work, by source position; None: at no position.
+    """The work of a kernel by TTGIR, by source position; None: at no position.
 
     Args:
-        waves: of the workgroup; 0 where TTGIR does not say.
-        dots: what they make the matrix unit do; None where a layout does not tell.
-        tensors: those that are loaded, stored and computed with, one for each operation.
+        waves: waves of the workgroup; 0 where TTGIR does not state them.
+        dots: the dots with their work on the matrix unit; None where a layout does not determine
+            it.
+        tensors: the tensors that are loaded, stored and computed with, one for each operation.
     """
 
     waves: int
@@ -114,11 +115,11 @@ class SourceWork(Struct, frozen=True):
 
 
 class Subject(Struct, frozen=True):
-    """One kernel with everything the metrics may look at.
+    """A kernel with all inputs of the metrics.
 
-    `ttir` is what the kernel asks for, `ttgir` what the compiler made of it before LLVM. `sync`,
-    `demand`, `work`, `uses` and `places` (both by index of the instruction) are worked out from the
-    rest once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
+    `ttir` is the source's TTIR, `ttgir` the compiler's result before LLVM. `sync`, `demand`,
+    `work`, `uses` and `places` (both by index of the instruction) are computed from the others
+    once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
     `lanes.uses_of`. `ttir` holds the dots alone; `ttir_text` is all of it, which few kernels need.
     """
 
@@ -136,11 +137,11 @@ class Subject(Struct, frozen=True):
 
 
 class Tally(Struct, frozen=True):
-    """One pass over a region's instructions.
+    """The counts of one pass over a region's instructions.
 
     Args:
-        instructions: how many there are.
-        indices: theirs.
+        instructions: number of instructions.
+        indices: their indices.
         classes: instructions per mnemonic class.
         accesses: memory class -> bits per lane of each access; None for one without fixed width.
         waits: (instruction, counter -> count) for each wait.
@@ -209,13 +210,13 @@ def innermost_loops(function: Function) -> dict[int, Loop]:
 
 def own_instructions(function: Function) -> dict[str, list[Instruction]]:
     """Loop id -> its instructions, those of nested loops excluded."""
-    owned: dict[str, list[Instruction]] = {loop.id: [] for loop in function.loops}
+    instructions_of: dict[str, list[Instruction]] = {loop.id: [] for loop in function.loops}
     owner = innermost_loops(function)
     for block in function.blocks:
         loop = owner.get(block.index)
         if loop is not None:
-            owned[loop.id].extend(function.instructions[block.start : block.stop])
-    return owned
+            instructions_of[loop.id].extend(function.instructions[block.start : block.stop])
+    return instructions_of
 
 
 def source_line(loc: SourceLoc | None) -> str | None:
@@ -232,7 +233,7 @@ def op_line(op: TtgirOp | None) -> str | None:
 
 
 def variable_name(result: str) -> str:
-    """The variable that a value's SSA name was made of: `%keys_19` is `keys`."""
-    plain = result.lstrip("%").partition(":")[0]
-    stem, _, number = plain.rpartition("_")
-    return stem if stem and number.isdigit() else plain
+    """The variable in a value's SSA name: `%keys_19` is `keys`."""
+    name = result.lstrip("%").partition(":")[0]
+    stem, _, number = name.rpartition("_")
+    return stem if stem and number.isdigit() else name

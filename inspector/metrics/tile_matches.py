@@ -1,4 +1,4 @@
-"""Which machine accesses an operation of the TTGIR became: those of its class at its position.
+"""Matches operations of the TTGIR with machine accesses: by class and position.
 
 Several operations may share a position, as pipelining peels copies of a load off its loop. The copy
 in the deepest loop gets the machine accesses of the deepest loops, and copies that differ in width
@@ -15,7 +15,7 @@ from ..ttgir.axes.tiles import Limits, Tile
 from ..ttgir.queries import LOOPS
 
 _Key = tuple[str, SourceLoc]
-"""The class and the position that an operation shares with the machine accesses that it became."""
+"""(class, position), common to an operation and its machine accesses."""
 
 
 def machine_accesses(
@@ -28,8 +28,8 @@ def machine_accesses(
 
     Args:
         graph: the operations of one function.
-        tiles: those that move a tile.
-        limits: of each tile's width.
+        tiles: its operations that move tiles.
+        limits: the limits on the width of each.
         memory_ops: the kernel's machine accesses.
     """
     ops_at: dict[_Key, list[MemoryOp]] = {}
@@ -52,7 +52,7 @@ def machine_accesses(
 
 
 def _loop_depths(graph: Graph) -> dict[int, int]:
-    """How many loops stand around each operation, by its index."""
+    """The number of loops around each operation, by its index."""
     depths: dict[int, int] = {}
     for op in graph.ops:
         parent_depth = depths.get(op.parent, 0) if op.parent is not None else 0
@@ -61,10 +61,11 @@ def _loop_depths(graph: Graph) -> dict[int, int]:
 
 
 def _at_depth(ops: list[MemoryOp], depth: int, copy_depths: Sequence[int]) -> list[MemoryOp]:
-    """Those of the machine accesses that the copy in so many loops became.
+    """The machine accesses of the copy in `depth` loops.
 
     The compiler unrolls short loops and peels others, so that depths differ between TTGIR and
-    assembly: levels are matched from the deepest up, and the outermost copy gets all that is left.
+    assembly: levels are matched from the deepest up, and the outermost copy gets all remaining
+    accesses.
     """
     levels, op_levels = sorted(set(copy_depths)), sorted({op.depth for op in ops})
     if len(levels) == 1:
@@ -80,9 +81,8 @@ def _at_depth(ops: list[MemoryOp], depth: int, copy_depths: Sequence[int]) -> li
 def _of_width(
     ops: list[MemoryOp], limits: Limits | None, copy_limits: Sequence[Limits | None]
 ) -> list[MemoryOp]:
-    """Those of the machine accesses that are as wide as the copy allows, if copies differ in that.
-
-    All of them where none is of exactly that width.
+    """The machine accesses of the copy's width, if copies differ in width; all of them if none has
+    it.
     """
     widths = {copy.width for copy in copy_limits if copy is not None}
     if limits is None or len(widths) < 2:

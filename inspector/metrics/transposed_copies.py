@@ -1,8 +1,8 @@
 """`narrow_copies`: whether LDS has room for transposed copies of tiles that dots read both ways.
 
-A tile that two dots read in both orders can be stored with K contiguous for one of the dots alone.
-A transposed copy serves the other. It takes as much LDS as the tile itself, in each of the buffers
-that the pipeline cycles through.
+A tile that two dots read in both orders can be stored with K contiguous for only one of the dots. A
+transposed copy serves the other. It takes as much LDS as the tile itself, in each of the buffers of
+the pipeline.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def transposed_copies(
     metrics: Mapping[str, Metric],
     stages: int | None,
 ) -> Iterator[Metric]:
-    """The figure; None where no tile is read in both orders.
+    """The metric; None where no tile is read in both orders.
 
     Args:
         subject: the kernel.
-        buffers: what its TTGIR puts into LDS.
+        buffers: its buffers in LDS.
         metrics: its other metrics; `narrow_operands` is read.
         stages: num_stages of the compile.
     """
@@ -57,11 +57,11 @@ def _tiles_read_both_ways(module: TtgirModule) -> tuple[list[str], int | None]:
     flow = flow_of(module)
     staged = staging(flow, movements(flow))
     reads = {index for index, kind in narrow_reads(flow, staged).items() if kind == "twice"}
-    # Peeled iterations load the same tile again, at the same place in the source.
+    # Peeled iterations load the same tile again, at the same position in the source.
     loads = {
         way.load.loc or way.load.index: way.load
         for way in staged.ways
-        if any(read.index in reads for _, read in way.trips)
+        if any(lds_read.index in reads for _, lds_read in way.trips)
     }.values()
     names = sorted({variable_name(load.results[0]) for load in loads if load.results})
     total = 0
@@ -83,7 +83,7 @@ def _most_stages(
 
     Args:
         subject: the kernel.
-        buffers: what its TTGIR puts into LDS.
+        buffers: its buffers in LDS.
         size: bytes of one copy of each tile; None where unknown.
         stages: num_stages of the compile; None where unknown.
     """
@@ -107,6 +107,7 @@ def _most_stages(
 def _in_words(
     names: Sequence[str], size: int | None, stages: int | None, fitting_stages: int
 ) -> str:
+    """The remedy in words."""
     operands = f"{', '.join(names)} {'are operands' if len(names) > 1 else 'is an operand'}"
     with_fewer = (
         ""

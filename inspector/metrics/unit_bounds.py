@@ -1,7 +1,7 @@
-"""What each unit of the machine takes at least for one wave's iteration of a loop.
+"""Lower bounds of one wave's iteration of a loop, for each unit of the machine.
 
-Rates come from the machine file. Where addresses are not known an access is left out: the sum over
-the others is a lower bound all the same.
+Rates come from the machine file. Accesses with unknown addresses are left out: the sum over the
+others is still a lower bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NOT_ISSUED: Final = frozenset(
     ("wait", "alu_wait", "nop", "hint", "barrier", "barrier_signal", "control")
 )
-"""Classes that the instruction buffer deals with: they need no unit's turn."""
+"""Classes that the instruction buffer handles: they occupy no unit."""
 _LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct"))
 _CACHED: Final = frozenset(("global_load", "global_store", "lds_direct"))
 _VMEM: Final = frozenset(
@@ -45,7 +45,7 @@ class Bound(Struct, frozen=True):
 def wave_bounds(
     subject: Subject, machine: Machine, executed: Sequence[Instruction]
 ) -> dict[str, Bound]:
-    """Each unit's, for one wave; without the latency of chains.
+    """The bound of each unit for one wave, without the latency of chains.
 
     Args:
         subject: the kernel.
@@ -55,18 +55,20 @@ def wave_bounds(
     slot, slow = rates(subject)
     vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
     transcendental = sum("transcendental" in inst.op.traits for inst in vector)
-    turn = machine.issue_cycles
+    issue_cycles = machine.issue_cycles
     unknown = _not_published(machine)
     return {
         "matrix": _matrix(machine, executed),
         "vector": _times(len(vector), slot, unknown),
         "transcendental": _times(transcendental, slow, unknown),
-        "scalar": _times(sum(inst.cls == "salu" for inst in executed), turn, unknown),
-        "vmem": _times(sum(inst.cls in _VMEM for inst in executed), turn, unknown),
+        "scalar": _times(sum(inst.cls == "salu" for inst in executed), issue_cycles, unknown),
+        "vmem": _times(sum(inst.cls in _VMEM for inst in executed), issue_cycles, unknown),
         "lds": _lds_data(subject.uses, executed),
         "lds_port": _lds_port(subject, machine, executed),
         "l1": lines(subject.uses, machine, executed),
-        "issue": _times(sum(inst.cls not in _NOT_ISSUED for inst in executed), turn, unknown),
+        "issue": _times(
+            sum(inst.cls not in _NOT_ISSUED for inst in executed), issue_cycles, unknown
+        ),
     }
 
 
@@ -90,16 +92,16 @@ def _matrix(machine: Machine, executed: Sequence[Instruction]) -> Bound:
 
 def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> Bound:
     accesses = [inst for inst in executed if inst.cls in _LDS]
-    known = {
+    cycles_of = {
         inst.index: use.cycles
         for inst in accesses
         if (use := uses.get(inst.index)) is not None and use.cycles is not None
     }
-    return _sum(known, accesses, uses)
+    return _sum(cycles_of, accesses, uses)
 
 
 def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction]) -> Bound:
-    """What goes through one of the ports: addresses and written data inwards, read data outwards.
+    """The busier direction of a port: addresses and written data inwards, read data outwards.
 
     Each active lane sends 4 bytes of address.
     """
@@ -119,23 +121,24 @@ def _lds_port(subject: Subject, machine: Machine, executed: Sequence[Instruction
         reads = inst.cls == "lds_read"
         inwards[inst.index] = use.lanes * 4 * (1 if reads else 1 + words) / port["write"]
         outwards[inst.index] = use.lanes * 4 * words / port["read"] if reads else 0.0
-    into, out = (_sum(known, accesses, subject.uses) for known in (inwards, outwards))
-    return max((into, out), key=lambda bound: bound.cycles or 0)
+    inward, outward = (_sum(cycles_of, accesses, subject.uses) for cycles_of in (inwards, outwards))
+    return max((inward, outward), key=lambda bound: bound.cycles or 0)
 
 
 def lines(uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]) -> Bound:
+    """The bound of the vector cache's lookups."""
     accesses = [inst for inst in executed if inst.cls in _CACHED]
     if not accesses:
         return Bound(0)
     line, rate = machine.cache_line_bytes, machine.l1_bytes_per_clk
     if line is None or rate is None:
         return Bound(None, note=_not_published(machine))
-    known = {
+    cycles_of = {
         inst.index: use.lines * line / rate
         for inst in accesses
         if (use := uses.get(inst.index)) is not None and use.lines is not None
     }
-    return _sum(known, accesses, uses)
+    return _sum(cycles_of, accesses, uses)
 
 
 def _not_published(machine: Machine) -> str:
@@ -143,45 +146,46 @@ def _not_published(machine: Machine) -> str:
 
 
 def _sum(
-    known: Mapping[int, float], accesses: Sequence[Instruction], uses: Mapping[int, LaneUse]
+    cycles_of: Mapping[int, float], accesses: Sequence[Instruction], uses: Mapping[int, LaneUse]
 ) -> Bound:
-    """The sum of what is known of some accesses: still a lower bound if some are not.
+    """The sum of known cycles of some accesses, a lower bound if others are unknown.
 
     Args:
-        known: cycles by index of the instruction.
+        cycles_of: cycles by index of the instruction, where they are known.
         accesses: all of them.
-        uses: what their lanes touch, or why that is not known.
+        uses: their uses, or why those are unknown.
     """
-    left_out = [inst.index for inst in accesses if inst.index not in known]
+    left_out = [inst.index for inst in accesses if inst.index not in cycles_of]
     note = ""
     if left_out:
         reasons = (uses[index].unknown for index in left_out if index in uses)
         reason = next(filter(None, reasons), NOT_LOOKED_AT)
         note = f"{len(left_out)} of {len(accesses)} accesses are left out: {reason}"
-        if not known:
+        if not cycles_of:
             return Bound(None, note=note)
-    estimated = any(uses[index].origin == "estimated" for index in known)
-    return Bound(sum(known.values()), "estimated" if estimated else "derived", note)
+    estimated = any(uses[index].origin == "estimated" for index in cycles_of)
+    return Bound(sum(cycles_of.values()), "estimated" if estimated else "derived", note)
 
 
 def latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
+    """The bound of the chain that one iteration passes to the next."""
     from .chains import MOST_INSTRUCTIONS, carried_cycles
 
     function = code.function
-    always = [inst.index for inst in executed]
-    here = set(always)
+    executed_indices = [inst.index for inst in executed]
+    executed_set = set(executed_indices)
     others = [
         index
         for block in loop.blocks
         for index in range(function.blocks[block].start, function.blocks[block].stop)
-        if index not in here
+        if index not in executed_set
     ]
-    if len(always) + len(others) > MOST_INSTRUCTIONS:
+    if len(executed_indices) + len(others) > MOST_INSTRUCTIONS:
         return Bound(None, note=f"not looked for in more than {MOST_INSTRUCTIONS:,} instructions")
     try:
-        cycles = carried_cycles(code, always, others)
+        cycles = carried_cycles(code, executed_indices, others)
     except Exception as error:
-        # Operands that the emulator does not understand must not take the report with them.
+        # Operands that the emulator cannot decode must not cost the report.
         return Bound(None, note=unforeseen(error).message)
     note = "" if cycles is not None else f"the latencies of {code.machine.arch} are not published"
     return Bound(cycles, note=note)

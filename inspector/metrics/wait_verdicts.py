@@ -1,6 +1,6 @@
-"""What each wait and barrier of a kernel is there for, and where a wait is missing.
+"""The purposes of a kernel's waits and barriers, and its missing waits.
 
-Worked out once for a kernel: the report lists the waits, and the metrics count them.
+Computed once for a kernel: the report lists the waits, and the metrics count them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..model import Function, Instruction, Machine, WaitOp
 from .demand import wave_size, workgroup_size
 from .subject import MATRIX_CLASSES, Subject, Synchronisation, innermost_loops, wait_counts
 
-# After it, operands name other VGPRs than they say (gfx1250).
+# After it, operands stand for other VGPRs than they name (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"
 
 
 def synchronisation(subject: Subject) -> Synchronisation:
-    """The kernel's waits and barriers, judged.
+    """The kernel's waits and barriers with their verdicts.
 
-    Verdicts are None where the target is unknown, or registers or code cannot be told.
+    Verdicts are None where the target is unknown, or registers or code are.
     """
     function, machine = subject.function, subject.machine
     loops = _loops(function)
@@ -59,18 +59,18 @@ def synchronisation(subject: Subject) -> Synchronisation:
         )
     _add_missing(waits_at, function, verdicts, loops)
     return Synchronisation(
-        waits_at, True, needless(function, verdicts.ends, alone=_is_one_wave(subject))
+        waits_at, True, needless(function, verdicts.completions, single_wave=_is_one_wave(subject))
     )
 
 
 def _is_one_wave(subject: Subject) -> bool:
     """Whether no launch has more than one wave in a workgroup."""
-    wave, most = wave_size(subject).value, workgroup_size(subject).value
-    return isinstance(wave, int) and isinstance(most, int) and most <= wave
+    wave, group_size = wave_size(subject).value, workgroup_size(subject).value
+    return isinstance(wave, int) and isinstance(group_size, int) and group_size <= wave
 
 
 def _loops(function: Function) -> dict[int, str]:
-    """Instruction's index -> the innermost loop that it is in; nothing for those in none."""
+    """Instruction's index -> id of the innermost loop around it, for instructions in loops."""
     loop_ids: dict[int, str] = {}
     for number, loop in innermost_loops(function).items():
         block = function.blocks[number]
@@ -84,6 +84,7 @@ def _add_missing(
     verdicts: Verdicts,
     loops: Mapping[int, str],
 ) -> None:
+    """Adds an entry for each missing wait."""
     instructions = function.instructions
     for gap in verdicts.missing:
         inst = instructions[gap.index]

@@ -1,4 +1,4 @@
-"""Waits and barriers: how many there are, what waits are for, and barriers that order nothing.
+"""Waits and barriers: their numbers, the purposes of waits, and barriers that order nothing.
 
 Uses are counted per counter, as the report lists them: one instruction may wait for several.
 """
@@ -29,6 +29,7 @@ COUNT_SPECS = (
 
 
 def wait_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metrics of `COUNT_SPECS`."""
     per_counter: Counter[str] = Counter()
     full: Counter[str] = Counter()
     full_waits = 0
@@ -44,7 +45,7 @@ def wait_counts(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 
 TIGHT = 8
-"""Instructions: a wait that comes sooner after what it waits for hides nothing of its latency."""
+"""Instructions: a wait sooner after its access hides nothing of the access's latency."""
 
 _VERDICTS = {
     "needed": "Waits without which a register would be touched too early",
@@ -78,6 +79,7 @@ USE_SPECS = (
 
 
 def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
+    """The metrics of `USE_SPECS`."""
     if subject.sync is None or not subject.sync.judged:
         note = "the target is unknown, or its registers cannot be told"
         note = note if subject.function.all_read else NOT_ALL_READ

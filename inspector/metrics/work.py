@@ -1,9 +1,9 @@
-"""How much work the source needs: what figures of two configurations are divided by.
+"""The work that the source needs, by which figures of two configurations are divided.
 
 Instructions are no measure of work: a wave may repeat another's, and the compiler unrolls loops as
-it likes. What the source asks for is certain: M·N·K of each dot, the elements of each loaded tile.
-A loop of the code is joined with the source's by positions, as in `unroll`; where that leaves
-any doubt there is no figure.
+it likes. The source's needs are certain: M·N·K of each dot, the elements of each loaded tile. A
+loop of the code is matched with the source's by positions, as in `unroll`; in any doubt there is no
+figure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import prod
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, TtgirModule, TtgirOp
-from .loop_shape import place, unroll_factor
+from .loop_shape import position_of, unroll_factor
 from .subject import MATRIX_CLASSES, Place, Subject
 
 MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
@@ -52,18 +52,18 @@ _NO_JOIN = "the loop's code cannot be joined with TTGIR's operations for certain
 
 
 def loop_metrics(
-    subject: Subject, own: Mapping[str, Sequence[Instruction]]
+    subject: Subject, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Per loop its figures.
+    """Loop id -> its metrics by name.
 
     Args:
         subject: the kernel.
-        own: per loop its instructions, nested loops excluded.
+        own_code: loop id -> its instructions, nested loops excluded.
     """
     by_loop = {}
-    for loop, region in own.items():
+    for loop, region in own_code.items():
         macs, loaded, iterations, note = _of_loop(subject, region)
-        by_loop[loop] = _named(macs, loaded, note)
+        by_loop[loop] = _work_metrics(macs, loaded, note)
         by_loop[loop][ITERATIONS] = Metric(
             ITERATIONS, iterations, "iterations", "derived", "" if iterations else note
         )
@@ -72,10 +72,10 @@ def loop_metrics(
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The figures of the kernel: known where neither source nor code has a loop."""
-    yield from _named(*_of_kernel(subject)).values()
+    yield from _work_metrics(*_of_kernel(subject)).values()
 
 
-def _named(macs: int | None, loaded: int | None, note: str = "") -> dict[str, Metric]:
+def _work_metrics(macs: int | None, loaded: int | None, note: str = "") -> dict[str, Metric]:
     metrics = (
         Metric(MACS, macs, "multiply-accumulates", "derived", note if macs is None else ""),
         Metric(LOADED, loaded, "elements", "derived", note if loaded is None else ""),
@@ -87,6 +87,7 @@ _Work = tuple[int | None, int | None, str]
 
 
 def _of_kernel(subject: Subject) -> _Work:
+    """Multiply-accumulates and loaded elements of the kernel, and why one is unknown."""
     module = subject.ttgir
     if module is None:
         return None, None, "needs the kernel's TTGIR"
@@ -107,7 +108,9 @@ def _of_kernel(subject: Subject) -> _Work:
     constants = _constants(module)
     macs = [_times(_macs((op,)), _runs(op, module, constants)) for op in dots]
     tiles = [tile for tile in map(tile_of, loads) if tile is not None]
-    loaded = [_times(prod(tile.of.shape), _runs(tile.op, module, constants)) for tile in tiles]
+    loaded = [
+        _times(prod(tile.tensor_type.shape), _runs(tile.op, module, constants)) for tile in tiles
+    ]
     note = "how often its loops run is not known"
     total_macs = _total(macs)
     if total_macs and subject.ttir is not None and not queries.named(module, queries.LOOPS):
@@ -135,7 +138,9 @@ def _constants(module: TtgirModule) -> dict[str, int]:
 
 
 def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int | None:
-    """How often the loops around an operation run it; None where their bounds are not constant."""
+    """The times that the loops around an operation run it; None where their bounds are not
+    constant.
+    """
     from ..ttgir import queries
 
     runs, loop = 1, queries.loop_above(op, module)
@@ -144,10 +149,10 @@ def _runs(op: TtgirOp, module: TtgirModule, constants: Mapping[str, int]) -> int
         bounds = [constants.get(name) for name in header.operands[:3]]
         if header.name != "scf.for" or len(bounds) < 3 or None in bounds:
             return None
-        first, last, step = (bound for bound in bounds if bound is not None)
+        start, stop, step = (bound for bound in bounds if bound is not None)
         if step <= 0:
             return None
-        runs *= max(0, -(-(last - first) // step))
+        runs *= max(0, -(-(stop - start) // step))
         loop = queries.loop_above(header, module)
     return runs
 
@@ -165,29 +170,29 @@ def _of_loop(
 
 
 def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instruction]) -> int | None:
-    """What the dots of a loop need; 0 where the kernel has no dot at all."""
+    """The multiply-accumulates of a loop's dots; 0 where the kernel has no dot at all."""
     from ..ttgir import queries
 
     if not queries.dots(module):
         return 0
-    done = Counter(
-        place(inst.loc) if inst.loc is not None else None
+    instructions = Counter(
+        position_of(inst.loc) if inst.loc is not None else None
         for inst in region
         if inst.cls in MATRIX_CLASSES
     )
-    if not done:
+    if not instructions:
         return None  # no dot's code, or on the vector unit: that cannot be told
     lowered: dict[Place | None, list[TtgirOp]] = {}
     for op in queries.dots(module):
-        lowered.setdefault(place(op.loc) if op.loc is not None else None, []).append(op)
+        lowered.setdefault(position_of(op.loc) if op.loc is not None else None, []).append(op)
     source = queries.dots(subject.ttir) if subject.ttir is not None else None
     total_macs = Fraction(0)
-    for where, count in done.items():
+    for position, count in instructions.items():
         source_macs = (
-            _source_macs(where, source) if source is not None and where is not None else None
+            _source_macs(position, source) if source is not None and position is not None else None
         )
-        macs = _macs_of(count, lowered.get(where, []), source_macs, module)
-        if where is None or macs is None or (source is not None and source_macs is None):
+        macs = _macs_of(count, lowered.get(position, []), source_macs, module)
+        if position is None or macs is None or (source is not None and source_macs is None):
             return None
         total_macs += macs
     return int(total_macs) if total_macs.denominator == 1 else None
@@ -196,13 +201,13 @@ def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instructi
 def _macs_of(
     count: int, dots: Sequence[TtgirOp], source_macs: int | None, module: TtgirModule
 ) -> Fraction | None:
-    """What the dots that became some matrix instructions of one position need.
+    """The multiply-accumulates of the dots that became some matrix instructions of one position.
 
-    Copies of a dot (pipelining peels iterations off) share a position and say the same.
+    Copies of a dot (pipelining peels iterations off) share a position and have equal work.
 
     Args:
         count: the matrix instructions.
-        dots: those of the position, in TTGIR.
+        dots: the dots of the position, in TTGIR.
         source_macs: multiply-accumulates of those in TTIR; None where it has none there.
         module: the TTGIR.
     """
@@ -212,40 +217,44 @@ def _macs_of(
     kinds = {(queries.mfma_per_dot(op, module), _macs((op,))) for op in inside}
     if len(kinds) != 1 or any(_branch_above(op, module) for op in inside):
         return None
-    each, macs = kinds.pop()
-    if not each or macs is None or count % each:
+    per_dot, macs = kinds.pop()
+    if not per_dot or macs is None or count % per_dot:
         return None
     # One dot may be lowered to several of its size (bf16x3): the source needs but one.
     groups = Counter(queries.loop_above(op, module) for op in dots)
-    least = macs * min(groups.values())
-    share = Fraction(min(source_macs, least), least) if source_macs is not None else Fraction(1)
-    return count // each * macs * share
+    least_macs = macs * min(groups.values())
+    share = (
+        Fraction(min(source_macs, least_macs), least_macs)
+        if source_macs is not None
+        else Fraction(1)
+    )
+    return count // per_dot * macs * share
 
 
-def _source_macs(where: Place, dots: Iterable[TtgirOp]) -> int | None:
-    """Multiply-accumulates of the source's dots at a position; None where they cannot be told.
+def _source_macs(position: Place, dots: Iterable[TtgirOp]) -> int | None:
+    """Multiply-accumulates of the source's dots at a position; None where they are unknown.
 
-    Where a dot is lowered to several, those may take the position of an operand: then it is the
-    dot of that line, or of that function, if there is but one.
+    Where a dot is lowered to several, those may take the position of an operand: then it is the dot
+    of that line, or of that function, if there is only one.
     """
-    placed = [(place(op.loc), op) for op in dots if op.loc is not None]
-    exact = [op for at, op in placed if at == where]
+    placed = [(position_of(op.loc), op) for op in dots if op.loc is not None]
+    exact = [op for dot_position, op in placed if dot_position == position]
     if exact:
         return _macs(exact)
     for key in (_line, _function):
-        near = [op for at, op in placed if key(at) == key(where)]
+        near = [op for dot_position, op in placed if key(dot_position) == key(position)]
         if near:
             return _macs(near) if len(near) == 1 else None
     return None
 
 
-def _line(where: Place) -> tuple[tuple[str, int], ...]:
-    return tuple((file, line) for file, line, _ in where)
+def _line(position: Place) -> tuple[tuple[str, int], ...]:
+    return tuple((file, line) for file, line, _ in position)
 
 
-def _function(where: Place) -> tuple[str, Place]:
+def _function(position: Place) -> tuple[str, Place]:
     """The file, and the calls that lead there."""
-    return where[0][0], where[1:]
+    return position[0][0], position[1:]
 
 
 def _macs(dots: Iterable[TtgirOp]) -> int | None:
@@ -267,9 +276,9 @@ def _loop_loaded(
 
     No element where the kernel loads none in any loop.
 
-    How often the loop was unrolled follows from the bits that each lane loads at each position,
-    held against what one iteration of the source's loop gives it. Every tile of that loop must be
-    there, each as often: a load that was moved out of the loop leaves the figure unknown.
+    The unroll factor follows from the bits that each lane loads at each position, compared with
+    those of one iteration of the source's loop. Every tile of that loop must be there, each equally
+    often: a load that was moved out of the loop leaves the figure unknown.
     """
     from ..ttgir import queries
     from ..ttgir.axes.tiles import tile_of
@@ -282,38 +291,38 @@ def _loop_loaded(
         if (loop := queries.loop_above(op, module)) is not None
     ]
     loaded_tiles = [(tile, loop) for op, loop in inside if (tile := tile_of(op)) is not None]
-    whole = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
-    if not loaded_tiles and not whole:
+    opaque_loops = {loop for op, loop in inside if _is_opaque(op)}  # loads of unknown extent
+    if not loaded_tiles and not opaque_loops:
         return 0, None
-    done: Counter[Place] = Counter()
+    loaded_bits: Counter[Place] = Counter()
     for inst in region:
         if inst.cls in _LOADED_BY and inst.loc is not None:
             bits = access_bits(inst.op, inst.operands)
             if bits is None:
                 return None, None
-            done[place(inst.loc)] += bits
+            loaded_bits[position_of(inst.loc)] += bits
     loops = {
         loop
         for tile, loop in loaded_tiles
-        if tile.op.loc is not None and place(tile.op.loc) in done
+        if tile.op.loc is not None and position_of(tile.op.loc) in loaded_bits
     }
-    if len(loops) != 1 or loops & whole:
+    if len(loops) != 1 or loops & opaque_loops:
         return None, None
-    each: Counter[Place] = Counter()
+    needed_bits: Counter[Place] = Counter()
     elements = 0
     for tile, loop in loaded_tiles:
         if loop not in loops:
             continue
-        linear, size = type_to_linear(tile.of), element_bits(tile.element)
+        linear, size = type_to_linear(tile.tensor_type), element_bits(tile.element)
         if tile.op.loc is None or linear is None or size is None:
             return None, None
         # Copies of one element in a lane's registers may be loaded once or each.
-        held = linear.distinct_elements_per_thread
-        if held != linear.elements_per_thread or _branch_above(tile.op, module):
+        lane_elements = linear.distinct_elements_per_thread
+        if lane_elements != linear.elements_per_thread or _branch_above(tile.op, module):
             return None, None
-        each[place(tile.op.loc)] += held * size
-        elements += prod(tile.of.shape)
-    factors = {done[where] / bits for where, bits in each.items()}
+        needed_bits[position_of(tile.op.loc)] += lane_elements * size
+        elements += prod(tile.tensor_type.shape)
+    factors = {loaded_bits[position] / bits for position, bits in needed_bits.items()}
     unroll = factors.pop() if len(factors) == 1 else 0.0
     if unroll < 1 or not unroll.is_integer():
         return None, None

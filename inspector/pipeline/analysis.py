@@ -132,9 +132,9 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
         facts = _facts(function, machine, module, context)
         instructions += len(function.instructions)
         if not context.lanes or instructions > MOST_INSTRUCTIONS:
-            facts = replace(facts, lanes_wanted=False)
+            facts = replace(facts, analyse_lanes=False)
         if not context.races or instructions > MOST_INSTRUCTIONS:
-            facts = replace(facts, races_wanted=False)
+            facts = replace(facts, analyse_races=False)
         variant = context.variant
         report = kernel_report(
             Subject(
@@ -320,7 +320,7 @@ def _ttir(context: Context) -> TtgirModule | None:
     text = _ttir_text(context)
     if text is None:
         return None
-    from ..ttgir.asked import read_dots
+    from ..ttgir.source_dots import read_dots
 
     try:
         return read_dots(text, context.path)

@@ -38,6 +38,7 @@ from ..errors import KinspectError
 from ..isa.asm.data import read_constants
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
+from ..metrics.arguments import ARGUMENT_FORMATS
 from ..model import Function
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally, finding_of
@@ -47,11 +48,6 @@ SCRATCH_ADDRESS = 0x7E10_0000_0000
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_FROM = -1, -2, -3
 """Options of `mallopt` (glibc, malloc.h): how much stays at the heap's top, by how much the heap
 grows, and from which size on an allocation is a mapping of its own."""
-_FORMATS: Mapping[str, str] = {
-    "i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-    "u1": "B", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
-    "fp32": "f", "f32": "f", "fp64": "d", "f64": "d", "fp16": "e", "f16": "e",
-}  # fmt: skip
 
 
 def pack_arguments(
@@ -84,7 +80,7 @@ def pack_scalars(arguments: Sequence[tuple[str, int | float | str]]) -> bytes:
     for kind, value in arguments:
         if kind.startswith("*"):
             raw = struct.pack("<Q", int(value) & (1 << 64) - 1)
-        elif kind == "bf16" or kind in _FORMATS:
+        elif kind == "bf16" or kind in ARGUMENT_FORMATS:
             raw = _scalar(kind, value)
         else:
             raise KinspectError(f"an argument of type {kind} cannot be passed to a kernel")
@@ -127,11 +123,11 @@ def _scalar(kind: str, value: float | str) -> bytes:
 
     bf16 is truncated, and a value too large for float32 becomes infinite.
     """
-    if kind == "bf16" or _FORMATS[kind] == "f":
+    if kind == "bf16" or ARGUMENT_FORMATS[kind] == "f":
         with np.errstate(over="ignore"):
             raw: bytes = np.float32(value).tobytes()
         return raw[2 if kind == "bf16" else 0 :]
-    code = _FORMATS[kind]
+    code = ARGUMENT_FORMATS[kind]
     if code in "ed":
         return struct.pack("<" + code, float(value))
     bits = 8 * struct.calcsize(code)

@@ -38,7 +38,7 @@ UNKNOWN_TYPE = TtgirType(text="?", kind="unknown", element="?")
 
 
 class _Body(Struct):
-    """What stands between `<` and `>` of a type or dialect attribute."""
+    """The contents of `<...>` of a type or dialect attribute."""
 
     shape: tuple[int, ...] | None = None
     items: list[Any] = field(default_factory=list)
@@ -58,7 +58,7 @@ def starts_type(token: str) -> bool:
 
 
 class Context:
-    """What stays the same over one file: aliases, each type and form of statement read once."""
+    """The aliases, types and statement forms of one file; each is parsed once."""
 
     __slots__ = ("forms", "inline", "layouts", "missing", "name", "type_aliases", "types")
 
@@ -72,7 +72,7 @@ class Context:
         self.missing: dict[str, None] = {}
 
     def shaped(self, text: str, line: int) -> TtgirType:
-        """The type of a shaped-type token, from the cache where it was met before."""
+        """The type of a shaped-type token, from the cache if possible."""
         ttgir_type = self.types.get(text)
         if ttgir_type is None:
             ttgir_type = self._tensor(text, line)
@@ -87,7 +87,7 @@ class Context:
         return ttgir_type
 
     def _tensor(self, text: str, line: int) -> TtgirType | None:
-        """A tensor's type, which nearly all are, without a look at single tokens."""
+        """The type of a plain tensor, as nearly all are, without tokenising it; None for others."""
         match = _TENSOR_RE.fullmatch(text)
         if match is None:
             return None
@@ -107,7 +107,7 @@ class Context:
         return TtgirType(text, "tensor", element, shape, parsed_layout)
 
     def layout(self, alias: str) -> Layout:
-        """The layout behind an alias; one that the file does not define keeps its name alone."""
+        """The layout behind an alias; an undefined alias keeps its name alone."""
         layout = self.layouts.get(alias)
         if layout is None:
             self.missing[alias] = None
@@ -119,7 +119,7 @@ def parse_attribute(cursor: Cursor, context: Context, depth: int, *, typed: bool
     """Parse one attribute value.
 
     Args:
-        cursor: stands at the value's first token; left behind its last.
+        cursor: at the value's first token; afterwards after its last.
         context: the file's aliases and type cache.
         depth: bracket nesting so far.
         typed: whether a `: type` after the value belongs to it (false for the inline value of an
@@ -159,33 +159,34 @@ def parse_dict(cursor: Cursor, context: Context, depth: int) -> dict[str, Any]:
 
 
 def parse_type(cursor: Cursor, context: Context, depth: int) -> TtgirType:
-    """Parse one type; same arguments and errors as `parse_attribute`."""
+    """Parses one type; arguments and errors as for `parse_attribute`."""
     if depth > MAX_DEPTH:
         cursor.fail(f"brackets nest deeper than {MAX_DEPTH}")
-    first = cursor.i
+    start = cursor.i
     token = cursor.take()
     if token[-1] == ">" and len(token) > 1 and token != "->":
-        return context.shaped(token, cursor.lines[first])
+        return context.shaped(token, cursor.lines[start])
     if token in context.type_aliases:
         return context.type_aliases[token]
     if token == "(":
-        return _function_type(cursor, context, depth, first)
+        return _function_type(cursor, context, depth, start)
     if token == "<":  # `!tt.ptr` is left out where the operation implies it
-        cursor.i = first
-        return _from_body("ptr", _body(cursor, context, depth), cursor.spelling(first, cursor.i))
+        cursor.i = start
+        return _from_body("ptr", _body(cursor, context, depth), cursor.spelling(start, cursor.i))
     if cursor.peek() == "<" and (token[0] == "!" or token in _TYPE_WORDS):
         body = _body(cursor, context, depth)
-        return _from_body(token, body, cursor.spelling(first, cursor.i))
+        return _from_body(token, body, cursor.spelling(start, cursor.i))
     if token[0] == "!":
         return TtgirType(text=token, kind=_dialect_kind(token), element=token)
     if _SCALAR_RE.match(token):
         return TtgirType(text=token, kind="scalar", element=token)
-    cursor.i = first
+    cursor.i = start
     return cursor.fail(f"`{token[:40]}` is not a type")
 
 
-def _function_type(cursor: Cursor, context: Context, depth: int, first: int) -> TtgirType:
-    cursor.i = first
+def _function_type(cursor: Cursor, context: Context, depth: int, start: int) -> TtgirType:
+    """Parses `(A, B) -> C` from token `start` on."""
+    cursor.i = start
     for _ in range(2):
         if cursor.accept("("):
             while not cursor.accept(")"):
@@ -195,7 +196,7 @@ def _function_type(cursor: Cursor, context: Context, depth: int, first: int) -> 
             parse_type(cursor, context, depth + 1)
         if not cursor.accept("->"):
             break
-    text = cursor.spelling(first, cursor.i)
+    text = cursor.spelling(start, cursor.i)
     return TtgirType(text=text, kind="function", element=text)
 
 
@@ -205,6 +206,7 @@ def _dialect_kind(name: str) -> str:
 
 
 def _from_body(name: str, body: _Body, text: str) -> TtgirType:
+    """The type `name<...>`."""
     kind = _dialect_kind(name)
     items = body.items
     inner = items[0] if items and isinstance(items[0], TtgirType) else None
@@ -212,15 +214,17 @@ def _from_body(name: str, body: _Body, text: str) -> TtgirType:
     shape = body.shape or ()
     element = inner.text if inner else text
     if inner is not None and body.shape is None and inner.shape:
-        # A pointer to or descriptor of a tensor: the shape is that of what it points to.
+        # A pointer to or descriptor of a tensor has the tensor's shape.
         return TtgirType(text, kind, inner.element, inner.shape, inner.layout)
     layout = layouts[0] if layouts else None
     return TtgirType(text, kind, element, shape, layout, body.params.get("allocShape", ()))
 
 
 def _body(cursor: Cursor, context: Context, depth: int) -> _Body:
-    """Parse `<...>` of a type or attribute; syntax that is not understood is skipped, balanced."""
-    first = cursor.i
+    """Parses `<...>` of a type or attribute; unknown syntax is skipped up to the
+    closing bracket.
+    """
+    start = cursor.i
     body = _Body()
     try:
         cursor.expect("<")
@@ -230,13 +234,14 @@ def _body(cursor: Cursor, context: Context, depth: int) -> _Body:
     except KinspectError:
         if depth >= MAX_DEPTH:
             raise
-        cursor.i = first
+        cursor.i = start
         cursor.skip_balanced("<", ">")
         return _Body()
     return body
 
 
 def _body_item(cursor: Cursor, context: Context, depth: int, body: _Body) -> None:
+    """Parses one item of a body: a dictionary, a shape with its element, a parameter or a value."""
     token = cursor.peek()
     if token == "{":
         body.params.update(parse_dict(cursor, context, depth))
@@ -247,7 +252,7 @@ def _body_item(cursor: Cursor, context: Context, depth: int, body: _Body) -> Non
             cursor.fail("a shape of more digits than any tensor has")
         sizes = tuple(-1 if size == "?" else int(size) for size in token[:-1].split("x"))
         extra = number(cursor.peek()) if cursor.adjacent() else None
-        if isinstance(extra, int):  # the allocation's shape behind a sub-view's: `, 3x128x64`
+        if isinstance(extra, int):  # the allocation's shape after a sub-view's: `, 3x128x64`
             cursor.i += 1
             body.params["allocShape"] = (*sizes, extra)
         elif body.shape is None:
@@ -262,15 +267,16 @@ def _body_item(cursor: Cursor, context: Context, depth: int, body: _Body) -> Non
 
 
 def _value(cursor: Cursor, context: Context, depth: int) -> Any:
+    """Parses a value without its type."""
     if depth > MAX_DEPTH:
         cursor.fail(f"brackets nest deeper than {MAX_DEPTH}")
-    first = cursor.i
+    start = cursor.i
     token = cursor.take()
     head = token[0]
     if head.isdigit() or (head == "-" and len(token) > 1 and token != "->"):
         value = number(token)
         if value is None:
-            cursor.i = first
+            cursor.i = start
             cursor.fail(f"`{token[:40]}` is not an attribute value")
         return value
     if head == '"' and len(token) > 1:
@@ -278,20 +284,20 @@ def _value(cursor: Cursor, context: Context, depth: int) -> Any:
     if head == "@":
         while cursor.accept("::"):
             cursor.take()
-        return cursor.spelling(first, cursor.i)
+        return cursor.spelling(start, cursor.i)
     if token == "[":
         return _array(cursor, context, depth)
     if token == "{":
-        cursor.i = first
+        cursor.i = start
         return parse_dict(cursor, context, depth)
     if head == "#" and len(token) > 1:
-        return _dialect_attribute(cursor, context, depth, first)
+        return _dialect_attribute(cursor, context, depth, start)
     if starts_type(token) or token == "(" or (head == "!" and len(token) > 1):
-        cursor.i = first
+        cursor.i = start
         return parse_type(cursor, context, depth)
     if head.isalpha() or head == "_":
-        return _keyword(cursor, context, depth, first)
-    cursor.i = first
+        return _keyword(cursor, context, depth, start)
+    cursor.i = start
     return cursor.fail(f"`{token[:40]}` is not an attribute value")
 
 
@@ -308,8 +314,9 @@ def _array(cursor: Cursor, context: Context, depth: int) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _keyword(cursor: Cursor, context: Context, depth: int, first: int) -> Any:
-    token = cursor.tokens[first]
+def _keyword(cursor: Cursor, context: Context, depth: int, start: int) -> Any:
+    """Parses the value that the keyword at token `start` begins: `true`, `dense<...>`, ..."""
+    token = cursor.tokens[start]
     if token in ("true", "false"):
         return token == "true"
     if token == "unit":
@@ -331,33 +338,34 @@ def _keyword(cursor: Cursor, context: Context, depth: int, first: int) -> Any:
                 cursor.accept(",")
         cursor.expect(">")
         return tuple(values)
-    # affine_map<(d0) -> (d0)>, dense_resource<...> and whatever else: the text.
+    # affine_map<(d0) -> (d0)>, dense_resource<...> and others: their text.
     cursor.skip_balanced("<", ">")
-    return cursor.spelling(first, cursor.i)
+    return cursor.spelling(start, cursor.i)
 
 
-def _dialect_attribute(cursor: Cursor, context: Context, depth: int, first: int) -> Any:
-    token = cursor.tokens[first]
+def _dialect_attribute(cursor: Cursor, context: Context, depth: int, start: int) -> Any:
+    """Parses `#alias` or `#dialect.kind<...>` at token `start`."""
+    token = cursor.tokens[start]
     if token in context.layouts:
         return context.layouts[token]
     if "." not in token:
         if cursor.peek() == "<" and cursor.adjacent():  # `#rocdl<sched_group_mask none>`
             cursor.skip_balanced("<", ">")
-            return cursor.spelling(first, cursor.i)
+            return cursor.spelling(start, cursor.i)
         return context.layout(token)
     kind = token.partition(".")[2]
     body = _Body()
     if cursor.peek() == "<" and cursor.adjacent():
         body = _body(cursor, context, depth)
-    text = cursor.spelling(first, cursor.i)
+    text = cursor.spelling(start, cursor.i)
     return make_layout(kind, body.params, body.items, text)
 
 
 def make_layout(kind: str, params: dict[str, Any], items: list[Any], text: str) -> Layout:
-    """Build a `Layout`: old kind names mapped to new, `parent` lifted out of the parameters.
+    """Builds a `Layout`: old kind names are mapped to new ones, `parent` becomes a field.
 
-    Positional parameters land under `args`; the `[interval:+padding]` list of a padded layout
-    under `intervals`.
+    Positional parameters go to `args`; the `[interval:+padding]` list of a padded layout goes to
+    `intervals`.
     """
     kind = _OLD_KINDS.get(kind, kind)
     parent = params.pop("parent", None)

@@ -1,4 +1,4 @@
-"""Accesses of memory that could be buffer operations and are not, and what keeps them from it.
+"""Memory accesses that could be buffer operations and are not, and the reasons.
 
 A buffer operation takes one base for the wave and a 32-bit offset per lane, half the registers of a
 64-bit pointer per lane, and its hardware bounds check replaces the branch around a masked access.
@@ -40,8 +40,7 @@ class PlainAccess(Struct, frozen=True):
 def plain_accesses(flow: Flow) -> tuple[tuple[PlainAccess, ...], int]:
     """The tiles that are accessed through 64-bit pointers although one base would do.
 
-    Accesses with a pointer of its own for each element cannot be buffer operations and are left
-    out.
+    Accesses whose elements have pointers of their own cannot be buffer operations and are left out.
 
     Returns:
         Those accesses, and the number of all tiles that are read or written.
@@ -64,7 +63,7 @@ def plain_accesses(flow: Flow) -> tuple[tuple[PlainAccess, ...], int]:
 
 
 def _reason(flow: Flow, access: TtgirOp) -> str | None:
-    """Why an access stayed plain; None where it cannot be anything else."""
+    """The reason that an access is no buffer operation; None where it could not be one."""
     pointer = flow.operands[access.index][0]
     base, added = _base(flow, pointer)
     if base == UNKNOWN:
@@ -73,7 +72,7 @@ def _reason(flow: Flow, access: TtgirOp) -> str | None:
     if argument is not None:
         name, attributes = argument
         if _is_descriptor(flow, name):
-            return None  # Triton does not pass on how large its tensor is
+            return None  # Triton does not pass on the size of its tensor
         if attributes.get(_POINTER_RANGE) != 32:
             return f"{name} has no {_POINTER_RANGE}: its tensor may be larger than 2 GiB"
         return SWITCHED_OFF if flow.op(pointer) is not None else CARRIED
@@ -83,11 +82,11 @@ def _reason(flow: Flow, access: TtgirOp) -> str | None:
 
 
 def _base(flow: Flow, pointer: int) -> tuple[int, str]:
-    """The scalar that a tile's pointers start from, and the element type of what was added last.
+    """The scalar that a tile's pointers start from, and the element type of the last offset added.
 
     `UNKNOWN` where they do not start from one scalar.
     """
-    added = ""
+    offset_element = ""
     visited: set[int] = set()
     while pointer != UNKNOWN and pointer not in visited:
         visited.add(pointer)
@@ -95,29 +94,29 @@ def _base(flow: Flow, pointer: int) -> tuple[int, str]:
         if op is None or pointer in flow.carried:
             pointer = flow.carried.get(pointer, (UNKNOWN,))[0]
         elif op.name == "tt.addptr":
-            added = added or op.operand_types[1].element
+            offset_element = offset_element or op.operand_types[1].element
             pointer = flow.operands[op.index][0]
         elif op.name == "tt.splat":
-            return flow.operands[op.index][0], added
+            return flow.operands[op.index][0], offset_element
         elif op.name in _SHAPES:
             pointer = flow.operands[op.index][0]
         else:
             break
-    return UNKNOWN, added
+    return UNKNOWN, offset_element
 
 
 def _is_descriptor(flow: Flow, name: str) -> bool:
     """Whether an argument is the pointer of a descriptor that the host made.
 
-    Where a target has no descriptors, Triton passes their parts: `a`, `a.shape.0`, `a.stride.0`.
+    On targets without descriptors, Triton passes their parts: `a`, `a.shape.0`, `a.stride.0`.
     """
     functions = (op for op in flow.module.ops if op.name in FUNCTIONS)
-    first = f"%{name}.shape.0"
-    return any(first in op.attributes["block_args"][0] for op in functions)
+    size_name = f"%{name}.shape.0"
+    return any(size_name in op.attributes["block_args"][0] for op in functions)
 
 
 def _argument(flow: Flow, value: int) -> tuple[str, Mapping[str, object]] | None:
-    """Name and attributes of the kernel's argument that a value is; None for other values."""
+    """Name and attributes of the kernel argument that a value is; None for other values."""
     visited: set[int] = set()
     while value != UNKNOWN and value not in visited:
         visited.add(value)

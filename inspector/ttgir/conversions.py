@@ -1,9 +1,9 @@
-"""How a `convert_layout` moves data: between registers, between lanes, or through LDS.
+"""The movement of data by a `convert_layout`: between registers, between lanes, or through LDS.
 
 Source: Triton 3.9, lib/Analysis/Utility.cpp (`minimalCvtLayout`, `cvtReordersRegisters`,
-`cvtNeedsWarpShuffle`, `cvtNeedsSharedMemory`), which the AMD backend's allocation of LDS asks. A
-conversion goes by shuffles if it stays within the wave and exchanges at most one register bit for
-a lane bit. The tests compare the outcome with the LDS that Triton allocates.
+`cvtNeedsWarpShuffle`, `cvtNeedsSharedMemory`), which the AMD backend's allocation of LDS uses. A
+conversion uses shuffles if it stays within the wave and exchanges at most one register bit for a
+lane bit. The tests compare the outcome with the LDS that Triton allocates.
 """
 
 from __future__ import annotations
@@ -18,62 +18,61 @@ from .flow import Flow
 from .layouts import type_to_linear
 from .linear import Basis, LinearLayout, rank, solve
 from .lowered import element_bits
-from .queries import DOTS, LOADS, LOOPS, STORES
+from .queries import DOTS, LOADS, LOCAL_ALLOCATIONS, LOOPS, STORES
 
 Movement = Literal["registers", "lanes", "lds"]
 Movements = Mapping[int, Movement | None]
-"""Per `convert_layout`, by its index, how it moves its data."""
+"""Index of each `convert_layout` -> the movement of its data."""
 CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
 _MOST_EXCHANGES = 1
 _ATOMICS = frozenset(("tt.atomic_rmw", "amdg.buffer_atomic_rmw", "amdgpu.buffer_atomic_rmw"))
-LOCAL_ALLOCS = frozenset(("ttg.local_alloc", "triton_gpu.local_alloc"))
-LOCAL_LOADS = frozenset(("ttg.local_load", "triton_gpu.local_load"))
+_LOCAL_LOADS = frozenset(("ttg.local_load", "triton_gpu.local_load"))
 _SHAPES = frozenset(("tt.expand_dims", "tt.reshape", "tt.trans"))
 _CASTS = frozenset(("arith.extf", "arith.sitofp", "arith.truncf", "arith.uitofp", "tt.fp_to_fp"))
 
 
 def movements(flow: Flow) -> dict[int, Movement | None]:
-    """How each `convert_layout` of a module moves its data."""
+    """The movement of each `convert_layout` of a module."""
     return {op.index: movement(op) for op in flow.module.ops if op.name in CONVERSIONS}
 
 
 def movement(op: TtgirOp) -> Movement | None:
-    """How a `convert_layout` moves its data; None where a layout is not understood."""
+    """The movement of a `convert_layout`; None where a layout is not understood."""
     source, target = op.operand_types[0], op.result_types[0]
     if source.layout == target.layout:
         return "registers"
     source_layout, target_layout = type_to_linear(source), type_to_linear(target)
     if source_layout is None or target_layout is None:
         return None
-    return moved(source_layout, target_layout)
+    return movement_between(source_layout, target_layout)
 
 
-def moved(source: LinearLayout, target: LinearLayout) -> Movement:
-    """How data of one layout gets to another.
+def movement_between(source: LinearLayout, target: LinearLayout) -> Movement:
+    """The movement of data from one layout to another.
 
-    Each index bit of the target layout adds the element's place that it stands for; the registers
-    and lanes of the source layout that stand for the same are where the data comes from. A bit that
-    no registers and lanes of the same wave stand for needs LDS.
+    Each index bit of the target layout adds a step to the element's coordinates; the registers and
+    lanes of the source layout that add the same step hold the data. A bit whose step no registers
+    and lanes of the same wave add needs LDS.
     """
     bases = (*source.register, *source.lane)
     registers = (1 << len(source.register)) - 1
-    waves = [solve(v, bases) for v in _differences(source.warp, target.warp)]
-    blocks = [solve(v, bases) for v in _differences(source.block, target.block)]
-    own = [solve(v, bases) for v in target.register]
+    wave_sources = [solve(v, bases) for v in _differences(source.warp, target.warp)]
+    block_sources = [solve(v, bases) for v in _differences(source.block, target.block)]
+    register_sources = [solve(v, bases) for v in target.register]
     if source.lane == target.lane:
-        lanes: list[int | None] = [(registers + 1) << bit for bit in range(len(target.lane))]
+        lane_sources: list[int | None] = [(registers + 1) << bit for bit in range(len(target.lane))]
     else:
-        lanes = [solve(v, bases) for v in target.lane]
-    if None in (*waves, *blocks, *own, *lanes):
+        lane_sources = [solve(v, bases) for v in target.lane]
+    if None in (*wave_sources, *block_sources, *register_sources, *lane_sources):
         return "lds"
-    from_lanes = [index & ~registers for index in own if index is not None]
-    by_lane = [index & registers for index in lanes if index is not None]
-    if any(index & registers for index in (*waves, *blocks) if index is not None):
+    lane_parts = [index & ~registers for index in register_sources if index is not None]
+    register_parts = [index & registers for index in lane_sources if index is not None]
+    if any(index & registers for index in (*wave_sources, *block_sources) if index is not None):
         return "lds"  # each wave would have to send another register
-    still = all(index == (registers + 1) << bit for bit, index in enumerate(lanes))
-    if still and not any(from_lanes) and not any((*waves, *blocks)):
+    lanes_stay = all(index == (registers + 1) << bit for bit, index in enumerate(lane_sources))
+    if lanes_stay and not any(lane_parts) and not any((*wave_sources, *block_sources)):
         return "registers"
-    exchanged = max(_rank(from_lanes), _rank(by_lane))
+    exchanged = max(_rank(lane_parts), _rank(register_parts))
     return "lanes" if exchanged <= _MOST_EXCHANGES else "lds"
 
 
@@ -82,14 +81,14 @@ def _rank(indices: Sequence[int]) -> int:
 
 
 def _differences(source_bases: Sequence[Basis], target_bases: Sequence[Basis]) -> tuple[Basis, ...]:
-    """What an index bit means in one layout, exclusive or with what it means in the other."""
+    """The exclusive or of the two layouts' basis vectors, bit by bit; missing ones are zero."""
     longest = max(len(source_bases), len(target_bases))
-    none = (0,) * len((*source_bases, *target_bases)[0]) if longest else ()
-    left = (*source_bases, *(none,) * (longest - len(source_bases)))
-    right = (*target_bases, *(none,) * (longest - len(target_bases)))
+    zero = (0,) * len((*source_bases, *target_bases)[0]) if longest else ()
+    left_bases = (*source_bases, *(zero,) * (longest - len(source_bases)))
+    right_bases = (*target_bases, *(zero,) * (longest - len(target_bases)))
     return tuple(
         tuple(a ^ b for a, b in zip(left_basis, right_basis, strict=True))
-        for left_basis, right_basis in zip(left, right, strict=True)
+        for left_basis, right_basis in zip(left_bases, right_bases, strict=True)
     )
 
 
@@ -97,10 +96,10 @@ class Conversion(Struct, frozen=True):
     """A tile that changes its layout.
 
     Attributes:
-        op: the `convert_layout`, or the `local_alloc` of what Triton makes of one that leads to a
-            dot's operand.
+        op: the `convert_layout`, or the `local_alloc` that replaces one whose result is an operand
+            of a dot.
         source, target: types before and after.
-        movement: how the data moves; None where a layout is not understood.
+        movement: the movement of its data; None where a layout is not understood.
         reads: the operations that read the buffer of a `local_alloc`.
     """
 
@@ -114,8 +113,8 @@ class Conversion(Struct, frozen=True):
 def in_dot_loops(flow: Flow, moves: Movements) -> tuple[Conversion, ...]:
     """The changes of layout in the innermost loops of dots, in file order.
 
-    A `convert_layout`, or the `local_alloc` and `local_load` by which Triton replaces one whose
-    result is an operand of a dot.
+    They are `convert_layout` operations, and the `local_alloc` and `local_load` by which Triton
+    replaces one whose result is an operand of a dot.
     """
     converted = [
         Conversion(op, op.operand_types[0], op.result_types[0], moves[op.index])
@@ -127,14 +126,14 @@ def in_dot_loops(flow: Flow, moves: Movements) -> tuple[Conversion, ...]:
 
 
 def _exchanged(flow: Flow) -> list[Conversion]:
-    """Tiles that a dot made and that reach a dot of the same loop through an LDS buffer."""
+    """Tiles computed from a dot that reach another dot of the same loop through an LDS buffer."""
     readers: dict[int, list[TtgirOp]] = {}
     for op in flow.module.ops:
-        if op.name in LOCAL_LOADS and flow.operands[op.index]:
+        if op.name in _LOCAL_LOADS and flow.operands[op.index]:
             readers.setdefault(flow.operands[op.index][0], []).append(op)
     exchanged: list[Conversion] = []
     for op in flow.module.ops:
-        if op.name not in LOCAL_ALLOCS or not op.operand_types or not flow.in_dot_loop(op):
+        if op.name not in LOCAL_ALLOCATIONS or not op.operand_types or not flow.in_dot_loop(op):
             continue
         reads = readers.get(flow.results[op.index][0], ())
         source, operands = op.operand_types[0], flow.operands[op.index]
@@ -146,9 +145,10 @@ def _exchanged(flow: Flow) -> list[Conversion]:
 def _in_dot_loops(flow: Flow) -> tuple[TtgirOp, ...]:
     """The `convert_layout` operations whose innermost loop is that of a dot.
 
-    Those that bring a loaded tile to its dot are left out: one exchange is how an operand gets
-    there, whether it is written as a conversion or as a store to LDS and a load. So are those of
-    a tile that is stored in the loop: `before_stores` has them.
+    Those that bring a loaded tile to its dot are left out: every operand needs one exchange,
+        written as
+    a conversion or as a store to LDS and a load. So are those of a tile that is stored in the loop:
+    `before_stores` has them.
     """
     users: dict[int, list[TtgirOp]] = {}
     for op in flow.module.ops:
@@ -191,22 +191,23 @@ def _is_stored(flow: Flow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) 
 
 
 def rests_on_dot(flow: Flow, values: Sequence[int]) -> bool:
-    """Whether values are made of the result of a dot, in one iteration of a loop with dots.
+    """Whether values are computed from the result of a dot, in one iteration of its loop.
 
-    What an `if` hands on is not followed, as Triton does not follow it where it looks for chains
-    of dots.
+    Values that come out of an `if` are not followed, as Triton does not follow them where it looks
+    for chains of dots.
     """
     return bool(_dots_behind(flow, values, {}))
 
 
 def dots_behind(flow: Flow, values: Sequence[int]) -> tuple[TtgirOp, ...]:
-    """The nearest dots whose results values are made of, through `if`s as well."""
+    """The nearest dots whose results values are computed from, through `if`s as well."""
     return _dots_behind(flow, values, flow.carried)
 
 
 def _dots_behind(
     flow: Flow, values: Sequence[int], carried: Mapping[int, Sequence[int]]
 ) -> tuple[TtgirOp, ...]:
+    """The nearest dots behind values; `carried` has the values of control flow to follow."""
     ahead, visited = list(values), set[int]()
     dots_by_index: dict[int, TtgirOp] = {}
     while ahead:
@@ -260,7 +261,7 @@ def before_stores(flow: Flow) -> tuple[Outgoing, ...]:
 
 
 def _stored(store: TtgirOp) -> int | None:
-    """Which operand of a store is the data: the tensor that is no pointer, offset or mask."""
+    """The position of the stored tensor among a store's operands; None where it is no tensor."""
     position = 1 if store.name == "tt.store" else 0
     if len(store.operand_types) <= position or store.operand_types[position].kind != "tensor":
         return None
@@ -268,23 +269,23 @@ def _stored(store: TtgirOp) -> int | None:
 
 
 def _back(flow: Flow, value: int) -> tuple[list[TtgirOp], bool]:
-    """Conversions met on the way back from a value, and whether a dot or its loop is reached."""
+    """The conversions on the way back from a value, and whether a dot or its loop is reached."""
     conversions: list[TtgirOp] = []
     arrives = False
     visited: set[int] = set()
     ahead = [value]
     while ahead:
-        at = ahead.pop()
-        if at in visited or at < 0:
+        source = ahead.pop()
+        if source in visited or source < 0:
             continue
-        visited.add(at)
-        op = flow.op(at)
+        visited.add(source)
+        op = flow.op(source)
         if op is None:
-            ahead += flow.carried.get(at, ())
+            ahead += flow.carried.get(source, ())
         elif op.name in DOTS or op.index in flow.dot_loops:
             arrives = True
-        elif op.name in LOOPS or at in flow.carried:
-            ahead += flow.carried.get(at, ())
+        elif op.name in LOOPS or source in flow.carried:
+            ahead += flow.carried.get(source, ())
         elif op.result_types[0].kind == "tensor" and not flow.in_dot_loop(op):
             if op.name in CONVERSIONS:
                 conversions.append(op)
@@ -293,7 +294,7 @@ def _back(flow: Flow, value: int) -> tuple[list[TtgirOp], bool]:
 
 
 def tile_bytes(tensor_type: TtgirType) -> int | None:
-    """Bytes of a tensor; None where its element type is odd."""
+    """Bytes of a tensor; None where the size of its element type is not known."""
     bits = element_bits(tensor_type.element)
     if bits is None:
         return None
@@ -304,7 +305,7 @@ def tile_bytes(tensor_type: TtgirType) -> int | None:
 
 
 def layout_name(layout: Layout | None) -> str:
-    """A layout as people name it: its alias, else its kind with its parent's name."""
+    """The short name of a layout: its alias, else its kind with its parent's name."""
     if layout is None:
         return "?"
     if layout.alias is not None:

@@ -1,8 +1,8 @@
-"""Work that a workgroup does more than once, as TTGIR's layouts have it.
+"""Redundant work of a workgroup, by TTGIR's layouts.
 
-A tile that is smaller than what waves and matrix instructions cover is computed several times over;
-an element that several lanes or waves hold is computed by each of them. Both follow from the
-layouts: extents of instructions, the waves side by side, and the index bits that do not matter.
+A tile that is smaller than the waves and matrix instructions that cover it is computed several
+times over; an element that several lanes or waves hold is computed by each of them. Both follow
+from the layouts: extents of instructions, the waves side by side, and index bits without effect.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .queries import (
 
 
 class Cover(Struct, frozen=True):
-    """What the layout of a dot makes the matrix unit compute along one dimension.
+    """The work of the matrix unit for a dot along one dimension.
 
     Args:
         name: `M`, `N`, `K` or `batch`.
         needed: elements of the tile.
         covered: elements that all waves' instructions span.
         instruction: elements that one instruction spans.
-        waves: side by side along it.
-        each: elements that one wave's instructions span.
+        waves: waves side by side along it.
+        per_wave: elements that one wave's instructions span.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Cover(Struct, frozen=True):
     covered: int
     instruction: int
     waves: int
-    each: int
+    per_wave: int
 
     @property
     def times(self) -> float:
-        """How often each element is computed; 1 where the waves fit."""
+        """Computations of each element; 1 where the waves fit."""
         return self.covered / self.needed
 
     @property
@@ -58,7 +58,7 @@ class Cover(Struct, frozen=True):
 
     @property
     def repeats(self) -> float:
-        """How often each of them is executed; what they span beyond the tile is no repetition."""
+        """Executions of each of those instructions; parts beyond the tile are no repetition."""
         return self.covered / (self.blocks * self.instruction)
 
 
@@ -68,8 +68,8 @@ class DotWork(Struct, frozen=True):
     Args:
         tile: its extents.
         instructions: matrix instructions of one wave.
-        waves: of the workgroup.
-        covers: along batch (if it has one), M, N and K.
+        waves: waves of the workgroup.
+        covers: the covers along batch (if it has one), M, N and K.
     """
 
     tile: DotTile
@@ -84,21 +84,24 @@ class DotWork(Struct, frozen=True):
 
     @property
     def issued(self) -> int:
-        """Multiply-accumulates that the waves' instructions do."""
+        """Multiply-accumulates that the waves' instructions perform."""
         return prod(cover.covered for cover in self.covers)
 
     @property
     def redundancy(self) -> float:
-        """Issued over needed; 1: nothing is done twice."""
+        """Issued over needed; 1 where nothing is computed twice."""
         return self.issued / self.needed
 
 
 def dot_work(op: TtgirOp, module: TtgirModule) -> DotWork | None:
-    """What a dot makes the matrix unit do; None where it is not on it, or a layout says too little.
+    """The work of the matrix unit for a dot.
 
     Args:
         op: a dot.
-        module: it belongs to.
+        module: the module it belongs to.
+
+    Returns:
+        None where the dot is not on the matrix unit, or its layout does not state enough.
     """
     tile, count = dot_tile_shapes(op), mfma_per_dot(op, module)
     if tile is None or count is None:
@@ -108,33 +111,36 @@ def dot_work(op: TtgirOp, module: TtgirModule) -> DotWork | None:
     if layout is None or extents is None:
         return None
     dims = len(op.result_types[0].shape)
-    along, tiles = waves_along(layout, dims)
+    waves_by_dim, tiles = waves_along(layout, dims)
     rows, columns, depth = extents
     covers = []
     sizes = shares(tile, layout, dims)
     spans = (1, rows, columns)[3 - dims :]
     names = ("batch", "M", "N")[3 - dims :]
-    for name, size, span, waves, per_wave in zip(names, sizes, spans, along, tiles, strict=True):
-        block = span * waves * per_wave
-        covered = -(-size // block) * block
+    for name, size, span, waves, tiles_per_wave in zip(
+        names, sizes, spans, waves_by_dim, tiles, strict=True
+    ):
+        span_of_waves = span * waves * tiles_per_wave
+        covered = -(-size // span_of_waves) * span_of_waves
         covers.append(Cover(name, size, covered, span, waves, covered // waves))
-    deep = covered_k(op, layout, tile.k)
-    deep = max(deep, depth)
-    covers.append(Cover("K", tile.k, deep, depth, 1, deep))
-    return DotWork(tile, count, prod(along), tuple(covers))
+    covered_depth = covered_k(op, layout, tile.k)
+    covered_depth = max(covered_depth, depth)
+    covers.append(Cover("K", tile.k, covered_depth, depth, 1, covered_depth))
+    return DotWork(tile, count, prod(waves_by_dim), tuple(covers))
 
 
 def fitting_waves(op: TtgirOp, work: DotWork, module: TtgirModule) -> int:
-    """The most waves of which each would have matrix instructions of its own.
+    """The most waves that would all have matrix instructions of their own.
 
-    Triton (3.9, AccelerateAMDMatmul, `warpsPerTile`) gives the waves of a dot to its rows alone
-    where another dot multiplies its result, to its batch alone where it has one, and otherwise to
-    rows and columns. Where it has not done so, its waves as they stand are the measure.
+    Triton (3.9, AccelerateAMDMatmul, `warpsPerTile`) spreads the waves of a dot over its rows alone
+    where another dot multiplies its result, over its batch alone where it has one, and otherwise
+    over rows and columns. Where a module's waves are spread differently, they are counted as they
+    are.
 
     Args:
         op: a dot.
-        work: what it does.
-        module: it belongs to.
+        work: its work.
+        module: the module it belongs to.
     """
     blocks = {cover.name: cover.blocks for cover in work.covers}
     if "batch" in blocks:
@@ -166,10 +172,10 @@ def _leads_chain(op: TtgirOp, module: TtgirModule) -> bool:
 
 
 class Copies(Struct, frozen=True):
-    """How often a workgroup holds each element of a tensor.
+    """Copies of each element of a tensor in a workgroup.
 
     Args:
-        elements: of the tensor.
+        elements: elements of the tensor.
         lanes: lanes of one wave that hold the same element.
         waves: waves that do.
         registers: registers of one lane that do.
@@ -187,21 +193,22 @@ class Copies(Struct, frozen=True):
 
 
 def copies(tensor: TtgirType) -> Copies | None:
-    """The copies of a tensor's elements; None where it has no layout that is known.
+    """The copies of a tensor's elements; None where its layout is unknown.
 
     Index bits that do not change the element make copies: first those of registers, then of lanes,
-    what is left are the waves'.
+        then
+    of waves.
     """
     linear = type_to_linear(tensor)
     if linear is None:
         return None
     spanned = rank(linear.register)
     free = [len(linear.register) - spanned]
-    for bases, before in (
+    for bases, inner_bases in (
         (linear.lane, linear.register),
         (linear.warp, (*linear.register, *linear.lane)),
     ):
-        total = rank((*before, *bases))
+        total = rank((*inner_bases, *bases))
         free.append(len(bases) - (total - spanned))
         spanned = total
     return Copies(prod(tensor.shape), 1 << free[1], 1 << free[2], 1 << free[0])

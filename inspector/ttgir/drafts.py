@@ -1,4 +1,4 @@
-"""Operations of MLIR text as the parser has them, before they are numbered and frozen."""
+"""Operations of MLIR text as the parser holds them, before they are numbered and frozen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .locs import Loc
 
 
 class OpRead(Struct):
-    """An operation that was read; see `model.TtgirOp` for the fields."""
+    """A parsed operation; see `model.TtgirOp` for the fields."""
 
     line: int
     name: str
@@ -26,7 +26,7 @@ class OpRead(Struct):
 
 
 class OpDraft(OpRead):
-    """An operation while it is being read."""
+    """An operation that is being parsed."""
 
     printed: list[TtgirType] = field(default_factory=list)
     arrow: list[TtgirType] | None = None

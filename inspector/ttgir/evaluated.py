@@ -1,9 +1,9 @@
-"""Values of a TTGIR function as numbers, for several draws of what is not known until launch.
+"""Values of a TTGIR function as numbers, for several draws of the values unknown until launch.
 
-Addresses rest on ranges, constants, arguments and program numbers. What else they may rest on
-(values in memory, iterations) is drawn anew in each draw: what differs between two draws of equal
-arguments rests on it. A value that a loop carries is its first one and an unknown uniform amount,
-where each iteration adds a uniform amount to it; anything else stays unknown.
+Addresses depend on ranges, constants, arguments and program numbers. Other values that they depend
+on (values in memory, iterations) are random in each draw: where two draws with equal arguments
+differ, the value depends on them. A value that a loop carries is its initial one plus an unknown
+uniform amount, where each iteration adds a uniform amount to it; otherwise it is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..model import TtgirOp, TtgirType
 from .axes.flow import Carried, Graph
-from .lowered import element_bits
+from .lowered import element_bits, pointee
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,22 +22,15 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _MOST_ELEMENTS: Final = 1 << 18
-"""Of a tensor; larger ones are left."""
+"""Elements of a tensor; larger ones are not evaluated."""
 _SAME: Final = frozenset(
     ("convert_layout", "extsi", "extui", "index_cast", "bitcast", "in_thread_transpose")
 )
-"""Operations that leave each element's number as it is."""
+"""Operations that do not change the elements."""
 
 
 class Evaluated:
-    """The values of one function.
-
-    Args:
-        graph: the function.
-        arguments: of it by name: one number for each draw; pointers are bytes. Others are drawn.
-        program: number of the program along x, for each draw; along y and z it is 0.
-        seed: of what is drawn.
-    """
+    """The values of one function."""
 
     def __init__(
         self,
@@ -46,77 +39,90 @@ class Evaluated:
         program: Array,
         seed: int = 5,
     ) -> None:
+        """Prepares the draws.
+
+        Args:
+            graph: the function.
+            arguments: arguments by name, one number for each draw; pointers are bytes. Missing
+                arguments are random.
+            program: number of the program along x, for each draw; along y and z it is 0.
+            seed: seed of the random numbers.
+        """
         import numpy as np
 
         self._graph = graph
         self._program = program
         self._random = np.random.default_rng(seed)
-        self._known: dict[str, Array | None] = dict(arguments)
+        self._values: dict[str, Array | None] = dict(arguments)
+        # Values being evaluated: one that depends on itself is unknown.
         self._pending: set[str] = set()
-        """Values that are being worked out: one that rests on itself is not known."""
 
     def value(self, name: str) -> Array | None:
-        """A value, int64 [draw, *shape]; None where it cannot be worked out."""
-        if name not in self._known:
+        """A value, int64 [draw, *shape]; None where it is unknown."""
+        if name not in self._values:
             if name in self._pending:
                 return None
             self._pending.add(name)
-            value = self._worked_out(name)
+            value = self._evaluate(name)
             self._pending.discard(name)
-            self._known[name] = value
-        return self._known[name]
+            self._values[name] = value
+        return self._values[name]
 
-    def _worked_out(self, name: str) -> Array | None:
+    def _evaluate(self, name: str) -> Array | None:
+        """A value that is not in the cache yet."""
         carried = self._graph.carried.get(name)
         if carried is not None:
             return self._carried(name, carried)
         sources = self._graph.merged.get(name)
         if sources is not None:
-            return self._alike(sources)
-        op = self._graph.made.get(name)
+            return self._one_of(sources)
+        op = self._graph.producers.get(name)
         try:
             return self._result(op) if op is not None else None
         except (KeyError, TypeError, ValueError):
             return None  # parameters that no Triton prints, e.g. of an edited file
 
     def _carried(self, name: str, carried: Carried) -> Array | None:
-        """A region's argument."""
+        """The value of a region's argument."""
         if not carried.sources or (carried.owner.name == "scf.for" and carried.index == 0):
-            return self._drawn()
-        first = self.value(carried.sources[0])
-        if first is None:
+            return self._random_scalar()
+        initial = self.value(carried.sources[0])
+        if initial is None:
             return None
-        value = self._moved(first)
-        before = set(self._known)
-        # Assumed while it is looked at what an iteration makes of it.
-        self._known[name] = value
+        value = self._shifted(initial)
+        names_before = set(self._values)
+        # Assumed while the value after an iteration is evaluated.
+        self._values[name] = value
         pending, self._pending = self._pending, set()
-        following = [self.value(source) for source in carried.sources[1:]]
+        next_values = [self.value(source) for source in carried.sources[1:]]
         self._pending = pending
-        if all(other is not None and _is_uniform(other - value) for other in following):
+        if all(
+            next_value is not None and _is_uniform(next_value - value) for next_value in next_values
+        ):
             return value
-        for rests_on_it in set(self._known) - before:
-            del self._known[rests_on_it]
+        for dependent in set(self._values) - names_before:
+            del self._values[dependent]
         return None
 
-    def _alike(self, sources: Sequence[str]) -> Array | None:
-        """One of several values that differ by a uniform amount."""
+    def _one_of(self, sources: Sequence[str]) -> Array | None:
+        """One of several values that differ by a uniform amount; None where they do not."""
         values = [self.value(source) for source in sources]
-        first = values[0] if values else None
-        if first is None or any(
-            other is None or not _is_uniform(other - first) for other in values
+        first_value = values[0] if values else None
+        if first_value is None or any(
+            other is None or not _is_uniform(other - first_value) for other in values
         ):
             return None
-        return self._moved(first)
+        return self._shifted(first_value)
 
-    def _moved(self, value: Array) -> Array:
-        return value + self._drawn().reshape(-1, *(1,) * (value.ndim - 1))
+    def _shifted(self, value: Array) -> Array:
+        return value + self._random_scalar().reshape(-1, *(1,) * (value.ndim - 1))
 
-    def _drawn(self) -> Array:
-        """An unknown uniform number."""
+    def _random_scalar(self) -> Array:
+        """An unknown uniform number for each draw."""
         return self._random.integers(0, 64, len(self._program)) * 16
 
     def _result(self, op: TtgirOp) -> Array | None:
+        """The result of an operation; None where it is unknown."""
         import numpy as np
 
         result_type = op.result_types[0] if op.result_types else None
@@ -132,7 +138,7 @@ class Evaluated:
         count = len(self._program)
         if op.name == "arith.constant":
             number = op.attributes.get("value")
-            if not isinstance(number, int):  # booleans are numbers, too
+            if not isinstance(number, int):  # booleans are integers, too
                 return None
             return np.full((count, *shape), int(number), np.int64)
         if op.name == "tt.make_range":
@@ -143,34 +149,35 @@ class Evaluated:
             return self._program if is_x else np.zeros(count, np.int64)
         values = [self.value(name) for name in op.operands]
         if any(value is None for value in values) or not values:
-            # Whatever a scalar comes from, all lanes have the same.
-            return self._drawn() if result_type.kind == "scalar" else None
-        return self._computed(op, short, result_type, values)  # type: ignore[arg-type]
+            # A scalar is the same in all lanes, wherever it comes from.
+            return self._random_scalar() if result_type.kind == "scalar" else None
+        return self._apply(op, short, result_type, values)  # type: ignore[arg-type]
 
-    def _computed(
+    def _apply(
         self, op: TtgirOp, short: str, result_type: TtgirType, values: Sequence[Array]
     ) -> Array | None:
+        """The result of an operation with known operands."""
         import numpy as np
 
-        first = values[0]
+        operand = values[0]
         if short in _SAME:
-            return first
+            return operand
         if short == "trunci":
-            return _wrapped(first, result_type)
+            return _wrapped(operand, result_type)
         if short == "splat":
-            return first.reshape(-1, *(1,) * len(result_type.shape))
+            return operand.reshape(-1, *(1,) * len(result_type.shape))
         if short == "broadcast":
-            return first
+            return operand
         if short == "expand_dims":
-            return np.expand_dims(first, op.attributes["axis"] + 1)
+            return np.expand_dims(operand, op.attributes["axis"] + 1)
         if short == "addptr":
-            bits = element_bits(_pointee(result_type))
-            return None if bits is None else first + values[1] * max(1, bits // 8)
+            bits = element_bits(pointee(result_type))
+            return None if bits is None else operand + values[1] * max(1, bits // 8)
         if short in ("cmpi", "select"):
-            return _chosen(op, short, values)
+            return _compare_or_select(op, short, values)
         compute = _COMPUTED.get(op.name)
         if compute is None:
-            return self._drawn() if result_type.kind == "scalar" else None
+            return self._random_scalar() if result_type.kind == "scalar" else None
         with np.errstate(all="ignore"):
             return _wrapped(compute(*values), result_type)
 
@@ -179,11 +186,6 @@ def _is_uniform(value: Array) -> bool:
     """Whether all elements of each draw are the same."""
     rows = value.reshape(len(value), -1)
     return bool((rows == rows[:, :1]).all())
-
-
-def _pointee(pointer_type: TtgirType) -> str:
-    text = pointer_type.element if pointer_type.kind == "tensor" else pointer_type.text
-    return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or pointer_type.element
 
 
 def _wrapped(value: Array, result_type: TtgirType) -> Array:
@@ -195,14 +197,15 @@ def _wrapped(value: Array, result_type: TtgirType) -> Array:
     return (value + half) % (2 * half) - half
 
 
-def _chosen(op: TtgirOp, short: str, values: Sequence[Array]) -> Array | None:
+def _compare_or_select(op: TtgirOp, short: str, values: Sequence[Array]) -> Array | None:
+    """The result of `arith.cmpi` or `arith.select`."""
     import numpy as np
 
     if short == "select":
-        condition, *others = values
+        condition, *choices = values
         # A scalar may choose between tensors.
-        condition = condition.reshape(*condition.shape, *(1,) * (others[0].ndim - condition.ndim))
-        return np.where(condition != 0, *others)
+        condition = condition.reshape(*condition.shape, *(1,) * (choices[0].ndim - condition.ndim))
+        return np.where(condition != 0, *choices)
     compare = _COMPARED.get(str(op.attributes.get("predicate")))
     if compare is None:
         return None
@@ -210,33 +213,33 @@ def _chosen(op: TtgirOp, short: str, values: Sequence[Array]) -> Array | None:
     return outcome
 
 
-def _divided(value: Array, by: Array) -> Array:
-    """Rounded to zero, as machines divide."""
+def _quotient(value: Array, divisor: Array) -> Array:
+    """The quotient rounded towards 0, as the hardware does; of a division by 0 it is arbitrary."""
     import numpy as np
 
-    safe = np.where(by == 0, 1, by)
-    quotient: Array = np.sign(value) * np.sign(safe) * np.floor_divide(abs(value), abs(safe))
-    return quotient
+    safe = np.where(divisor == 0, 1, divisor)
+    result: Array = np.sign(value) * np.sign(safe) * np.floor_divide(abs(value), abs(safe))
+    return result
 
 
-def _remainder(value: Array, by: Array) -> Array:
+def _remainder(value: Array, divisor: Array) -> Array:
     import numpy as np
 
-    remainder: Array = value - _divided(value, by) * np.where(by == 0, 1, by)
+    remainder: Array = value - _quotient(value, divisor) * np.where(divisor == 0, 1, divisor)
     return remainder
 
 
-def _lesser(one: Array, other: Array) -> Array:
+def _lesser(left: Array, right: Array) -> Array:
     import numpy as np
 
-    lesser: Array = np.minimum(one, other)
+    lesser: Array = np.minimum(left, right)
     return lesser
 
 
-def _greater(one: Array, other: Array) -> Array:
+def _greater(left: Array, right: Array) -> Array:
     import numpy as np
 
-    greater: Array = np.maximum(one, other)
+    greater: Array = np.maximum(left, right)
     return greater
 
 
@@ -244,8 +247,8 @@ def _greater(one: Array, other: Array) -> Array:
 _COMPUTED: Final[Mapping[str, Callable[..., Any]]] = {
     "arith.addi": operator.add,
     "arith.andi": operator.and_,
-    "arith.divsi": _divided,
-    "arith.divui": _divided,
+    "arith.divsi": _quotient,
+    "arith.divui": _quotient,
     "arith.maxsi": _greater,
     "arith.minsi": _lesser,
     "arith.muli": operator.mul,

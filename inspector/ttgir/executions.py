@@ -1,8 +1,8 @@
-"""How often each workgroup executes each dot, where arguments, grid and workgroup decide it.
+"""The number of executions of each dot in each workgroup, by arguments, grid and workgroup.
 
-Scalars are evaluated for all workgroups of a launch at once. What rests on memory or on a loop's
-own values (a tile that a persistent kernel works on) is unknown, and so are dots in loops whose
-bounds do: they count as not executed, so that sums over dots are lower bounds.
+Scalars are evaluated for all workgroups of a launch at once. Values that depend on memory or on a
+loop's own values (the current tile of a persistent kernel) are unknown, and so are dots in loops
+with such bounds: they count as not executed, so that sums over dots are lower bounds.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _SAME: Final = frozenset(
     ("arith.extsi", "arith.extui", "arith.index_cast", "arith.index_castui", "arith.trunci")
 )
 _LIMIT: Final = 1 << 31
-"""Where a 32-bit value would wrap around, or be taken for another by an unsigned operation."""
+"""Larger values would wrap around in 32 bits, or differ under an unsigned operation."""
 
 
-def _divide(left: Numbers, right: Numbers) -> Numbers | None:
-    """Towards 0, as the hardware does; None where it divides by 0."""
-    if not right.all():
+def _divide(dividend: Numbers, divisor: Numbers) -> Numbers | None:
+    """The quotient rounded towards 0, as the hardware does; None for a division by 0."""
+    if not divisor.all():
         return None
-    quotient: Numbers = np.abs(left) // np.abs(right)
-    return np.where((left < 0) != (right < 0), -quotient, quotient)
+    quotient: Numbers = np.abs(dividend) // np.abs(divisor)
+    return np.where((dividend < 0) != (divisor < 0), -quotient, quotient)
 
 
-def _remainder(left: Numbers, right: Numbers) -> Numbers | None:
-    quotient = _divide(left, right)
-    return None if quotient is None else left - quotient * right
+def _remainder(dividend: Numbers, divisor: Numbers) -> Numbers | None:
+    quotient = _divide(dividend, divisor)
+    return None if quotient is None else dividend - quotient * divisor
 
 
 _BINARY: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
@@ -64,11 +64,11 @@ _COMPARED: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 def dot_executions(
     module: TtgirModule, arguments: Mapping[str, int], grid: tuple[int, ...]
 ) -> Iterator[tuple[TtgirOp, Numbers]]:
-    """Dots with their number of executions in each workgroup, those for which it is known.
+    """Yields dots with their number of executions in each workgroup, where it is known.
 
     Args:
         module: a TTGIR with one function.
-        arguments: name -> value, of those that are known.
+        arguments: name -> value of the known arguments.
         grid: workgroups along each dimension.
     """
     extents = (*grid, 1, 1, 1)[:3]
@@ -82,11 +82,13 @@ def dot_executions(
         for name, value in arguments.items()
         if -_LIMIT <= value < _LIMIT
     }
-    # Of each operation with a region how often the region is entered; the second one of an `if`
-    # begins behind the first one's `yield`.
+    # Operation with a region -> times that the region is entered; the second region of an `if`
+    # begins after the `yield` of the first.
     entered: dict[int, Numbers | None] = {}
     for op in module.ops:
-        if op.name.startswith("cf."):  # an early return: who comes past it is not followed
+        if op.name.startswith(
+            "cf."
+        ):  # an early return: the workgroups that pass it are not tracked
             return
         times = np.ones(1, np.int64) if op.parent is None else entered.get(op.parent)
         if op.name == "tt.func":
@@ -114,12 +116,13 @@ def dot_executions(
 def _iterations(
     op: TtgirOp, times: Numbers | None, values: Mapping[str, Numbers]
 ) -> Numbers | None:
+    """The times that a loop's body is entered, where the loop itself is entered `times` times."""
     if times is None or len(op.operands) < 3:
         return None
-    first, stop, step = (values.get(name) for name in op.operands[:3])
-    if first is None or stop is None or step is None or not bool((step > 0).all()):
+    start, stop, step = (values.get(name) for name in op.operands[:3])
+    if start is None or stop is None or step is None or not bool((step > 0).all()):
         return None
-    trips: Numbers = np.maximum(-((first - stop) // step), 0)
+    trips: Numbers = np.maximum(-((start - stop) // step), 0)
     return times * trips
 
 
@@ -142,17 +145,21 @@ def _value(
             return None
         return ids[axis] if op.name == "tt.get_program_id" else np.full(1, extents[axis], np.int64)
     operands = [values.get(name) for name in op.operands]
-    known = [operand for operand in operands if operand is not None]
-    if not known or len(known) < len(operands):
+    operand_values = [operand for operand in operands if operand is not None]
+    if not operand_values or len(operand_values) < len(operands):
         return None
     if op.name in _SAME:
-        return known[0]
-    if op.name in _BINARY and len(known) == 2:
-        result: Numbers | None = _BINARY[op.name](known[0], known[1])
+        return operand_values[0]
+    if op.name in _BINARY and len(operand_values) == 2:
+        result: Numbers | None = _BINARY[op.name](operand_values[0], operand_values[1])
         return result
-    if op.name == "arith.select" and len(known) == 3:
-        return np.where(known[0] != 0, known[1], known[2])
-    if op.name == "arith.cmpi" and len(known) == 2:
+    if op.name == "arith.select" and len(operand_values) == 3:
+        return np.where(operand_values[0] != 0, operand_values[1], operand_values[2])
+    if op.name == "arith.cmpi" and len(operand_values) == 2:
         compare = _COMPARED.get(str(op.attributes.get("predicate")))
-        return None if compare is None else compare(known[0], known[1]).astype(np.int64)
+        return (
+            None
+            if compare is None
+            else compare(operand_values[0], operand_values[1]).astype(np.int64)
+        )
     return None

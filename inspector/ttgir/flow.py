@@ -1,4 +1,4 @@
-"""Where the values of a TTGIR function come from: definitions, and values carried by loops.
+"""The origins of the values of a TTGIR module: definitions, and values carried by loops.
 
 Names are resolved in file order, because MLIR lets sibling regions repeat names: the last
 definition before a use is the visible one.
@@ -16,10 +16,8 @@ from .queries import DOTS, LOADS, LOOPS
 
 UNKNOWN = -1
 """The value of a name that no operation before its use defines."""
-
-
 _STAGES = "tt.num_stages"
-_KEEPS_APART = frozenset(
+_KEEPS_DISTINCT = frozenset(
     (
         "amdg.extract_slice",
         "arith.addi",
@@ -40,19 +38,19 @@ _KEEPS_APART = frozenset(
 
 
 class Flow(Struct, frozen=True):
-    """The values of a module, numbered, and how they are connected.
+    """The values of a module, numbered, and their connections.
 
     Attributes:
-        module: what it was made of; operations are named by their index in `module.ops`.
-        operands: per operation the values it uses, `UNKNOWN` where the text does not tell.
+        module: the module; operations are named by their index in `module.ops`.
+        operands: per operation the values it uses, `UNKNOWN` where the text does not define them.
         results: per operation the values it defines.
         maker: per value the operation that defines it; the owner of the region for its arguments.
-        carried: per value that control flow hands on (a loop's or branch's results, a loop's
+        carried: per value that control flow passes on (a loop's or branch's results, a loop's
             region arguments) the values it may be.
         arguments: per function or loop the values that its first region begins with.
         loop: per operation the innermost loop around it, None outside of loops.
-        dot_loops: the loops that are the innermost one of a dot. Copies of an inner loop's dot
-            that pipelining peels off into an outer one do not count.
+        dot_loops: the loops that are the innermost one of a dot, not counting copies of an inner
+            loop's dot that pipelining peels off into an outer one.
     """
 
     module: TtgirModule
@@ -76,14 +74,14 @@ class Flow(Struct, frozen=True):
         return self.loop[op.index] in self.dot_loops
 
     def loop_stages(self, op: TtgirOp) -> int | None:
-        """The pipeline stages that an operation's loop asks for itself (`tl.range`)."""
-        around = self.loop[op.index]
-        stated = None if around is None else self.module.ops[around].attributes.get(_STAGES)
-        return stated if isinstance(stated, int) else None
+        """The pipeline stages that an operation's loop states itself (`tl.range`)."""
+        loop = self.loop[op.index]
+        stages = None if loop is None else self.module.ops[loop].attributes.get(_STAGES)
+        return stages if isinstance(stages, int) else None
 
 
 def rests_on_loads(flow: Flow, op: TtgirOp) -> bool:
-    """Whether the operands of an operation are worked out from values that were loaded."""
+    """Whether the operands of an operation are computed from loaded values."""
     ahead, visited = list(flow.operands[op.index]), set[int]()
     while ahead:
         value = ahead.pop()
@@ -100,37 +98,37 @@ def rests_on_loads(flow: Flow, op: TtgirOp) -> bool:
 
 
 def program_axes(module: TtgirModule) -> frozenset[str]:
-    """The axes of the grid (`x`, `y`, `z`) that a module asks for its program's place on."""
+    """The axes of the grid (`x`, `y`, `z`) along which a module reads its program's index."""
     return frozenset(axis for op in module.ops if (axis := _program_axis(op)) is not None)
 
 
 def distinct_program_axes(flow: Flow, values: Sequence[int]) -> frozenset[str]:
-    """Axes of the grid along which every program has values of its own, as far as the text tells.
+    """Axes of the grid along which all programs have different values.
 
-    Sums and products keep programs apart; a quotient, a remainder, a comparison or anything else
-    may give several of them the same.
+    Sums and products keep programs distinct; a quotient, a remainder, a comparison or anything else
+    may give several of them the same value.
 
     Args:
         flow: the module's values.
-        values: numbers of some of them, addresses say.
+        values: the values in question, such as addresses.
     """
-    apart, together = set[str](), set[str]()
+    distinct, merged = set[str](), set[str]()
     ahead, visited = [(value, True) for value in values], set[tuple[int, bool]]()
     while ahead:
-        value, keeps = ahead.pop()
-        if (value, keeps) in visited or value == UNKNOWN:
+        value, is_distinct = ahead.pop()
+        if (value, is_distinct) in visited or value == UNKNOWN:
             continue
-        visited.add((value, keeps))
-        ahead += [(source, keeps) for source in flow.carried.get(value, ())]
+        visited.add((value, is_distinct))
+        ahead += [(source, is_distinct) for source in flow.carried.get(value, ())]
         maker = flow.op(value)
         if maker is None or value in flow.carried:
             continue
         axis = _program_axis(maker)
         if axis is not None:
-            (apart if keeps else together).add(axis)
-        keeps = keeps and maker.name in _KEEPS_APART
-        ahead += [(source, keeps) for source in flow.operands[maker.index]]
-    return frozenset(apart - together)
+            (distinct if is_distinct else merged).add(axis)
+        is_distinct = is_distinct and maker.name in _KEEPS_DISTINCT
+        ahead += [(source, is_distinct) for source in flow.operands[maker.index]]
+    return frozenset(distinct - merged)
 
 
 def _program_axis(op: TtgirOp) -> str | None:
@@ -138,7 +136,7 @@ def _program_axis(op: TtgirOp) -> str | None:
 
 
 def flow_of(module: TtgirModule) -> Flow:
-    """Number the values of a module in one pass over its operations."""
+    """Numbers the values of a module in one pass over its operations."""
     builder = _Builder(module)
     for op in module.ops:
         builder.add(op)
@@ -155,12 +153,13 @@ def flow_of(module: TtgirModule) -> Flow:
 
 
 def _dot_loops(module: TtgirModule, loop: Sequence[int | None]) -> frozenset[int]:
-    inside: dict[int, set[SourceLoc | None]] = {}  # loop -> where the dots stand that it is made of
+    """The loops that are the innermost one of a dot; see `Flow.dot_loops`."""
+    inside: dict[int, set[SourceLoc | None]] = {}  # loop -> positions of its dots
     for op in module.ops:
-        around = loop[op.index]
-        if op.name in DOTS and around is not None:
-            inside.setdefault(around, set()).add(op.loc)
-    inner: dict[int, set[SourceLoc | None]] = {}  # loop -> the same of the loops in it
+        enclosing = loop[op.index]
+        if op.name in DOTS and enclosing is not None:
+            inside.setdefault(enclosing, set()).add(op.loc)
+    inner: dict[int, set[SourceLoc | None]] = {}  # loop -> positions of the dots in its inner loops
     for index, places in inside.items():
         outer = loop[index]
         while outer is not None:
@@ -170,6 +169,8 @@ def _dot_loops(module: TtgirModule, loop: Sequence[int | None]) -> frozenset[int
 
 
 class _Builder:
+    """Numbers values and connects them, operation by operation."""
+
     __slots__ = (
         "arguments",
         "carried",
@@ -192,14 +193,15 @@ class _Builder:
         self.loop: list[int | None] = []
 
     def add(self, op: TtgirOp) -> None:
+        """Adds the next operation of the module."""
         get = self.names.get
         operands = tuple([get(name, UNKNOWN) for name in op.operands])
         self.operands.append(operands)
-        around = None
+        enclosing = None
         if op.parent is not None:
             owner = self.module.ops[op.parent]
-            around = op.parent if owner.name in LOOPS else self.loop[op.parent]
-        self.loop.append(around)
+            enclosing = op.parent if owner.name in LOOPS else self.loop[op.parent]
+        self.loop.append(enclosing)
         if op.name in FUNCTIONS:
             self.names.clear()
         self.results.append(self._define(op.results, op.index))
@@ -207,46 +209,47 @@ class _Builder:
             regions = op.attributes["block_args"]
             if op.name == "scf.while":  # the second region's arguments begin at its condition
                 self.arguments[op.index] = [self._define(regions[0], op.index)]
-                self._hand_on(self.arguments[op.index][0], operands)
+                self._connect(self.arguments[op.index][0], operands)
             else:
-                defined = [self._define(names, op.index) for names in regions]
-                self.arguments[op.index] = defined
+                region_arguments = [self._define(names, op.index) for names in regions]
+                self.arguments[op.index] = region_arguments
                 if op.name == "scf.for":
-                    self._enter_for(op, operands, defined[0])
+                    self._enter_for(op, operands, region_arguments[0])
         elif op.name in ("scf.yield", "scf.condition") and op.parent is not None:
             self._leave(op, self.module.ops[op.parent], operands)
 
     def _define(self, names: Sequence[str], maker: int) -> tuple[int, ...]:
-        first = len(self.maker)
-        values = tuple(range(first, first + len(names)))
+        start = len(self.maker)
+        values = tuple(range(start, start + len(names)))
         self.maker.extend([maker] * len(names))
         self.names.update(zip(names, values, strict=True))
         return values
 
-    def _hand_on(self, to: Sequence[int], values: Sequence[int]) -> None:
-        for receiver, value in zip(to, values, strict=False):
+    def _connect(self, receivers: Sequence[int], values: Sequence[int]) -> None:
+        for receiver, value in zip(receivers, values, strict=False):
             self.carried.setdefault(receiver, []).append(value)
 
     def _enter_for(
         self, op: TtgirOp, operands: tuple[int, ...], arguments: tuple[int, ...]
     ) -> None:
+        """Connects the initial values of a loop to its arguments and results."""
         initial = operands[len(operands) - len(op.results) :] if op.results else ()
-        self._hand_on(arguments[1:], initial)
-        self._hand_on(self.results[op.index], initial)  # where the loop runs no time at all
+        self._connect(arguments[1:], initial)
+        self._connect(self.results[op.index], initial)  # where the loop has no iteration
 
     def _leave(self, op: TtgirOp, owner: TtgirOp, values: tuple[int, ...]) -> None:
-        """A region ends: what it hands to the owner's results and to its next iteration."""
+        """Connects the values at a region's end to the owner's results and next iteration."""
         results, arguments = self.results[owner.index], self.arguments.get(owner.index)
         if op.name == "scf.condition":
-            self._hand_on(results, values[1:])
+            self._connect(results, values[1:])
             regions = owner.attributes.get("block_args", ())
             if len(regions) > 1 and arguments is not None:
                 arguments.append(self._define(regions[1], owner.index))
-                self._hand_on(arguments[1], values[1:])
+                self._connect(arguments[1], values[1:])
         elif owner.name == "scf.while":
-            self._hand_on(arguments[0] if arguments else (), values)
+            self._connect(arguments[0] if arguments else (), values)
         elif owner.name == "scf.for":
-            self._hand_on(arguments[0][1:] if arguments else (), values)
-            self._hand_on(results, values)
+            self._connect(arguments[0][1:] if arguments else (), values)
+            self._connect(results, values)
         elif owner.name == "scf.if":
-            self._hand_on(results, values)
+            self._connect(results, values)

@@ -1,8 +1,8 @@
-"""Who holds an element: linear layouts the other way round, from coordinates to register and lane.
+"""The inverse of linear layouts: from an element's coordinates to its registers and lanes.
 
 The inverse of a linear map is linear too: every coordinate bit adds (by exclusive or) one hardware
-index. Where several hold an element, the one that is given is that of the lowest wave and lane; all
-others differ from it by `copies`, the same for every element.
+index. Where several places hold an element, the inverse yields that of the lowest wave and lane;
+the others differ from it by `copies`, the same for every element.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Holder(Struct, frozen=True, order=True):
     Args:
         block: the workgroup's number in its cluster; 0 without one.
         warp: the wave's number.
-        lane: in the wave.
-        register: which of the elements that the lane holds; of elements narrower than 32 bits
-            several share a VGPR.
+        lane: the lane's number in the wave.
+        register: the element's number among those of the lane; several elements narrower than 32
+            bits share a VGPR.
     """
 
     block: int
@@ -47,9 +47,10 @@ class Holders(Struct, frozen=True):
     """A layout from elements to their holders.
 
     Args:
-        shape: the tensor's, in elements.
-        steps: per dimension what each bit of the coordinate, lowest first, adds to the holder.
-        copies: what index bits that do not change the element add; all sums of them hold it too.
+        shape: the tensor's shape, in elements.
+        steps: per dimension, the holder that each bit of the coordinate, lowest first, adds.
+        copies: the holders that index bits without effect on the element add; all sums of them hold
+            it too.
     """
 
     shape: tuple[int, ...]
@@ -74,39 +75,40 @@ class Holders(Struct, frozen=True):
 
     @property
     def times(self) -> int:
-        """How many hold each element."""
+        """The number of holders of each element."""
         return 1 << len(self.copies)
 
 
 def holders_of(layout: LinearLayout) -> Holders | None:
     """The layout from elements to their holders; None where some elements have none."""
-    # Lower registers, then lanes, then waves are preferred: what depends on earlier ones is a copy.
-    parts = (layout.register, layout.lane, layout.warp, layout.block)
-    bases = [basis for part in parts for basis in part]
+    # Lower registers, then lanes, then waves are preferred: bases that depend on earlier ones make
+    # copies.
+    hardware_bases = (layout.register, layout.lane, layout.warp, layout.block)
+    bases = [basis for dimension_bases in hardware_bases for basis in dimension_bases]
     steps = []
     for dim, size in enumerate(layout.shape):
-        of_dim = []
+        dim_steps = []
         for bit in range(log2(size)):
             unit = tuple(1 << bit if d == dim else 0 for d in range(len(layout.shape)))
             index = solve(unit, bases)
             if index is None:
                 return None
-            of_dim.append(_holder(index, parts))
-        steps.append(tuple(of_dim))
+            dim_steps.append(_holder(index, hardware_bases))
+        steps.append(tuple(dim_steps))
     copies = []
-    for place, basis in enumerate(bases):
-        index = solve(basis, bases[:place])
+    for position, basis in enumerate(bases):
+        index = solve(basis, bases[:position])
         if index is not None:
-            copies.append(_holder(index | 1 << place, parts))
+            copies.append(_holder(index | 1 << position, hardware_bases))
     return Holders(layout.shape, tuple(steps), tuple(copies))
 
 
-def _holder(index: int, parts: Sequence[Sequence[object]]) -> Holder:
-    """An index over all bases, taken apart."""
+def _holder(index: int, hardware_bases: Sequence[Sequence[object]]) -> Holder:
+    """The holder of an index over all bases."""
     numbers = []
-    for part in parts:
-        numbers.append(index & ((1 << len(part)) - 1))
-        index >>= len(part)
+    for dimension_bases in hardware_bases:
+        numbers.append(index & ((1 << len(dimension_bases)) - 1))
+        index >>= len(dimension_bases)
     register, lane, warp, block = numbers
     return Holder(block, warp, lane, register)
 

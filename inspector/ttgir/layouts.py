@@ -1,7 +1,7 @@
 """Conversion of Triton's distributed layouts to linear layouts.
 
-What each conversion yields equals what Triton 3.9 itself computes for the same attribute and
-shape; the tests compare thousands of random cases. A form that could not be compared is None.
+The results equal those of Triton 3.9 for the same attribute and shape; the tests compare thousands
+of random cases. A form that could not be compared gives None.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def _over_cluster(
     """The layout of a tensor whose equal parts lie in the workgroups of a cluster."""
     block = tuple(
         tuple(
-            step * part if step * part < size else 0
-            for step, part, size in zip(basis, linear.shape, shape, strict=True)
+            step * extent if step * extent < size else 0
+            for step, extent, size in zip(basis, linear.shape, shape, strict=True)
         )
         for basis in cluster
     )
@@ -108,6 +108,7 @@ def _over_cluster(
 
 
 def _blocked(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    """The linear layout of `blocked`: registers, lanes, waves, then the tile repeated."""
     dims = len(shape)
     order = order_of(layout, dims)
     builder = Builder(dims)
@@ -136,7 +137,7 @@ def _linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
 
 
 def _order_of_bases(builder: Builder) -> tuple[int, ...]:
-    # The dimension that the lowest register bits step along is the fastest.
+    """The dimensions in the order in which the register bases step along them."""
     order: dict[int, None] = {}
     for basis in builder.bases["register"]:
         for dim, step in enumerate(basis):
@@ -148,6 +149,7 @@ def _order_of_bases(builder: Builder) -> tuple[int, ...]:
 
 
 def _slice(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
+    """The linear layout of `slice`: its parent's without one dimension."""
     dim = layout.params["dim"]
     if layout.parent is None or not 0 <= dim <= len(shape):
         return None
@@ -174,7 +176,8 @@ def _dot_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
 
 
 def _blocked_operand(layout: Layout, shape: tuple[int, ...]) -> LinearLayout | None:
-    # Without a matrix unit each lane multiplies its block: it holds the whole K extent of it.
+    """The linear layout of a dot operand without a matrix unit."""
+    # Each lane multiplies its block, so it holds the full K extent of it.
     parent = layout.parent
     if parent is None:
         return None

@@ -1,11 +1,10 @@
-"""MLIR text to tokens.
+"""Splits MLIR text into tokens.
 
-Two token patterns share one grammar. The statement pattern takes a whole shaped type
-(`tensor<128x64xf16, #blocked>`) and a whole `loc(#loc12)` or
-`loc("name"(#loc12))` as one token: modules repeat a few dozen
-types thousands of times, so the parser reads each spelling once and keeps the result. The atom
-pattern has no such shortcut and is what reads the inside of a type. A whole line can be one token
-too; see `lines.py`.
+Two token patterns share one grammar. The statement pattern takes a full shaped type
+(`tensor<128x64xf16, #blocked>`) and a full `loc(#loc12)` or `loc("name"(#loc12))` as one token:
+modules repeat a few dozen types thousands of times, so the parser reads each spelling once and
+keeps the result. The atom pattern has no such shortcut and reads the inside of a type. A full line
+can be one token too; see `lines.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .lines import NAME, SHAPED, LocationLine, Statement, location, statement
 _CUT_HINT = "the file may be cut off or edited; write it again with TRITON_KERNEL_DUMP=1"
 
 _LOC_ALIAS = r'loc\((?:\#\w+|"[^"\\\n]*"\(\#\w+\))\)'
-# Alternatives stand in order of frequency where their first characters differ: it halves the time.
+# Alternatives with different first characters stand in order of frequency: it halves the time.
 _COMMON = (NAME, r"[\n,={}()\[\]*]")
 _ATOMS = (
     r"[A-Za-z_][\w$.]*",
@@ -37,7 +36,7 @@ _ATOMS = (
 
 
 def _pattern(*alternatives: str) -> re.Pattern[str]:
-    # Swallowing the blanks spares a failed attempt at each of them.
+    # Matching the blanks saves a failed attempt at each of them.
     return re.compile(rf"[^\S\n]*({'|'.join(alternatives)})", re.ASCII)
 
 
@@ -45,18 +44,18 @@ _STATEMENT_RE = _pattern(*_COMMON, _LOC_ALIAS, SHAPED, *_ATOMS)
 _ATOM_RE = _pattern(*_COMMON, *_ATOMS)
 
 MAX_DEPTH = 64
-"""How deep brackets and regions may nest: real modules stay below 12, and the parsers recurse."""
+"""Limit on nested brackets and regions: real modules stay below 12, and the parsers recurse."""
 
 
 class Cursor:
-    """A place in a token list. Past the end every token is the empty string.
+    """A position in a token list; past the end every token is the empty string.
 
     Attributes:
-        text: the whole text, from which the spelling of a token range can be cut.
+        text: the full text, from which the spelling of a token range can be cut.
         tokens, starts, lines: the tokens, their offsets in `text` and their lines (from 1).
-        i: index of the token that comes next.
-        line_statements: token index -> its parts, for tokens that are a whole line.
-        locations: by alias, lines that define a location; they are no tokens.
+        i: index of the next token.
+        line_statements: token index -> its parts, for tokens that are a full line.
+        locations: alias -> the line that defines it; such lines are no tokens.
         between: indexes of the tokens that follow directly on such lines.
     """
 
@@ -93,22 +92,24 @@ class Cursor:
         if whole_lines:
             line = self._read_lines(line)
         else:
-            line = self._read(_ATOM_RE if atoms else _STATEMENT_RE, 0, text, line)
+            line = self._tokenize(_ATOM_RE if atoms else _STATEMENT_RE, 0, text, line)
         # Look-ahead is at most three tokens: with sentinels it needs no bounds checks.
         self.tokens += ("", "", "", "")
         self.starts += (len(text),) * 4
         self.lines += (line + 1,) * 4
 
     def _read_lines(self, line: int) -> int:
-        """Tokens of the text from that line on, statements of one line as one each."""
-        first = line
+        """Adds the tokens of the text, which begins at `line`; a one-line statement is
+        one token.
+        """
+        first_line = line
         start = 0
-        for line, text in enumerate(self.text.split("\n"), first):
+        for line, text in enumerate(self.text.split("\n"), first_line):
             if text[-1:] == ")":
                 if text[0] == "#":
-                    place = location(text)
-                    if place is not None:
-                        self.locations[place[0]] = place
+                    location_line = location(text)
+                    if location_line is not None:
+                        self.locations[location_line[0]] = location_line
                         self.between.add(len(self.tokens))
                         start += len(text) + 1
                         continue
@@ -121,14 +122,16 @@ class Cursor:
                 self.starts.append(start + len(text) - len(self.tokens[-1]))
                 self.lines.append(line)
             elif text:
-                self._read(_STATEMENT_RE, start, text, line)
+                self._tokenize(_STATEMENT_RE, start, text, line)
             start += len(text) + 1
         return line
 
-    def _read(self, pattern: re.Pattern[str], start: int, text: str, line: int) -> int:
-        """Tokens of a text that stands at `start`, on that line; returns the line it ends on."""
+    def _tokenize(self, pattern: re.Pattern[str], start: int, text: str, line: int) -> int:
+        """Adds the tokens of a text that stands at `start`, on `line`; returns the line
+        it ends on.
+        """
         tokens, starts, lines = self.tokens, self.starts, self.lines
-        # No blanks at the end: a run of them with nothing behind would be tried at every offset.
+        # Without blanks at the end: a run of them would be tried at every offset.
         for match in pattern.finditer(text.rstrip()):
             token = match[1]
             if token == "\n":
@@ -136,7 +139,7 @@ class Cursor:
                 continue
             if token[:2] == "//":
                 continue
-            if token == '"':  # an error, and not worth scanning the line again from each quote
+            if token == '"':  # fails at once: each quote would be tried again
                 raise self._error(line, "a string without its closing quote")
             tokens.append(token)
             starts.append(start + match.start(1))
@@ -144,7 +147,7 @@ class Cursor:
         return line
 
     def peek(self) -> str:
-        """The token that comes next."""
+        """The next token."""
         return self.tokens[self.i]
 
     def take(self) -> str:
@@ -169,11 +172,11 @@ class Cursor:
             self.fail(f"expected `{token}`, found `{actual[:40]}`" if actual else f"no `{token}`")
         self.i += 1
 
-    def spelling(self, first: int, stop: int) -> str:
-        """The text of the tokens `first:stop`, as it stands in the file."""
-        if stop <= first:
+    def spelling(self, start: int, stop: int) -> str:
+        """The text of the tokens `start:stop`, as it stands in the file."""
+        if stop <= start:
             return ""
-        return self.text[self.starts[first] : self.starts[stop - 1] + len(self.tokens[stop - 1])]
+        return self.text[self.starts[start] : self.starts[stop - 1] + len(self.tokens[stop - 1])]
 
     def adjacent(self) -> bool:
         """Whether no space stands between the token before and the one that comes next."""

@@ -50,7 +50,7 @@ class LinearLayout(Struct, frozen=True):
 
     @property
     def elements_per_thread(self) -> int:
-        """Registers' worth of elements that one lane holds, copies of one element included."""
+        """Elements that one lane holds, copies of one element included."""
         return 1 << len(self.register)
 
     @property
@@ -99,11 +99,10 @@ def _pack(basis: Sequence[int]) -> int:
     return packed
 
 
-def _reduced(bases: Iterable[Sequence[int]]) -> list[int]:
-    """An echelon basis of the span over GF(2)."""
+def echelon_basis(vectors: Iterable[int]) -> list[int]:
+    """An echelon basis of the span over GF(2) of vectors, whose bits are their coordinates."""
     echelon: list[int] = []
-    for basis in bases:
-        vector = _pack(basis)
+    for vector in vectors:
         for pivot in echelon:
             vector = min(vector, vector ^ pivot)
         if vector:
@@ -111,17 +110,21 @@ def _reduced(bases: Iterable[Sequence[int]]) -> list[int]:
     return echelon
 
 
+def in_echelon(vector: int, echelon: Iterable[int]) -> bool:
+    """Whether a vector is an exclusive or of some vectors of an echelon basis."""
+    for pivot in echelon:
+        vector = min(vector, vector ^ pivot)
+    return vector == 0
+
+
 def rank(bases: Iterable[Sequence[int]]) -> int:
     """Dimension of the span of basis vectors over GF(2)."""
-    return len(_reduced(bases))
+    return len(echelon_basis(map(_pack, bases)))
 
 
 def in_span(basis: Sequence[int], bases: Iterable[Sequence[int]]) -> bool:
     """Whether a vector is an exclusive or of some of `bases`."""
-    vector = _pack(basis)
-    for pivot in _reduced(bases):
-        vector = min(vector, vector ^ pivot)
-    return vector == 0
+    return in_echelon(_pack(basis), echelon_basis(map(_pack, bases)))
 
 
 def solve(basis: Sequence[int], bases: Sequence[Sequence[int]]) -> int | None:
@@ -147,7 +150,8 @@ def solve(basis: Sequence[int], bases: Sequence[Sequence[int]]) -> int | None:
 
 
 class Builder:
-    """Builds a layout outwards from its innermost tile: each step covers what the tile does not.
+    """Builds a layout outwards from its innermost tile: each step covers what the tile does not
+    yet.
 
     `size` is the tile's extent per dimension so far.
     """
@@ -181,11 +185,11 @@ class Builder:
     def fit(
         self, shape: Sequence[int], order: Sequence[int], *, keep_copies: bool = False
     ) -> LinearLayout:
-        """The layout of a whole tensor.
+        """The layout of a full tensor.
 
-        Registers repeat the tile where it is smaller than the tensor, fastest dimension of
-        `order` first; where it is larger, the steps that leave the tensor become copies. Triton
-        drops registers that would hold copies, unless `keep_copies`.
+        Registers repeat the tile where it is smaller than the tensor, fastest dimension of `order`
+        first; where it is larger, the steps that leave the tensor become copies. Triton drops
+        registers that would hold copies, unless `keep_copies`.
         """
         for dim in order:
             self.cover("register", dim, shape[dim])

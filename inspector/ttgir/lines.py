@@ -1,9 +1,9 @@
-"""Lines of MLIR text that are one statement each, which is most of them.
+"""Lines of MLIR text that are one statement each, as most of them are.
 
 Modules repeat a few dozen forms of statement, and give nearly every one a line and a location of
-its own. Such a line is taken apart here into its form, the names and the shaped types in it and its
-location, without looking at what it says: `%a = arith.addi %b, %c : tensor<64xi32> loc(#loc7)` is
-the form `% = arith.addi %, % : ~` with three names and a type. The parser reads each form once.
+its own. Such a line is split here into its form, the names and the shaped types in it and its
+location, without parsing it: `%a = arith.addi %b, %c : tensor<64xi32> loc(#loc7)` is the form
+`% = arith.addi %, % : ~` with three names and a type. The parser reads each form once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def _balanced(depth: int) -> str:
 
     The alternatives start with different characters, so that matching stays linear. Quotes end
     the match (a string may hold brackets), and so does `-` (`->` is not a closing bracket): such
-    types take the slow way through single tokens.
+    types are read token by token.
     """
-    plain = r'[^<>"\n\-]*'
-    pattern = plain
+    no_brackets = r'[^<>"\n\-]*'
+    pattern = no_brackets
     for _ in range(depth):
-        pattern = rf"{plain}(?:<{pattern}>{plain})*"
+        pattern = rf"{no_brackets}(?:<{pattern}>{no_brackets})*"
     return pattern
 
 
@@ -38,7 +38,7 @@ SHAPED = rf"(?:tensor|![\w.]+)<{_balanced(4)}>"
 
 _NAME_OR_TYPE_RE = re.compile(rf"({NAME}|(?<![\w$.@\#!^]){SHAPED})", re.ASCII)
 _MARK_RE = re.compile("[%~]")
-_GLUED_RE = re.compile(r"[%~][\w$.\#]")  # what follows would become part of a number
+_GLUED_RE = re.compile(r"[%~][\w$.\#]")  # a character that would become part of a number
 _TYPE_MARK = "!_."
 # Quotes are left out since a string may hold a `%`, `name =` since that is no operation.
 _STATEMENT_RE = re.compile(
@@ -59,7 +59,7 @@ class Statement(Struct):
 
     Attributes:
         form: its text without location, `%` for each name and `~` for each shaped type.
-        names, types: those in it, in their order.
+        names, types: the names and types in it, in their order.
         loc: the alias of its location, `#loc12`.
     """
 
@@ -70,13 +70,13 @@ class Statement(Struct):
 
 
 class Form(Struct):
-    """What all statements of one form have in common.
+    """The common parts of all statements of one form.
 
     Attributes:
-        name: of the operation.
-        results: for each result the number of the name it bears, and what follows it (`#1`).
+        name: name of the operation.
+        results: for each result the number of its name, and the suffix after it (`#1`).
         operands: the numbers of the names that are operands.
-        attributes: those of the operation.
+        attributes: attributes of the operation.
         printed, arrow: the types after `:` and after `->`, the shaped ones by their number.
     """
 
@@ -89,20 +89,20 @@ class Form(Struct):
 
 
 LocationLine = tuple[str | None, ...]
-"""What a line that defines a location says: the alias; file, line and column; the alias of the
-location that it gives a name to; the aliases of a call site's callee and caller. Nothing but the
-first is there for the unknown location.
+"""The parts of a line that defines a location: the alias; file, line and column; the alias of the
+location that it names; the aliases of a call site's callee and caller. The unknown location has the
+alias alone.
 """
 
 
 def location(line: str) -> LocationLine | None:
-    """What a line says, if it defines a location that nests nothing."""
+    """The parts of a line that defines a location without nested ones; None for other lines."""
     match = _LOCATION_RE.fullmatch(line)
     return match.groups() if match is not None else None
 
 
 def statement(line: str) -> Statement | None:
-    """What a line says, if it is one statement by itself."""
+    """The parts of a line that is one statement; None for other lines."""
     match = _STATEMENT_RE.fullmatch(line)
     if match is None or "//" in line:  # a comment may hide the end of the line
         return None
@@ -114,18 +114,18 @@ def statement(line: str) -> Statement | None:
 @functools.lru_cache(8192)  # variants of a kernel share most of their statements
 def _parts(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
     """Form, names and types of a statement."""
-    parts = _NAME_OR_TYPE_RE.split(text)
+    pieces = _NAME_OR_TYPE_RE.split(text)
     names, types = [], []
-    for k in range(1, len(parts), 2):
-        part = parts[k]
-        if part[0] == "%":
-            names.append(part)
-            parts[k] = "%"
+    for k in range(1, len(pieces), 2):
+        piece = pieces[k]
+        if piece[0] == "%":
+            names.append(piece)
+            pieces[k] = "%"
         else:
-            types.append(part)
-            parts[k] = "~"
-    form = "".join(parts)
-    if form.count("%") + form.count("~") != len(parts) // 2 or _GLUED_RE.search(form):
+            types.append(piece)
+            pieces[k] = "~"
+    form = "".join(pieces)
+    if form.count("%") + form.count("~") != len(pieces) // 2 or _GLUED_RE.search(form):
         return None
     return form, tuple(names), tuple(types)
 
@@ -138,7 +138,7 @@ def numbered(form: str) -> str:
 
 
 def number_of_type(ttgir_type: TtgirType) -> TtgirType | int:
-    """The number that `numbered` gave a type; another type is itself."""
+    """The number that `numbered` gave a type; other types are returned as they are."""
     return (
         int(ttgir_type.text[len(_TYPE_MARK) :])
         if ttgir_type.text.startswith(_TYPE_MARK)
@@ -147,6 +147,6 @@ def number_of_type(ttgir_type: TtgirType) -> TtgirType | int:
 
 
 def number_of(name: str) -> tuple[int, str]:
-    """The number that `numbered` gave a name, and what follows it: `%3#1` is (3, "#1")."""
-    digits, sharp, part = name[1:].partition("#")
-    return int(digits), sharp + part
+    """The number that `numbered` gave a name, and the suffix after it: `%3#1` is (3, "#1")."""
+    digits, sharp, suffix = name[1:].partition("#")
+    return int(digits), sharp + suffix

@@ -13,7 +13,7 @@ from .lines import LocationLine
 from .values import number, unquote
 
 MAX_FRAMES = 64
-"""Longest inlined-at chain that is kept; hostile tables can double its length line by line."""
+"""Limit on an inlined-at chain; hostile tables can double its length line by line."""
 
 # A compiler's own files. Recompiling saved TTIR yields positions inside that file: not source.
 _NOT_SOURCE_RE = re.compile(r"(?:\.(?:ttir|ttgir|mlir|llir|ll|gluon)|<[^>]*>|-)\Z")
@@ -69,6 +69,7 @@ def parse_loc(cursor: Cursor, depth: int = 0) -> Loc:
 
 
 def _inner(cursor: Cursor, depth: int) -> Loc:
+    """Parses what stands between the parentheses of `loc(...)`."""
     if depth > MAX_DEPTH:
         cursor.fail(f"locations nest deeper than {MAX_DEPTH}")
     token = cursor.peek()
@@ -106,15 +107,16 @@ def _inner(cursor: Cursor, depth: int) -> Loc:
 
 
 def _named_or_file(cursor: Cursor, text: str, depth: int) -> Loc:
+    """Parses the rest of `"name"(...)` or `"file":line:column`; `text` is the string."""
     if cursor.accept("("):
         child = _inner(cursor, depth + 1)
         cursor.expect(")")
         return child
     if not cursor.accept(":"):
-        return None  # a name with no place
+        return None  # a name without a position
     line = _natural(cursor)
     column = _natural(cursor) if cursor.accept(":") else 0
-    if cursor.accept("to"):  # a range `to :line:column` or `to :column`: its start is kept
+    if cursor.accept("to"):  # a range `to :line:column` or `to :column`: its end is ignored
         while cursor.accept(":"):
             _natural(cursor)
     return FileLoc(text, line, column)
@@ -144,7 +146,7 @@ class LocTable:
         Unknown locations, line 0 and positions in a compiler's intermediate file have none, nor has
         an alias where its own definition leads back to it. A call site is the callee's position
         with `inlined_at` the caller's; a fused location is its first part that has a position.
-        What was looked up before makes no difference.
+        The result does not depend on earlier calls.
         """
         if isinstance(loc, Alias):
             if loc.name not in self._resolved and not self._resolve_at_once(loc.name):
@@ -155,7 +157,7 @@ class LocTable:
         return self._position(loc)
 
     def _resolve_at_once(self, name: str) -> bool:
-        """Resolves an alias that names none but resolved ones, which is most of them."""
+        """Resolves an alias that refers to resolved ones only; returns False for others."""
         for reference in self._references(name):
             if reference not in self._resolved:
                 return False
@@ -163,10 +165,10 @@ class LocTable:
         return True
 
     def _resolve_aliases(self, root: str) -> None:
-        """Resolves an alias and all that it leads to, those that it rests on first.
+        """Resolves an alias and all aliases that it depends on, these first.
 
-        Aliases that lead to one another (a strongly connected component of Tarjan's) see each other
-        as without a position. A stack of its own, since chains may be longer than Python's.
+        Aliases that depend on one another (a strongly connected component, by Tarjan) see each
+        other as without a position. Not recursive, since chains may exceed Python's stack.
         """
         resolved = self._resolved
         order: dict[str, int] = {}
@@ -267,10 +269,10 @@ def _inline(callee: SourceLoc | None, caller: SourceLoc | None) -> SourceLoc | N
         return callee or caller
     frames: list[SourceLoc] = []
     for chain in (callee, caller):
-        place: SourceLoc | None = chain
-        while place is not None and len(frames) < MAX_FRAMES:
-            frames.append(place)
-            place = place.inlined_at
+        frame_loc: SourceLoc | None = chain
+        while frame_loc is not None and len(frames) < MAX_FRAMES:
+            frames.append(frame_loc)
+            frame_loc = frame_loc.inlined_at
     result: SourceLoc | None = None
     for frame in reversed(frames):
         result = SourceLoc(frame.file, frame.line, frame.column, result)

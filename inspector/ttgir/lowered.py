@@ -1,9 +1,9 @@
-"""What became of the source's matrix products: TTIR says what was asked, TTGIR what is computed.
+"""The fate of the source's matrix products: TTIR states them, TTGIR computes them.
 
 TTIR holds a dot as the kernel states it. The passes that make TTGIR may widen its operands (an
-8-bit float that the target's matrix unit does not take becomes fp16 or bf16, a scaled dot bf16),
-may copy it (pipelining peels iterations off) and may leave it to the vector unit (a blocked
-layout). Copies keep the position in the source, which is how the two are matched.
+8-bit float that the target's matrix unit lacks becomes fp16 or bf16, a scaled dot bf16), may copy
+it (pipelining peels iterations off) and may leave it to the vector unit (a blocked layout). Copies
+keep the position in the source, by which the two are matched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ..model import SourceLoc, TtgirModule, TtgirOp
+from ..model import SourceLoc, TtgirModule, TtgirOp, TtgirType
 from .queries import dots
 
 MATRIX_LAYOUTS = frozenset(("amd_mfma", "amd_wmma"))
@@ -28,54 +28,58 @@ _SCALED_ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "f16")
 
 
 class DotFate(Struct, frozen=True):
-    """One dot of the source and how it is computed.
+    """A dot of the source and how it is computed.
 
     Attributes:
-        loc: its place in the source.
-        asked: element type of its operands in the source, of the wider one: `f8E4M3FN`, `e2m1`.
-        used: element type of the operands that are multiplied in the end.
-        on_matrix_unit: whether MFMA or WMMA computes it; else the vector unit does.
+        loc: its position in the source.
+        source_element: the wider element type of its operands in the source: `f8E4M3FN`, `e2m1`.
+        computed_element: element type of the operands that are multiplied in the end.
+        on_matrix_unit: whether MFMA or WMMA computes it; otherwise the vector unit does.
         sums: whether M or N is 1, so that it is a matrix times a vector, or a sum.
         scaled: whether the source has it as `tt.dot_scaled` (microscaling formats).
     """
 
     loc: SourceLoc | None
-    asked: str
-    used: str
+    source_element: str
+    computed_element: str
     on_matrix_unit: bool
     sums: bool = False
     scaled: bool = False
 
     @property
     def widened(self) -> bool:
-        """Whether the operands are multiplied in a wider type than asked for."""
-        asked_bits, used_bits = element_bits(self.asked), element_bits(self.used)
-        return asked_bits is not None and used_bits is not None and used_bits > asked_bits
+        """Whether the operands are multiplied in a wider type than the source's."""
+        source_bits, computed_bits = (
+            element_bits(self.source_element),
+            element_bits(self.computed_element),
+        )
+        return source_bits is not None and computed_bits is not None and computed_bits > source_bits
 
     @property
-    def asked_is_small(self) -> bool:
+    def source_is_small(self) -> bool:
         """Whether the operands have 8 bits or fewer in the source, or an unknown type."""
-        return (element_bits(self.asked) or 0) <= _SMALL_BITS
+        return (element_bits(self.source_element) or 0) <= _SMALL_BITS
 
 
 def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
-    """The dots of TTIR with what TTGIR makes of them, one entry for each place in the source.
+    """The dots of TTIR and their fates in TTGIR, one entry for each position in the source.
 
     A dot that cannot be matched for certain is left out: without positions, or with several kinds
-    of dot at one place, unless all dots of the source ask for the same.
+        of
+    dot at one position, unless all dots of the source are of one kind.
 
     Args:
         source: the TTIR.
-        lowered: the TTGIR that was made of it.
+        lowered: the TTGIR made from it.
     """
     kinds_by_loc: dict[SourceLoc | None, set[tuple[str, bool]]] = {}
     for op in dots(source):
-        kind = (_source_element(op, source), op.name == SCALED_DOT)
-        kinds_by_loc.setdefault(op.loc, set()).add(kind)
-    every: set[tuple[str, bool]] = set().union(*kinds_by_loc.values())
-    fate_by_place: dict[SourceLoc | int, DotFate] = {}
+        dot_kind = (_source_element(op, source), op.name == SCALED_DOT)
+        kinds_by_loc.setdefault(op.loc, set()).add(dot_kind)
+    all_kinds: set[tuple[str, bool]] = set().union(*kinds_by_loc.values())
+    fate_by_key: dict[SourceLoc | int, DotFate] = {}
     for op in dots(lowered):
-        kinds = kinds_by_loc.get(op.loc, every) if op.loc is not None else every
+        kinds = kinds_by_loc.get(op.loc, all_kinds) if op.loc is not None else all_kinds
         if len(kinds) != 1 or op.result_types[0].layout is None:
             continue
         ((element, scaled),) = kinds
@@ -88,17 +92,29 @@ def fates(source: TtgirModule, lowered: TtgirModule) -> tuple[DotFate, ...]:
             scaled,
         )
         key = op.index if op.loc is None else op.loc
-        fate_by_place[key] = _worse(fate_by_place.get(key), fate)
-    return tuple(fate_by_place.values())
+        fate_by_key[key] = _worse(fate_by_key.get(key), fate)
+    return tuple(fate_by_key.values())
 
 
 def element_bits(element: str) -> int | None:
-    """Bits of an element type: `f8E4M3FN` 8, `e2m1` 4, `bf16` 16; None where the name is odd."""
+    """Bits of an element type: `f8E4M3FN` 8, `e2m1` 4, `bf16` 16; None for unknown names."""
     small = _SMALL_FLOAT.fullmatch(element)
     if small is not None:
         return 1 + int(small[1]) + int(small[2])
     sized = _SIZED.match(element)
     return int(sized[1]) if sized is not None else None
+
+
+def pointee(pointer_type: TtgirType) -> str:
+    """The element type that a pointer, or a tensor of pointers, points to."""
+    text = pointer_type.element if pointer_type.kind == "tensor" else pointer_type.text
+    return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or pointer_type.element
+
+
+def pointee_bytes(pointer_type: TtgirType) -> int:
+    """Bytes of the values that a pointer, or a tensor of pointers, points to; at least 1."""
+    bits = element_bits(pointee(pointer_type))
+    return max(1, (bits or 8) // 8)
 
 
 def widest(elements: Iterable[str]) -> str:
@@ -107,10 +123,13 @@ def widest(elements: Iterable[str]) -> str:
 
 
 def _worse(previous: DotFate | None, fate: DotFate) -> DotFate:
-    """Of two copies of a dot the one off the matrix unit, else the one in the wider type."""
+    """The copy of a dot that is off the matrix unit, else the one in the wider type."""
     if previous is None:
         return fate
-    pair = sorted((previous, fate), key=lambda f: (not f.on_matrix_unit, element_bits(f.used) or 0))
+    pair = sorted(
+        (previous, fate),
+        key=lambda f: (not f.on_matrix_unit, element_bits(f.computed_element) or 0),
+    )
     return pair[-1]
 
 
@@ -127,19 +146,19 @@ def _elements(op: TtgirOp) -> tuple[str, str]:
 
 
 def _source_element(op: TtgirOp, source: TtgirModule) -> str:
-    """What a dot of TTIR asks for.
+    """The element type of a dot of TTIR in the source.
 
-    Triton's front end converts operands of types that it calls deprecated for a target (fnuz
-    floats on gfx950) before the dot. Such a conversion stands at the dot's own place in the source,
-    column included, where one that the user wrote (`x.to(tl.float16)`) has its own.
+    Triton's front end converts operands of types that it calls deprecated for a target (fnuz floats
+    on gfx950) before the dot. Such a conversion has the dot's own position in the source, column
+    included, where one that the user wrote (`x.to(tl.float16)`) has its own.
     """
     if op.name == SCALED_DOT or op.loc is None:
         return widest(_elements(op))
-    made_here = {
+    converted_from = {
         result: conversion.operand_types[0].element
         for conversion in source.ops
         if conversion.name in CONVERSIONS and conversion.loc == op.loc
         for result in conversion.results
     }
-    own = _elements(op)
-    return widest(made_here.get(op.operands[i], own[i]) for i in (0, 1))
+    operand_elements = _elements(op)
+    return widest(converted_from.get(op.operands[i], operand_elements[i]) for i in (0, 1))

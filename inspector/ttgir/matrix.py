@@ -22,7 +22,7 @@ _WMMA_LANES = 16  # of the 32 lanes, those side by side along one dimension of t
 
 
 def order_of(layout: Layout, dims: int) -> tuple[int, ...]:
-    """The layout's dimensions, fastest first; row-major where it does not say."""
+    """The layout's dimensions, fastest first; row-major where it does not state an order."""
     order = layout.params.get("order")
     if isinstance(order, tuple) and sorted(order) == list(range(dims)):
         return order
@@ -47,7 +47,8 @@ def k_dim(layout: Layout, dims: int) -> int:
 
 
 def cluster_bases(layout: Layout, dims: int) -> tuple[Basis, ...]:
-    """How the workgroups of a cluster (gfx1250) lie in a tensor, in parts of it; () without one.
+    """The bases of a cluster's workgroups (gfx1250) in a tensor, in parts of it; () without a
+    cluster.
 
     One vector per bit of the workgroup's number in the cluster. The workgroups that share rows or
     columns of a product hold all of K of its operands.
@@ -57,7 +58,7 @@ def cluster_bases(layout: Layout, dims: int) -> tuple[Basis, ...]:
             no clusters.
     """
     if layout.kind == "slice":
-        return ()  # the layout that it is a slice of spreads it
+        return ()  # its parent has the cluster
     source = layout.parent if layout.kind == "dot_op" else layout
     params: Mapping[str, Any] = {} if source is None else source.params
     workgroups = params.get("CTAsPerCGA", ())  # Triton before 3.6
@@ -89,8 +90,8 @@ def share_of_workgroup(shape: Sequence[int], cluster: Sequence[Basis]) -> tuple[
 def instruction_shape(layout: Layout) -> tuple[int, int, int | None] | None:
     """(M, N, K) of the matrix instruction of an amd_mfma or amd_wmma layout, in elements.
 
-    K is None where the layout does not say (Triton before 3.5); the whole is None where no shape
-    is known. WMMA layouts leave 16x16x16 out.
+    K is None where the layout does not state it (Triton before 3.5); None is returned where no
+    shape is known. WMMA layouts leave 16x16x16 out.
     """
     shape = layout.params.get("instrShape")
     if shape is None and layout.kind == "amd_wmma":
@@ -113,9 +114,9 @@ def _tiles_per_wave(layout: Layout, dims: int) -> tuple[int, ...]:
 
 
 def _tile_over_waves(builder: Builder, layout: Layout, shape: Sequence[int], k: int | None) -> None:
-    """Repeat a wave's tile over its registers, then the waves, then registers again to the end.
+    """Repeats a wave's tile over its registers, then the waves, then registers up to the shape.
 
-    One dimension after the other; K stays within a wave.
+    Each dimension in turn; waves do not split K.
     """
     dims = len(shape)
     tiles = _tiles_per_wave(layout, dims)
@@ -173,14 +174,14 @@ def mfma_operand_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayo
     if not is_power_of_two(width):
         return None
     k = k_dim(layout, dims)
-    across = dims - 2 if k == dims - 1 else dims - 1
+    other_dim = dims - 2 if k == dims - 1 else dims - 1
     lanes = instruction[0] if layout.params["opIdx"] == 0 else instruction[1]
     builder = Builder(dims)
     builder.extend("register", k, width)
-    builder.extend("lane", across, lanes)
+    builder.extend("lane", other_dim, lanes)
     builder.extend("lane", k, MFMA_WAVE // lanes)
-    # The wide side of a 64x4 tile has no lanes left for K: its registers hold what the lanes of
-    # the narrow side do.
+    # The wide side of a 64x4 tile has no lanes left for K: its registers hold the elements that
+    # the lanes of the narrow side hold.
     builder.cover("register", k, width * MFMA_WAVE // min(instruction[:2]))
     builder.cover("register", k, shape[k])
     _tile_over_waves(builder, parent, shape, k)
@@ -267,20 +268,20 @@ def wmma_operand_to_linear(layout: Layout, shape: tuple[int, ...]) -> LinearLayo
     if not is_power_of_two(width) or instruction[1] != _WMMA_LANES:
         return None
     k = k_dim(layout, dims)
-    across = dims - 2 if k == dims - 1 else dims - 1
+    other_dim = dims - 2 if k == dims - 1 else dims - 1
     transposed = parent.params.get("isTranspose") is True
     # `instrShape` names rows and columns of the instruction: transposed, its rows are N.
-    rows_here = (layout.params["opIdx"] == 0) != transposed
-    extent = instruction[0] if rows_here else instruction[1]
+    has_rows = (layout.params["opIdx"] == 0) != transposed
+    extent = instruction[0] if has_rows else instruction[1]
     builder = Builder(dims)
     builder.extend("register", k, width)
-    builder.extend("lane", across, _WMMA_LANES)
+    builder.extend("lane", other_dim, _WMMA_LANES)
     if parent.params.get("version", 1) == 1:
         builder.repeat("lane", 2)
     else:
         builder.extend("lane", k, 2)
         builder.cover("register", k, instruction[2])
-    builder.cover("register", across, extent)
+    builder.cover("register", other_dim, extent)
     tile = tuple(builder.size)
     _wmma_over_waves(builder, parent, tile, k)
     return builder.fit(shape, _k_first(dims, k), keep_copies=True)

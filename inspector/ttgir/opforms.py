@@ -1,4 +1,4 @@
-"""What the custom assembly of single operations leaves out or leaves unnamed.
+"""Facts that the custom assembly of single operations leaves out or leaves unnamed.
 
 The parser reads the custom form of any operation by its punctuation. These tables hold the few
 facts that punctuation does not give, as printed by Triton 3.0 - 3.9 and its upstream dialects;
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 INLINE_NAMES: Mapping[str, tuple[str, ...]] = {
     # Names, in the generic form, of the bare keywords and literals of the custom form, in order;
-    # the last name takes all that remain when it starts with `*`.
+    # a last name that starts with `*` takes all remaining ones.
     "arith.cmpf": ("predicate",),
     "arith.cmpi": ("predicate",),
     "arith.constant": ("value",),
@@ -56,8 +56,8 @@ SHADOWING = frozenset(
 """Operations whose regions are isolated: names inside may repeat names outside."""
 
 RESULT_RULES: Mapping[str, str] = {
-    # How result types follow from the printed types where the form has no `->`. The default is
-    # `last`: as many types as results are theirs in order, else the last one is every result's.
+    # Operation -> rule for its result types where the form has no `->`. The default is `last`: as
+    # many types as results are theirs in order, else every result has the last one.
     # A rule that starts with `!` is a type name that the form leaves out before `<...>`.
     "amdg.buffer_load_to_local": "token",
     "amdgpu.buffer_load_to_local": "token",
@@ -103,12 +103,12 @@ DEFAULT_TOKEN = "!ttg.async.token"
 
 
 def in_own_order(name: str, operands: Sequence[str], roles: Sequence[str]) -> list[str]:
-    """Operands in the order of `OPERAND_ORDER`; any that it does not place come last.
+    """Reorders operands by `OPERAND_ORDER`; operands that it does not list come last.
 
     Args:
         name: an operation of the table.
         operands: the operands in printed order.
-        roles: per operand, the word or bracket before it; empty where it stands free.
+        roles: per operand, the word or bracket before it, or "".
     """
     slots: dict[str, list[str]] = {}
     free = 0

@@ -1,9 +1,9 @@
-"""TTIR or TTGIR text to a `TtgirModule`.
+"""Parses TTIR or TTGIR text to a `TtgirModule`.
 
 Operations are read by the punctuation that all custom forms share (operands are `%x`, types follow
-`:` and `->`, `{name = ...}` is a dictionary, `{` and a line break a region), so that an operation
-this file has never heard of still yields its operands, attributes and types. Operand types are
-looked up where the operand was defined, since most custom forms print only some of them.
+`:` and `->`, `{name = ...}` is a dictionary, `{` and a line break a region), so that unknown
+operations still yield their operands, attributes and types. Operand types are looked up where the
+operand was defined, since most custom forms print only some of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
 
     Args:
         text: the file's text, as `MLIR` prints it (Triton 3.0 - 3.9 are tested).
-        name: what error messages call the file.
+        name: the file's name, for errors.
 
     Returns:
         The module. `ops` lists every operation but the module itself in file order, an enclosing
@@ -44,16 +44,17 @@ def parse_ttgir(text: str, name: str) -> TtgirModule:
     try:
         return _parse(Cursor(text, name, whole_lines=True), name)
     except KinspectError:
-        pass  # a line that looks like a statement is none, or the text is at fault: see which
+        pass  # a line that looks like a statement is none, or the text is damaged: token by token
     return _parse(Cursor(text, name), name)
 
 
 def _parse(cursor: Cursor, name: str) -> TtgirModule:
+    """Parses the tokens of a file."""
     context = Context(name)
     loc_aliases: dict[str, Loc] = {}
     statements = StatementParser(cursor, context)
     attributes: dict[str, Any] = {}
-    between = {0}  # where a line may stand that is no statement
+    between = {0}  # token indices at which lines that are no statements may stand
     while cursor.peek():
         token = cursor.peek()
         following = cursor.tokens[cursor.i + 1]
@@ -92,13 +93,14 @@ def _parse(cursor: Cursor, name: str) -> TtgirModule:
 
 
 def _alias(cursor: Cursor, context: Context, loc_aliases: dict[str, Loc]) -> None:
+    """Parses `#alias = ...`: a location or an attribute."""
     alias = cursor.take()
     cursor.i += 1
     if cursor.peek().startswith("loc"):
         loc_aliases[alias] = parse_loc(cursor)
         return
-    first = cursor.i
-    context.forms.clear()  # they may have meant something else by this alias
+    start = cursor.i
+    context.forms.clear()  # forms read so far may refer to the alias's old meaning
     context.inline.clear()
     value = parse_attribute(cursor, context, 0)
     if not isinstance(value, Layout):  # `#map = affine_map<...>`
@@ -106,7 +108,7 @@ def _alias(cursor: Cursor, context: Context, loc_aliases: dict[str, Loc]) -> Non
     layout = (
         value
         if value.text
-        else make_layout(value.kind, dict(value.params), [], cursor.spelling(first, cursor.i))
+        else make_layout(value.kind, dict(value.params), [], cursor.spelling(start, cursor.i))
     )
     context.layouts[alias] = with_alias(layout, alias)
 
@@ -117,13 +119,13 @@ def _skip_resources(cursor: Cursor) -> None:
 
 
 def _without_modules(drafts: list[OpRead]) -> tuple[list[OpRead], dict[str, Any]]:
-    """Drop module operations and renumber: parents by index, depth by enclosing regions."""
+    """Drops module operations and renumbers: parents by index, depth by enclosing regions."""
     attributes: dict[str, Any] = {}
     if not any(draft.name == "builtin.module" for draft in drafts):
         return drafts, attributes
     new_index: dict[int, int | None] = {}
     removed_depth: dict[int, int] = {}
-    kept_drafts: list[OpRead] = []
+    remaining: list[OpRead] = []
     for index, draft in enumerate(drafts):
         parent = draft.parent
         shift = removed_depth[parent] if parent is not None else 0
@@ -135,10 +137,10 @@ def _without_modules(drafts: list[OpRead]) -> tuple[list[OpRead], dict[str, Any]
             removed_depth[index] = shift + 1
             continue
         draft.depth -= shift
-        new_index[index] = len(kept_drafts)
+        new_index[index] = len(remaining)
         removed_depth[index] = shift
-        kept_drafts.append(draft)
-    return kept_drafts, attributes
+        remaining.append(draft)
+    return remaining, attributes
 
 
 def _function_names(drafts: list[OpRead]) -> list[str]:
@@ -147,6 +149,7 @@ def _function_names(drafts: list[OpRead]) -> list[str]:
 
 
 def _freeze(index: int, draft: OpRead, table: LocTable) -> TtgirOp:
+    """The model's operation of a draft."""
     return TtgirOp(
         index=index,
         line=draft.line,

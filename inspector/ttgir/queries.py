@@ -1,4 +1,4 @@
-"""Questions that metrics ask of a parsed module: dots, memory operations, loops, matrix work."""
+"""Queries of a parsed module: dots, memory operations, loops, matrix work."""
 
 from __future__ import annotations
 
@@ -16,29 +16,43 @@ from .matrix import (
 )
 
 DOTS = frozenset(("tt.dot", "tt.dot_scaled"))
-LOADS = frozenset(
-    (
-        "tt.load",
-        "tt.descriptor_load",
-        "ttg.async_copy_global_to_local",
-        "triton_gpu.async_copy_global_to_local",
-        "amdg.buffer_load",
-        "amdg.buffer_load_to_local",
-        "amdg.async_tdm_copy_global_to_local",
-        "amdgpu.buffer_load",
-        "amdgpu.buffer_load_to_local",
-    )
-)
-STORES = frozenset(
-    (
-        "tt.store",
-        "tt.descriptor_store",
-        "amdg.buffer_store",
-        "amdg.async_tdm_copy_local_to_global",
-        "amdgpu.buffer_store",
-    )
-)
+POINTER_LOADS = frozenset(("tt.load", "amdg.buffer_load", "amdgpu.buffer_load"))
+POINTER_STORES = frozenset(("tt.store", "amdg.buffer_store", "amdgpu.buffer_store"))
+"""Accesses of global memory between pointers, or offsets, and registers."""
+LOADS = POINTER_LOADS | {
+    "tt.descriptor_load",
+    "ttg.async_copy_global_to_local",
+    "triton_gpu.async_copy_global_to_local",
+    "amdg.buffer_load_to_local",
+    "amdg.async_tdm_copy_global_to_local",
+    "amdgpu.buffer_load_to_local",
+}
+STORES = POINTER_STORES | {"tt.descriptor_store", "amdg.async_tdm_copy_local_to_global"}
 LOOPS = frozenset(("scf.for", "scf.while"))
+_DIALECTS = ("ttg", "triton_gpu", "amdg", "amdgpu")
+
+
+def in_dialects(*names: str) -> frozenset[str]:
+    """The operations of these names in each of the dialects for GPUs."""
+    return frozenset(f"{dialect}.{name}" for dialect in _DIALECTS for name in names)
+
+
+LOCAL_ALLOCATIONS = in_dialects("local_alloc")
+LOCAL_LOAD = in_dialects("local_load", "local_load_packed_tranposed", "local_gather")
+LOCAL_STORE = in_dialects("local_store", "local_scatter")
+VIEWS = in_dialects(
+    "memdesc_index",
+    "memdesc_reinterpret",
+    "memdesc_reshape",
+    "memdesc_subslice",
+    "memdesc_subview",
+    "memdesc_trans",
+)
+INDEXED_VIEWS = in_dialects("memdesc_index", "memdesc_subview")
+LOADS_TO_LDS = in_dialects(
+    "async_copy_global_to_local", "async_tdm_copy_global_to_local", "buffer_load_to_local"
+)
+"""Loads that write LDS without passing registers."""
 INLINE_ASSEMBLY = frozenset(("tt.elementwise_inline_asm",))
 LONGEST_ASSEMBLY = 60
 _FP4_PER_BYTE = 2
@@ -70,7 +84,7 @@ class DotTile(Struct, frozen=True):
 
 
 def named(module: TtgirModule, names: frozenset[str]) -> tuple[TtgirOp, ...]:
-    """The operations of some names, in file order."""
+    """The operations with one of the names, in file order."""
     return tuple(op for op in module.ops if op.name in names)
 
 
@@ -80,12 +94,12 @@ def dots(module: TtgirModule) -> tuple[TtgirOp, ...]:
 
 
 def loads(module: TtgirModule) -> tuple[TtgirOp, ...]:
-    """Reads of global memory, to registers or straight to LDS; atomics are not among them."""
+    """Reads of global memory, to registers or directly to LDS, without atomics."""
     return named(module, LOADS)
 
 
 def stores(module: TtgirModule) -> tuple[TtgirOp, ...]:
-    """Writes of global memory; atomics are not among them."""
+    """Writes of global memory, without atomics."""
     return named(module, STORES)
 
 
@@ -95,9 +109,14 @@ def inline_assembly(module: TtgirModule) -> tuple[TtgirOp, ...]:
 
 
 def assembly_text(op: TtgirOp) -> str:
-    """The text of a piece of inline assembly in one line, cut where it is long."""
+    """The text of a piece of inline assembly in one line of limited length."""
     line = " ".join(str(op.attributes.get("asm_string", "")).split())
     return line if len(line) <= LONGEST_ASSEMBLY else line[: LONGEST_ASSEMBLY - 3] + "..."
+
+
+def is_tile(op: TtgirOp) -> bool:
+    """Whether an operation's result is more than a row or a column."""
+    return sum(size > 1 for size in op.result_types[0].shape) > 1
 
 
 def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
@@ -108,17 +127,17 @@ def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
     loop_of: dict[int, int] = {}
     loop_dots: list[list[TtgirOp]] = []
     for op in module.ops:
-        around = None
+        enclosing = None
         if op.parent is not None:
-            around = loop_of.get(op.parent, innermost[op.parent])
-        innermost.append(around)
+            enclosing = loop_of.get(op.parent, innermost[op.parent])
+        innermost.append(enclosing)
         if op.name in LOOPS:
             loop_of[op.index] = len(headers)
             headers.append(op)
-            parents.append(around)
+            parents.append(enclosing)
             loop_dots.append([])
-        elif op.name in DOTS and around is not None:
-            loop_dots[around].append(op)
+        elif op.name in DOTS and enclosing is not None:
+            loop_dots[enclosing].append(op)
     depths: list[int] = []
     for parent in parents:
         depths.append(0 if parent is None else depths[parent] + 1)
@@ -129,7 +148,7 @@ def loops(module: TtgirModule) -> tuple[TtgirLoop, ...]:
 
 
 def loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
-    """The innermost loop that encloses an operation, by its index."""
+    """The index of the innermost loop that encloses an operation; None outside of loops."""
     parent = op.parent
     while parent is not None and module.ops[parent].name not in LOOPS:
         parent = module.ops[parent].parent
@@ -137,10 +156,10 @@ def loop_above(op: TtgirOp, module: TtgirModule) -> int | None:
 
 
 def dot_tile_shapes(op: TtgirOp) -> DotTile | None:
-    """M, N, K and batch of a dot, from its operand types; None where they do not tell.
+    """M, N, K and batch of a dot, from its operand types; None where they are odd.
 
     Operands of `tt.dot_scaled` in e2m1 hold two elements per byte along K, or along M or N where
-    `lhs_k_pack` or `rhs_k_pack` is false; M and N are read off the result.
+    `lhs_k_pack` or `rhs_k_pack` is false; M and N are taken from the result.
     """
     if op.name not in DOTS or len(op.operand_types) < 3 or len(op.result_types) != 1:
         return None
@@ -188,23 +207,25 @@ def mfma_per_dot(op: TtgirOp, module: TtgirModule) -> int | None:
 
 
 def shares(tile: DotTile, layout: Layout, dims: int) -> tuple[int, ...]:
-    """What one workgroup (of a cluster) computes of a dot along batch (if it has one), M and N.
+    """The extents of a dot for one workgroup (of a cluster) along batch (if it has one), M and N.
 
     Raises:
-        ValueError: the layout does not say.
+        ValueError: the layout does not state them.
     """
     shape = (tile.batch, tile.m, tile.n)[3 - dims :]
     return share_of_workgroup(shape, cluster_bases(layout, dims))
 
 
 def instruction_extents(layout: Layout) -> tuple[int, int, int] | None:
-    """What one matrix instruction spans of a dot's M, N and K, in elements; None: not stated."""
+    """The extents M, N and K of one matrix instruction, in elements; None if they are
+    not stated.
+    """
     instruction = instruction_shape(layout)
     if instruction is None or instruction[2] is None:
         return None
     m, n, k = instruction[0], instruction[1], instruction[2]
     if min(m, n) == _THIN and k == MFMA_WAVE:
-        k = _THIN  # 16 blocks of 4x4x4, which the layout gives K's of all registers of a lane
+        k = _THIN  # 16 blocks of 4x4x4; the layout states K over all of them
     if layout.kind == "amd_wmma" and layout.params.get("isTranspose") is True:
         m, n = n, m  # `instrShape` names the instruction's rows, here N
     return m, n, k
@@ -236,10 +257,10 @@ def _repeats(layout: Layout, shape: tuple[int, ...], tile: tuple[int, ...]) -> i
 
 
 def waves_along(layout: Layout, dims: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Waves side by side along each dimension, and instructions of each wave that stay together.
+    """Waves side by side along each dimension, and the adjacent instructions of each wave.
 
     Raises:
-        KeyError, ValueError: the layout does not say.
+        KeyError, ValueError: the layout does not state them.
     """
     spread = layout.params.get("ctaLayout")
     if spread is not None:
@@ -251,7 +272,7 @@ def waves_along(layout: Layout, dims: int) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _steps(bases: Sequence[Sequence[int]], dims: int) -> tuple[int, ...]:
-    """How many tiles basis vectors step over along each dimension."""
+    """The number of tiles that basis vectors step over along each dimension."""
     tiles = [1] * dims
     for basis in bases:
         for dim, step in enumerate(basis):
@@ -261,7 +282,7 @@ def _steps(bases: Sequence[Sequence[int]], dims: int) -> tuple[int, ...]:
 
 
 def loops_without_dots(module: TtgirModule) -> int:
-    """Innermost loops without a dot: where they are, the dots may be the least of the work."""
+    """The number of innermost loops without a dot, which may do most of a kernel's work."""
     loop_ops = {op.index for op in module.ops if op.name in LOOPS}
     parents = {op.index: op.parent for op in module.ops}
     outer: set[int] = set()

@@ -1,4 +1,4 @@
-"""Result types that a custom form does not spell out."""
+"""Result types that a custom form does not print."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def result_types(
 
     Args:
         name: the operation.
-        count: how many results it has.
+        count: the number of its results.
         printed: the types after `:`.
         arrow: the types after `->` or `to`; None where there is neither.
         context: the file's types.
 
     Returns:
-        `count` types; `UNKNOWN_TYPE` where the text does not tell.
+        `count` types; `UNKNOWN_TYPE` where the text does not determine them.
     """
     if not count:
         return ()
@@ -56,7 +56,7 @@ def _last(name: str, count: int, printed: Sequence[TtgirType], context: Context)
 
 
 def _elided(prefix: str, printed_type: TtgirType, context: Context) -> TtgirType:
-    """The type whose dialect name the form leaves out: `<64x64xf16>`."""
+    """The type of a form that leaves the dialect name out: `<64x64xf16>`."""
     return (
         context.shaped(prefix + printed_type.text, 1)
         if printed_type.text[0] == "<"
@@ -64,7 +64,7 @@ def _elided(prefix: str, printed_type: TtgirType, context: Context) -> TtgirType
     )
 
 
-def _first(
+def _first_printed(
     name: str, count: int, printed: Sequence[TtgirType], context: Context
 ) -> list[TtgirType]:
     return list(printed[:1])
@@ -90,6 +90,7 @@ def _overflow(
 def _pointee(
     name: str, count: int, printed: Sequence[TtgirType], context: Context
 ) -> list[TtgirType]:
+    """The type that the first printed type points to."""
     if not printed:
         return []
     pointer = printed[0]
@@ -108,7 +109,7 @@ def _pointee(
 
 _RULES: Mapping[str, _Rule] = {
     "last": _last,
-    "first": _first,
+    "first": _first_printed,
     "token": _token,
     "i1": _i1,
     "overflow": _overflow,
@@ -123,7 +124,7 @@ def _without_address_space(inner: str) -> str:
 
 
 def _with_element(base_type: TtgirType, element: str, context: Context) -> TtgirType:
-    """The type with another element: a scalar of it, or a tensor of the same shape and layout."""
+    """The type with another element type, its shape and layout unchanged."""
     if base_type.kind == "scalar":
         return TtgirType(element, "scalar", element)
     dims = "x".join(str(size) if size >= 0 else "?" for size in base_type.shape)

@@ -1,7 +1,7 @@
-"""Where a shared-memory layout puts an element: offsets in LDS.
+"""Offsets of elements in LDS, by shared-memory layouts.
 
 Swizzled and rotating layouts exchange groups of `vec` elements within a row by exclusive or with
-the row's phase; padded ones insert gaps. Equal to what Triton 3.9 computes: see the tests.
+the row's phase; padded ones insert gaps. The results equal Triton 3.9's: see the tests.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def shared_offset(
         layout: swizzled_shared, amd_rotating_shared, padded_shared or shared_linear.
         shape: the buffer's shape, in elements; leading dimensions that the layout does not have
             (the buffers of a pipelined loop) are ignored.
-        coordinates: the element's, one per dimension of the layout.
+        coordinates: the element's coordinates, one per dimension of the layout.
 
     Returns:
         The offset in elements, padding included, in the LDS of the workgroup (of a cluster) that
-        holds the element; None for other layouts, for coordinates outside
-        the shape, and where the parameters do not fit the shape.
+        holds the element; None for other layouts, for coordinates outside the shape, and where the
+        parameters do not fit the shape.
     """
     offset = unpadded_offset(layout, shape, coordinates)
     if layout is None or offset is None:
@@ -41,85 +41,92 @@ def shared_offset(
 
 
 def gaps_of(layout: Layout) -> tuple[tuple[int, int], ...]:
-    """What a padded layout inserts: (after each so many elements, so many); () for others."""
+    """(interval, padding) of a padded layout, in elements: gaps after each interval; ()
+    for others.
+    """
     return tuple(layout.params["intervals"]) if layout.kind == "padded_shared" else ()
 
 
 def unpadded_offset(
     layout: Layout | None, shape: Sequence[int], coordinates: Sequence[int]
 ) -> int | None:
-    """The offset without what padding inserts; arguments and None as for `shared_offset`.
+    """The offset without padding; arguments and None as for `shared_offset`.
 
-    Where all sizes are powers of two it is linear: the exclusive or of those of the coordinates'
-    bits.
+    Where all sizes are powers of two it is linear: the exclusive or of the offsets of the
+    coordinates' bits.
     """
     if layout is None:
         return None
-    place = _PLACES.get(layout.kind)
-    where = tuple(coordinates)
-    inner = tuple(shape[len(shape) - len(where) :])
-    if place is None or len(inner) != len(where) or not where:
+    offset_of = _OFFSETS.get(layout.kind)
+    position = tuple(coordinates)
+    inner = tuple(shape[len(shape) - len(position) :])
+    if offset_of is None or len(inner) != len(position) or not position:
         return None
-    if any(not 0 <= at < size for at, size in zip(where, inner, strict=True)):
+    if any(not 0 <= coordinate < size for coordinate, size in zip(position, inner, strict=True)):
         return None
     try:
         inner = share_of_workgroup(inner, cluster_bases(layout, len(inner)))
-        return place(layout, inner, tuple(at % size for at, size in zip(where, inner, strict=True)))
+        return offset_of(
+            layout,
+            inner,
+            tuple(coordinate % size for coordinate, size in zip(position, inner, strict=True)),
+        )
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None  # parameters that no Triton prints, e.g. of an edited file
 
 
-def _strided(order: Sequence[int], shape: Sequence[int], where: Sequence[int]) -> int:
+def _strided(order: Sequence[int], shape: Sequence[int], position: Sequence[int]) -> int:
     offset, stride = 0, 1
     for dim in order:
-        offset += where[dim] * stride
+        offset += position[dim] * stride
         stride *= shape[dim]
     return offset
 
 
-def _swizzled(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+def _swizzled(layout: Layout, shape: tuple[int, ...], position: tuple[int, ...]) -> int | None:
     if layout.params.get("hasLeadingOffset") or layout.params.get("transposed"):
         return None  # NVIDIA's tensor-core form of older dialects
-    return _phased(layout, shape, where, rotating=False)
+    return _phased(layout, shape, position, rotating=False)
 
 
-def _rotating(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
-    return _phased(layout, shape, where, rotating=True)
+def _rotating(layout: Layout, shape: tuple[int, ...], position: tuple[int, ...]) -> int | None:
+    return _phased(layout, shape, position, rotating=True)
 
 
 def _phased(
-    layout: Layout, shape: tuple[int, ...], where: tuple[int, ...], *, rotating: bool
+    layout: Layout, shape: tuple[int, ...], position: tuple[int, ...], *, rotating: bool
 ) -> int | None:
+    """The offset under a swizzle; a rotating one changes the phase with each block of rows."""
     order = order_of(layout, len(shape))
     if len(shape) == 1:
-        return where[0]
+        return position[0]
     params = layout.params
     vec, per_phase, max_phase = params["vec"], params["perPhase"], params["maxPhase"]
     column, row = order[0], order[1]
-    phase = where[row] // per_phase % max_phase
+    phase = position[row] // per_phase % max_phase
     if rotating:  # each block of max_phase rows starts with another phase
-        phase ^= where[row] // (per_phase * max_phase) % max_phase
-    moved = list(where)
-    moved[column] ^= vec * phase % shape[column]
-    return _strided(order, shape, moved)
+        phase ^= position[row] // (per_phase * max_phase) % max_phase
+    swizzled = list(position)
+    swizzled[column] ^= vec * phase % shape[column]
+    return _strided(order, shape, swizzled)
 
 
-def _linear(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+def _linear(layout: Layout, shape: tuple[int, ...], position: tuple[int, ...]) -> int | None:
     offsets = layout.params["offset"]
     bases = (*offsets, *layout.params.get("block", ()))
-    if any(len(basis) != len(where) for basis in bases):
+    if any(len(basis) != len(position) for basis in bases):
         return None
-    index = solve(where, bases)
+    index = solve(position, bases)
     return None if index is None else index & ((1 << len(offsets)) - 1)
 
 
-def _padded(layout: Layout, shape: tuple[int, ...], where: tuple[int, ...]) -> int | None:
+def _padded(layout: Layout, shape: tuple[int, ...], position: tuple[int, ...]) -> int | None:
     if "offset" in layout.params:
-        return _linear(layout, shape, where)
-    return _strided(order_of(layout, len(shape)), shape, where)
+        return _linear(layout, shape, position)
+    return _strided(order_of(layout, len(shape)), shape, position)
 
 
-_PLACES: Mapping[str, _Offset] = {
+_OFFSETS: Mapping[str, _Offset] = {
     "amd_rotating_shared": _rotating,
     "padded_shared": _padded,
     "shared_linear": _linear,

@@ -1,23 +1,22 @@
 """Operations, regions and SSA values of MLIR text.
 
-Most operations are lines of a form that was read before: `_line_statement` puts this line's names
-and types into it. The others are read token by token.
+Most operations are lines of a known form: `_line_statement` inserts the line's names and types into
+it. The others are read token by token.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from ..model import TtgirType
-from .attrs import UNKNOWN_TYPE, Context, parse_attribute, parse_dict, parse_type, starts_type
+from .attrs import UNKNOWN_TYPE, Context, parse_dict, parse_type
+from .custom_form import CustomFormReader, read_properties, read_types
 from .drafts import OpDraft, OpRead
 from .lexer import MAX_DEPTH, Cursor
 from .lines import Form, Statement, number_of, number_of_type, numbered
 from .locs import Alias, parse_loc
 from .opforms import (
     FUNCTIONS,
-    INLINE_FLAGS,
     INLINE_NAMES,
     OPERAND_ORDER,
     SHADOWING,
@@ -25,7 +24,7 @@ from .opforms import (
     in_own_order,
 )
 from .results import result_types
-from .values import float_bits, plain, unquote
+from .values import float_bits, unquote
 
 MAX_RESULTS = 4096
 
@@ -34,19 +33,26 @@ class StatementParser:
     """Reads operations at a cursor into `drafts`, in file order.
 
     MLIR prints an operation in its generic form, `"tt.load"(%p) <{...}> : (...) -> ...`, or in a
-    custom one that each dialect defines. Of the custom forms this reads what they have in common:
-    names, attributes, types and regions, each told by its first characters (`_custom`).
+    custom one (`custom_form.py`).
 
     Attributes:
         context: aliases and caches of this file.
         cursor: the tokens.
-        drafts: the operations that were read; a region's follow the operation that it belongs to.
+        drafts: the operations so far; those of a region follow its owner.
         values: SSA name in scope -> its type.
-        notes: remarks for the user on the text.
-        line_statement_count: operations that were read as one token, see `Cursor.line_statements`.
+        notes: remarks on the text for the user.
+        line_statement_count: operations read as one token, see `Cursor.line_statements`.
     """
 
-    __slots__ = ("context", "cursor", "drafts", "line_statement_count", "notes", "values")
+    __slots__ = (
+        "_custom_form",
+        "context",
+        "cursor",
+        "drafts",
+        "line_statement_count",
+        "notes",
+        "values",
+    )
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self.cursor = cursor
@@ -55,6 +61,7 @@ class StatementParser:
         self.values: dict[str, TtgirType] = {}
         self.notes: list[str] = []
         self.line_statement_count = 0
+        self._custom_form = CustomFormReader(cursor, context, self._region)
 
     # ------------------------------------------------------------------ operations
 
@@ -91,13 +98,13 @@ class StatementParser:
         if generic:
             self._generic(draft, index)
         else:
-            self._custom(draft, index)
+            self._custom_form.read(draft, index)
         self._finish(draft)
 
     def _line_statement(
         self, statement: Statement, line: int, parent: int | None, depth: int
     ) -> None:
-        """Reads an operation that is one token: its form's, with the line's names and types."""
+        """Adds an operation that is one token: its form, with the line's names and types."""
         values, forms = self.values, self.context.forms
         form = forms.get(statement.form)
         if form is None:
@@ -111,7 +118,7 @@ class StatementParser:
         self.cursor.i += 1
         self.line_statement_count += 1
         names = statement.names
-        results = [names[k] + part for k, part in form.results]
+        results = [names[k] + suffix for k, suffix in form.results]
         operands = [names[k] for k in form.operands]
         operand_types = tuple([values.get(name, UNKNOWN_TYPE) for name in operands])
         shaped = self.context.shaped
@@ -167,7 +174,7 @@ class StatementParser:
         return names
 
     def _finish(self, draft: OpDraft) -> None:
-        """Gives an operation whose text was read its types, and attributes their names."""
+        """Completes an operation after its text: types, and names of attributes."""
         values = self.values
         if draft.name in OPERAND_ORDER and draft.roles:
             draft.operands = in_own_order(draft.name, draft.operands, draft.roles)
@@ -187,9 +194,9 @@ class StatementParser:
             draft.attributes["value"] = float_bits(value, types[0].element)
 
     def _name_inline(self, draft: OpDraft) -> None:
-        """Makes attributes of the words between the operands, by `INLINE_NAMES` of the operation.
+        """Turns the words between the operands into attributes, by `INLINE_NAMES`.
 
-        Those that it has no names for are the attribute `inline`.
+        Words without names become the attribute `inline`.
         """
         values = draft.inline
         if draft.name in FUNCTIONS and values[0] in VISIBILITIES:
@@ -212,8 +219,8 @@ class StatementParser:
         """Reads `(operands) [successors] <{properties}> ({regions}) {attributes} : types loc(...)`.
 
         Args:
-            draft: takes what is read.
-            index: of the draft in `drafts`.
+            draft: the operation, which gets the parts.
+            index: its index in `drafts`.
         """
         cursor = self.cursor
         cursor.expect("(")
@@ -228,7 +235,7 @@ class StatementParser:
             while not cursor.accept("]"):
                 cursor.take()
         if cursor.peek() == "<":
-            self._properties(draft)
+            read_properties(cursor, self.context, draft)
         if cursor.peek() == "(":
             cursor.i += 1
             while not cursor.accept(")"):
@@ -237,211 +244,18 @@ class StatementParser:
         if cursor.peek() == "{":
             draft.attributes.update(parse_dict(cursor, self.context, 0))
         if cursor.accept(":"):
-            self._types(draft, draft.printed)
+            read_types(cursor, self.context, draft, draft.printed)
         if cursor.peek().startswith("loc"):
             draft.loc = parse_loc(cursor)
-
-    def _properties(self, draft: OpDraft) -> None:
-        cursor = self.cursor
-        cursor.expect("<")
-        draft.attributes.update(parse_dict(cursor, self.context, 0))
-        cursor.expect(">")
-
-    # ------------------------------------------------------------------ custom form
-
-    def _custom(self, draft: OpDraft, index: int) -> None:
-        """Reads a custom form up to its location or the line that starts another statement.
-
-        Args:
-            draft: takes what is read.
-            index: of the draft in `drafts`.
-        """
-        cursor = self.cursor
-        tokens, lines = cursor.tokens, cursor.lines
-        brackets: list[str] = []
-        successor = False
-        while True:
-            i = cursor.i
-            token = tokens[i]
-            if not token:
-                if brackets:
-                    cursor.fail("unexpected end of the text")
-                return
-            head = token[0]
-            if not brackets:
-                if head == "}":
-                    return
-                if lines[i] != lines[i - 1] and self._starts_statement(i):
-                    return
-            if head == "%":
-                cursor.i = i + 1
-                self._value_name(draft, token, brackets, successor)
-            elif head == "l" and (token[3:4] == "(" or token == "loc"):
-                loc = parse_loc(cursor)
-                if not brackets:
-                    draft.loc = loc
-                    return
-            elif head == "{":
-                if self._is_dict(i):
-                    draft.attributes.update(parse_dict(cursor, self.context, 0))
-                else:
-                    self._region(draft, index)
-            elif head == "<" and tokens[i + 1] == "{":
-                self._properties(draft)
-            elif head == ":":
-                cursor.i = i + 1
-                if tokens[i + 1][:1] != "%":
-                    self._types(draft, draft.printed)
-            elif token == "->":
-                cursor.i = i + 1
-                draft.arrow = []
-                self._types(draft, draft.arrow)
-            elif head == "(" or head == "[":
-                cursor.i = i + 1
-                brackets.append(token)
-                successor = tokens[i - 1][0] == "^"
-            elif head == ")" or head == "]":
-                cursor.i = i + 1
-                if not brackets:
-                    cursor.i = i
-                    cursor.fail(f"`{token}` without its opening bracket")
-                brackets.pop()
-                successor = False
-            elif head == "^" or head == ",":
-                cursor.i = i + 1
-            else:
-                self._inline(draft, token)
-
-    def _value_name(self, draft: OpDraft, token: str, brackets: list[str], successor: bool) -> None:
-        """Takes an SSA name that was moved over: an operand, or an argument of the next region.
-
-        Args:
-            draft: takes it.
-            token: the name.
-            brackets: those that are open around it.
-            successor: whether they hold the operands of a branch's target, `^bb1(%a : i32)`.
-        """
-        cursor = self.cursor
-        following = cursor.peek()
-        if following == "=":  # `%i = %lb`, `iter_args(%a = %x)`: a block argument
-            initial = cursor.tokens[cursor.i + 1]
-            draft.block_args.append((token, None, initial))
-            cursor.i += 1
-        elif following == ":" and brackets and not successor:  # `(%a: i32 {...} loc(...), ...)`
-            cursor.i += 1
-            argument_type = parse_type(cursor, self.context, 0)
-            draft.block_args.append((token, argument_type, None))
-            if draft.name in FUNCTIONS:
-                has_attributes = cursor.peek() == "{"
-                attributes = parse_dict(cursor, self.context, 0) if has_attributes else {}
-                draft.arg_attrs.append(attributes)
-        else:
-            previous = cursor.tokens[cursor.i - 2]
-            if previous == "=":
-                previous = cursor.tokens[cursor.i - 3]
-            is_keyword = previous[:1].isalpha() and "." not in previous
-            draft.operands.append(token)
-            draft.roles.append(previous if is_keyword else brackets[-1] if brackets else "")
-
-    def _inline(self, draft: OpDraft, token: str) -> None:
-        """Reads a keyword or literal between the operands: an attribute, a flag or a role."""
-        cursor = self.cursor
-        following = cursor.tokens[cursor.i + 1]
-        if cursor.lines[cursor.i + 1] != cursor.lines[cursor.i]:
-            following = ""
-        head = token[0]
-        is_word = head.isalpha() or head == "_"
-        if is_word and following == "=":
-            cursor.i += 2
-            ahead = cursor.tokens[cursor.i : cursor.i + 2]
-            if ahead[0][:1] != "%" and not (ahead[0] in ("[", "(") and ahead[1][:1] == "%"):
-                value = parse_attribute(cursor, self.context, 0, typed=False)
-                draft.attributes[token] = _keyword_text(value)
-        elif is_word and following == "<" and token not in ("dense", "array"):
-            cursor.i += 2
-            start = cursor.i
-            while not cursor.accept(">"):
-                cursor.take()
-            draft.attributes[token] = cursor.spelling(start, cursor.i - 1)
-        elif is_word and (following[:1] in ("%", "(", "{", "[") or token == "attributes"):
-            cursor.i += 1  # `to %ub`, `iter_args(`, `default {`: the role of what follows
-        elif is_word and "." not in token and token not in ("dense", "array", "true", "false"):
-            cursor.i += 1
-            if token in INLINE_FLAGS.get(draft.name, ()):
-                draft.attributes[token] = True
-            else:
-                draft.inline.append(token)
-        else:
-            value = parse_attribute(cursor, self.context, 0, typed=False)
-            draft.inline.append(_keyword_text(value))
-
-    def _types(self, draft: OpDraft, into: list[TtgirType]) -> None:
-        """Reads a list of types in whatever punctuation.
-
-        Args:
-            draft: its `arrow` takes the types after `->` or `to`, which are the results'.
-            into: takes those before.
-        """
-        cursor, context = self.cursor, self.context
-        tokens, lines, cache = cursor.tokens, cursor.lines, context.types
-        parens = 0
-        line = lines[cursor.i - 1]
-        while lines[cursor.i] == line:
-            token = tokens[cursor.i]
-            cached_type = cache.get(token)
-            if cached_type is not None:
-                cursor.i += 1
-                into.append(cached_type)
-            elif token in (",", "*", "[", "]"):
-                cursor.i += 1
-            elif token == "(":
-                cursor.i += 1
-                parens += 1
-            elif token == ")":
-                if not parens:
-                    return
-                cursor.i += 1
-                parens -= 1
-            elif token == "->" or token == "to":
-                cursor.i += 1
-                draft.arrow = into = []
-            elif token == "<" or starts_type(token):
-                into.append(parse_type(cursor, context, 0))
-            else:
-                return
-
-    def _is_dict(self, i: int) -> bool:
-        """Whether the `{` at token `i` opens an attribute dictionary and not a region."""
-        tokens, lines = self.cursor.tokens, self.cursor.lines
-        first = tokens[i + 1]
-        same_line = lines[i] == lines[i + 1]
-        if first == "}":
-            return same_line
-        if not first or not (first[0].isalpha() or first[0] in '_"'):
-            return False
-        second = tokens[i + 2]
-        return second == "=" or (second in (",", "}") and same_line)
-
-    def _starts_statement(self, i: int) -> bool:
-        """Whether a line's first token `i` begins an operation, a block or a loc table."""
-        token, following = self.cursor.tokens[i], self.cursor.tokens[i + 1]
-        head = token[0]
-        if i in self.cursor.line_statements:
-            return True
-        if head in "%#!":
-            return following in ("=", ":", ",")
-        if head == '"':
-            return following == "("
-        return head == "^" or (head.isalpha() and "." in token) or token == "module"
 
     # ------------------------------------------------------------------ regions
 
     def _region(self, draft: OpDraft, index: int) -> None:
-        """Reads `{...}`: blocks of operations; the arguments gathered before are its first block's.
+        """Reads `{...}`: blocks of operations; the arguments read before are its first block's.
 
         Args:
             draft: the operation that it belongs to.
-            index: of the draft in `drafts`.
+            index: the operation's index in `drafts`.
         """
         cursor, values = self.cursor, self.values
         cursor.expect("{")
@@ -451,14 +265,14 @@ class StatementParser:
             values[name] = argument_type or values.get(initial or "", UNKNOWN_TYPE)
         draft.block_args.clear()
         depth = draft.depth + 1
-        first = len(self.drafts)
+        start = len(self.drafts)
         while not cursor.accept("}"):
             token = cursor.peek()
             if not token:
                 cursor.fail(f"the region of {draft.name} (line {draft.line}) is not closed")
             if token[0] == "^":
                 names = self._block_label()
-                if not arguments and len(self.drafts) == first:
+                if not arguments and len(self.drafts) == start:
                     arguments = names
             else:
                 self.parse_op(index, depth)
@@ -488,21 +302,21 @@ class StatementParser:
 def read_form(form: str) -> Form:
     """Reads a form of statement (see `lines.Statement`) that names no alias of the file.
 
-    It means the same in every file, so that it is read once per process.
+    Its meaning is the same in every file, so it is read once per process.
 
     Raises:
-        KinspectError: it is no operation, or has more to it than one line tells.
+        KinspectError: it is no operation, or one line does not hold all of it.
     """
     return _read_form(form, Context(""))
 
 
 def _read_form(form: str, context: Context) -> Form:
-    """Reads a form with numbers for its names and types, and notes where each number came."""
+    """Reads a form with numbers in place of its names and types."""
     cursor = Cursor(numbered(form), context.name)
     reader = StatementParser(cursor, context)
     reader.parse_op(None, 0)
     draft = reader.drafts[0]
-    assert isinstance(draft, OpDraft)  # this cursor makes no tokens of whole lines
+    assert isinstance(draft, OpDraft)  # this cursor has no tokens of full lines
     printed = [number_of_type(printed_type) for printed_type in draft.printed]
     arrow = (
         None
@@ -521,8 +335,3 @@ def _read_form(form: str, context: Context) -> Form:
         printed,
         arrow,
     )
-
-
-def _keyword_text(value: Any) -> Any:
-    """An inline value: keywords that read like types (`lhs = bf16`) are their text."""
-    return value.text if isinstance(value, TtgirType) else plain(value)

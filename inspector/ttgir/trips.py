@@ -1,10 +1,10 @@
-"""The way of loaded values to the dots: how often each passes through LDS, and in which iteration.
+"""Ways of loaded values to the dots: their trips through LDS, and the iteration they arrive in.
 
 A *trip* is a write to LDS and the read back: `local_alloc` or `local_store` with its `local_load`,
-a copy from memory straight to LDS with its `local_load`, or a `convert_layout` that goes through
-LDS. One trip is how an operand normally gets into the dot's layout. A loaded tile that is converted
-to the layout of another one, to be computed with it, makes no trip of the operand: the other one
-has passed LDS no more often for it. `conversions.py` speaks of those.
+a copy from memory to LDS with its `local_load`, or a `convert_layout` that goes through LDS. One
+trip is how an operand normally gets into the dot's layout. A loaded tile that is converted to the
+layout of another one, to be combined with it, adds no trip of the operand: the other tile passes
+LDS no more often for it. `conversions.py` covers those.
 """
 
 from __future__ import annotations
@@ -16,33 +16,20 @@ from msgspec import Struct
 from ..model import TtgirOp
 from .conversions import CONVERSIONS, Movements
 from .flow import UNKNOWN, Flow
-from .queries import DOTS, LOADS
-
-_DIALECTS = ("ttg.", "triton_gpu.", "amdg.", "amdgpu.")
-
-
-def _in_dialects(*names: str) -> frozenset[str]:
-    return frozenset(f"{dialect}{name}" for dialect in _DIALECTS for name in names)
-
-
-LOCAL_ALLOC = _in_dialects("local_alloc")
-LOCAL_LOAD = _in_dialects("local_load", "local_load_packed_tranposed", "local_gather")
-LOCAL_STORE = _in_dialects("local_store", "local_scatter")
-VIEWS = _in_dialects(
-    "memdesc_index",
-    "memdesc_reinterpret",
-    "memdesc_reshape",
-    "memdesc_subslice",
-    "memdesc_subview",
-    "memdesc_trans",
+from .queries import (
+    DOTS,
+    INDEXED_VIEWS,
+    LOADS,
+    LOADS_TO_LDS,
+    LOCAL_ALLOCATIONS,
+    LOCAL_LOAD,
+    LOCAL_STORE,
+    VIEWS,
+    in_dialects,
+    is_tile,
 )
-_INDEXED = _in_dialects("memdesc_index", "memdesc_subview")
-TO_LOCAL = _in_dialects(
-    "async_copy_global_to_local", "async_tdm_copy_global_to_local", "buffer_load_to_local"
-)
-"""Loads that write LDS without passing registers."""
 
-_REGISTER_LOADS = LOADS - TO_LOCAL
+_REGISTER_LOADS = LOADS - LOADS_TO_LDS
 _ELEMENTWISE = (
     "arith.",
     "math.",
@@ -51,7 +38,7 @@ _ELEMENTWISE = (
     "tt.extern_elementwise",
     "tt.fp_to_fp",
 )
-_UNCHANGED = CONVERSIONS | _in_dialects("in_thread_transpose")
+_UNCHANGED = CONVERSIONS | in_dialects("in_thread_transpose")
 _SAME_ELEMENTS = _UNCHANGED | frozenset(
     (
         "arith.bitcast",
@@ -70,11 +57,11 @@ _SAME_ELEMENTS = _UNCHANGED | frozenset(
 
 
 class Way(Struct, frozen=True):
-    """One way of a loaded value to a dot.
+    """A way of a loaded value to a dot.
 
     Attributes:
-        load: where it comes from memory.
-        dot: where it is multiplied.
+        load: the load.
+        dot: the dot that multiplies it.
         trips: each trip's write and read; the same operation twice for a `convert_layout`.
     """
 
@@ -84,12 +71,12 @@ class Way(Struct, frozen=True):
 
 
 class Staging(Struct, frozen=True):
-    """How the operands of the dots in loops get there.
+    """The ways of operands to the dots in loops.
 
     Attributes:
         ways: for each load and dot the way with most trips.
-        in_loop: loads that stand in a loop with dots and reach a dot of it, in file order.
-        unpipelined: those of them that reach a dot of the same iteration.
+        in_loop: loads in a loop with dots that reach a dot of that loop, in file order.
+        unpipelined: those loads of `in_loop` that reach a dot of the same iteration.
         through_registers: those that are stored to LDS as they were loaded.
         direct: those that write LDS without passing registers.
         computed: reads of LDS tiles in those loops that hold more than loaded elements in another
@@ -120,7 +107,7 @@ def staging(flow: Flow, movements: Movements) -> Staging:
         return Staging((), (), (), (), (), ())
     walk = _Walk(flow, movements)
     walk.run()
-    walk.run()  # again, now that what loops hand to their next iteration is known
+    walk.run()  # again, now that the values that loops carry are known
     ops = flow.module.ops
     ways = tuple(
         Way(ops[load], ops[dot], tuple((ops[w], ops[r]) for w, r in steps))
@@ -132,21 +119,21 @@ def staging(flow: Flow, movements: Movements) -> Staging:
         if flow.in_dot_loop(way.load) and flow.loop[way.load.index] == flow.loop[way.dot.index]
     }
 
-    def listed(indices: Iterable[int]) -> tuple[TtgirOp, ...]:
+    def in_file_order(indices: Iterable[int]) -> tuple[TtgirOp, ...]:
         return tuple(ops[index] for index in sorted(indices))
 
     return Staging(
         ways,
-        listed(feeding),
-        listed(_same_iteration(flow) & feeding),
-        listed(walk.stored_unchanged & feeding),
-        listed(index for index in feeding if ops[index].name in TO_LOCAL),
-        listed(index for index in walk.computed_reads if flow.in_dot_loop(ops[index])),
+        in_file_order(feeding),
+        in_file_order(_same_iteration(flow) & feeding),
+        in_file_order(walk.stored_unchanged & feeding),
+        in_file_order(index for index in feeding if ops[index].name in LOADS_TO_LDS),
+        in_file_order(index for index in walk.computed_reads if flow.in_dot_loop(ops[index])),
     )
 
 
 class _Walk:
-    """One pass over the operations, carrying for each value the loads it is made of."""
+    """A pass over the operations that tracks for each value the loads it is computed from."""
 
     __slots__ = (
         "computed",
@@ -183,6 +170,7 @@ class _Walk:
         self.ways: dict[tuple[int, int], _Steps] = {}
 
     def run(self) -> None:
+        """Visits all operations in file order; loops need a second pass."""
         flow = self.flow
         self.computed.clear()
         self.computed_reads.clear()
@@ -193,6 +181,7 @@ class _Walk:
             self._visit(op, flow.operands[op.index], flow.results[op.index])
 
     def _carry(self, value: int, sources: Sequence[int]) -> None:
+        """Merges the sources of a value that control flow carries."""
         known_sources = [source for source in sources if source != UNKNOWN]
         self.states[value] = _merged([self.states[source] for source in known_sources])
         self.roots[value] = frozenset().union(*(self.roots[source] for source in known_sources))
@@ -205,24 +194,25 @@ class _Walk:
                 self.unchanged[value] = self.unchanged[source]
 
     def _carry_shapes(self) -> None:
-        """Which carried values are loaded tiles; a loop of several stages hands them on in turn."""
-        waiting = {
+        """Marks carried values that are loaded tiles; pipelined loops pass them on in turn."""
+        known_sources = {
             value: [source for source in sources if source != UNKNOWN]
             for value, sources in self.flow.carried.items()
         }
         previous_size = -1
         while previous_size != len(self.in_shape):
             previous_size = len(self.in_shape)
-            for value, sources in waiting.items():
+            for value, sources in known_sources.items():
                 if sources and self.in_shape.issuperset(sources):
                     self.in_shape.add(value)
 
     def _visit(self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]) -> None:
+        """Dispatches an operation by its effect on the tracked values."""
         name = op.name
         if name in DOTS:
             self._arrive(op, operands)
             self.products.update(results)
-        elif name in TO_LOCAL:
+        elif name in LOADS_TO_LDS:
             for value, operand_type in zip(operands, op.operand_types, strict=True):
                 if operand_type.kind == "memdesc":
                     self._write(op, value, {op.index: ()})
@@ -237,7 +227,7 @@ class _Walk:
             self.in_shape.add(results[0])
             self.loaded.add(results[0])
             self.unchanged[results[0]] = op.index
-        elif name in LOCAL_ALLOC:
+        elif name in LOCAL_ALLOCATIONS:
             self.roots[results[0]] = frozenset((op.index,))
             if operands:
                 self.holds.setdefault(op.index, {})[op.index] = self._state(operands[0])
@@ -245,7 +235,7 @@ class _Walk:
         elif name in VIEWS:
             self.roots[results[0]] = self._roots(operands[0])
         elif name in LOCAL_LOAD:
-            self.states[results[0]] = self._read(op, operands[0])
+            self.states[results[0]] = self._read_lds(op, operands[0])
             if self.computed.isdisjoint(self._roots(operands[0])):
                 self.loaded.add(results[0])
             else:
@@ -257,12 +247,13 @@ class _Walk:
             self._compute(op, operands, results)
 
     def _compute(self, op: TtgirOp, operands: Sequence[int], results: Sequence[int]) -> None:
+        """Tracks the results of an operation that computes, converts or reshapes."""
         if op.result_types[0].kind != "tensor":
             return
         state = _merged(self._computed_with(op, operands, results))
         if not self.products.isdisjoint(operands):
             self.products.update(results)
-            if len(operands) > 1:  # combined with a product, it is no loaded tile any more
+            if len(operands) > 1:  # combined with a product it is no loaded tile any more
                 state = dict.fromkeys(state, ())
         if state and self.movements.get(op.index) == "lds":
             step = (op.index, op.index)
@@ -277,7 +268,7 @@ class _Walk:
             self.loaded.add(results[0])
 
     def _is_loaded(self, op: TtgirOp, operands: Sequence[int]) -> bool:
-        """Whether a result has the elements of a loaded tile, or what stands in for masked ones."""
+        """Whether a result has the elements of a loaded tile, or of the default for masked ones."""
         if op.name == "arith.select":
             return not self.loaded.isdisjoint(operands[1:])
         return op.name in _SAME_ELEMENTS and operands[0] in self.loaded
@@ -311,6 +302,7 @@ class _Walk:
         return bool(op.result_types) and is_tile(op)
 
     def _arrive(self, op: TtgirOp, operands: Sequence[int]) -> None:
+        """Records the ways that end at a dot."""
         for position, value in enumerate(operands):
             if position == 2:  # the accumulator
                 continue
@@ -323,7 +315,7 @@ class _Walk:
         for root in self._roots(target):
             self.holds.setdefault(root, {})[op.index] = state
 
-    def _read(self, op: TtgirOp, source: int) -> _State:
+    def _read_lds(self, op: TtgirOp, source: int) -> _State:
         states: list[_State] = []
         for root in self._roots(source):
             for writer, state in self.holds.get(root, {}).items():
@@ -345,7 +337,7 @@ class _Walk:
 
 
 def _merged(states: Sequence[_State]) -> _State:
-    """Every load of several states, each with its longest way."""
+    """The loads of several states, each with its longest way."""
     filled = [state for state in states if state]
     if len(filled) < 2:
         return filled[0] if filled else _NOTHING
@@ -358,56 +350,53 @@ def _merged(states: Sequence[_State]) -> _State:
 
 
 def _same_iteration(flow: Flow) -> set[int]:
-    """Loads in loops with dots whose value reaches a dot of the iteration that loads it.
+    """Loads in loops with dots whose value reaches a dot of the same iteration.
 
-    What loops carry is left out, and so are loops around others with dots, which Triton does not
-    pipeline. A buffer in LDS counts where the same place of it was written earlier in the loop's
+    Carried values are left out, and so are loops around others with dots, which Triton does not
+    pipeline. A buffer in LDS counts where the same part of it was written earlier in the loop's
     body.
     """
     outer: set[int | None] = {None}
     for index in flow.dot_loops:
-        around = flow.loop[index]
-        while around is not None:
-            outer.add(around)
-            around = flow.loop[around]
+        enclosing = flow.loop[index]
+        while enclosing is not None:
+            outer.add(enclosing)
+            enclosing = flow.loop[enclosing]
     loads: dict[int, frozenset[int]] = {}
-    places: dict[tuple[object, ...], frozenset[int]] = {}
+    stored_loads: dict[tuple[object, ...], frozenset[int]] = {}
     reaching: set[int] = set()
-    nothing: frozenset[int] = frozenset()
+    no_loads: frozenset[int] = frozenset()
 
-    def place(value: int) -> tuple[object, ...]:
+    def location(value: int) -> tuple[object, ...]:
         op = flow.op(value)
         if op is None or op.name not in VIEWS:
             return (value,)
-        inner = place(flow.operands[op.index][0])
-        return (*inner, *flow.operands[op.index][1:]) if op.name in _INDEXED else inner
+        inner = location(flow.operands[op.index][0])
+        return (*inner, *flow.operands[op.index][1:]) if op.name in INDEXED_VIEWS else inner
 
     for op in flow.module.ops:
         if not flow.in_dot_loop(op) or flow.loop[op.index] in outer:
             continue
         operands, results = flow.operands[op.index], flow.results[op.index]
-        through = nothing.union(*(loads.get(v, nothing) for v in operands))
+        sources = no_loads.union(*(loads.get(v, no_loads) for v in operands))
         if op.name in DOTS:
-            through = nothing.union(
-                *(loads.get(v, nothing) for k, v in enumerate(operands) if k != 2)
+            sources = no_loads.union(
+                *(loads.get(v, no_loads) for k, v in enumerate(operands) if k != 2)
             )
-            reaching |= through
+            reaching |= sources
             continue
-        if op.name in TO_LOCAL:
+        if op.name in LOADS_TO_LDS:
             for value, operand_type in zip(operands, op.operand_types, strict=True):
                 if operand_type.kind == "memdesc":
-                    places[place(value)] = frozenset((op.index,))
+                    stored_loads[location(value)] = frozenset((op.index,))
         elif op.name in LOCAL_STORE and len(operands) > 1:
-            places[place(operands[1])] = loads.get(operands[0], nothing)
+            stored_loads[location(operands[1])] = loads.get(operands[0], no_loads)
         elif op.name in LOCAL_LOAD:
-            through = loads.get(operands[0], nothing) | places.get(place(operands[0]), nothing)
+            sources = loads.get(operands[0], no_loads) | stored_loads.get(
+                location(operands[0]), no_loads
+            )
         elif op.name in _REGISTER_LOADS:
-            through = frozenset((op.index,))
-        if through:
-            loads.update(dict.fromkeys(results, through))
+            sources = frozenset((op.index,))
+        if sources:
+            loads.update(dict.fromkeys(results, sources))
     return reaching
-
-
-def is_tile(read: TtgirOp) -> bool:
-    """Whether an operation yields more than a row or a column."""
-    return sum(size > 1 for size in read.result_types[0].shape) > 1

@@ -1,9 +1,9 @@
-"""What keeps a load from being issued an iteration ahead of the dot that it feeds.
+"""Reasons that a load is not issued an iteration ahead of the dot that it feeds.
 
-Triton 3.9's pass for AMD (`TritonAMDGPUTransforms/ScheduleLoops.cpp`) looks at `scf.for` alone, at
-the operations that stand in its body itself, and on CDNA 1 to 3 leaves loads of fewer than 32 bits
-per lane where they are. An address that comes from another load is no hindrance: from two stages on
-such loads were issued ahead on gfx942, gfx950 and gfx1100, over one and two loads in a row.
+Triton 3.9's pass for AMD (`TritonAMDGPUTransforms/ScheduleLoops.cpp`) handles `scf.for` alone, and
+operations directly in its body, and on CDNA 1 to 3 leaves loads of fewer than 32 bits per lane in
+place. An address that comes from another load does not prevent it: with two stages or more such
+loads were issued ahead on gfx942, gfx950 and gfx1100, over one and two loads in a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEEPS_NARROW = frozenset(("gfx908", "gfx90a", "gfx942"))
 
 
 class Cause(Enum):
-    """Why a load stays in the iteration of its dot."""
+    """The reason that a load stays in the iteration of its dot."""
 
     WHILE = "while"
     CONDITIONAL = "conditional"
@@ -30,7 +30,7 @@ class Cause(Enum):
 
 
 def cause(flow: Flow, staging: Staging, load: TtgirOp, arch: str) -> Cause | None:
-    """The first of the known causes that holds for a load; None if none of them does."""
+    """The first known reason that applies to a load; None if none does."""
     loop = flow.loop[load.index]
     if loop is None:
         return None

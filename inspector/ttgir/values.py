@@ -14,13 +14,13 @@ _ESCAPES: Mapping[str, str] = {"n": "\n", "t": "\t"}
 
 
 class Word(Struct, frozen=True):
-    """A bare keyword in an attribute, e.g. `mutable`; kept apart from quoted strings."""
+    """A bare keyword in an attribute, e.g. `mutable`, as opposed to a quoted string."""
 
     text: str
 
 
 def plain(value: Any) -> Any:
-    """A parsed value as the model keeps it: keywords become strings."""
+    """A parsed value for the model: keywords become strings."""
     return value.text if isinstance(value, Word) else value
 
 

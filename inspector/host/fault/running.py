@@ -248,7 +248,7 @@ def _from_excerpt(
         _code_line(
             address,
             text,
-            code_object.lines.at(address - load_address)
+            code_object.lines.location_at(address - load_address)
             if code_object and code_object.lines
             else None,
         )

@@ -1,4 +1,4 @@
-"""What a text is found to contain while it is read: its lines, sections, and what is not read."""
+"""The contents of a unit of assembly: its lines, sections, functions, and what was not read."""
 
 from __future__ import annotations
 
@@ -26,50 +26,48 @@ SECTION_DIRECTIVES = (
 
 
 class Sections:
-    """The current section. A text begins in `.text`.
+    """The current section; a text begins in `.text`.
 
-    Data directives mean code in one section, and nothing in others.
+    Data directives are code in `.text`, and nothing of interest elsewhere.
     """
 
     def __init__(self) -> None:
-        self._name = self._before = ".text"
+        self._name = self._previous = ".text"
         self._pushed: list[tuple[str, str]] = []
 
     @property
     def is_code(self) -> bool:
-        """Whether what is assembled now may be executed."""
+        """Whether the current section holds code."""
         return self._name.startswith(".text")
 
     def switch(self, directive: str, operands: str) -> None:
         """Acts on one of `SECTION_DIRECTIVES`.
 
         Args:
-            directive: with its dot.
-            operands: what follows it, without comments.
+            directive: the directive, with its dot.
+            operands: its operands, without comments.
         """
         if directive == ".popsection":
             if self._pushed:
-                self._name, self._before = self._pushed.pop()
+                self._name, self._previous = self._pushed.pop()
             return
         if directive == ".previous":
-            self._name, self._before = self._before, self._name
+            self._name, self._previous = self._previous, self._name
             return
         if directive == ".pushsection":
-            self._pushed.append((self._name, self._before))
-        named = directive in (".section", ".pushsection")
-        name = operands.partition(",")[0].strip().strip('"') if named else directive
-        self._before, self._name = self._name, name
+            self._pushed.append((self._name, self._previous))
+        is_named = directive in (".section", ".pushsection")
+        name = operands.partition(",")[0].strip().strip('"') if is_named else directive
+        self._previous, self._name = self._name, name
 
 
 _CHUNK = 1 << 20
 _DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")
-
-
-_MOST_NOTED = 3  # of a kind, one by one; the rest are counted
+_MOST_NOTED = 3  # omissions of a kind that get a note each; further ones are only counted
 
 
 class Omissions(Struct):
-    """What of a text was not read: for the model, and for people."""
+    """Lines and words that were not read: `unread` for the model, `notes` for people."""
 
     unread: list[Unread] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -77,7 +75,7 @@ class Omissions(Struct):
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: UnreadKind, line: int, text: str) -> None:
-        """Notes one, once for each line."""
+        """Adds an omission, once for each line and kind."""
         if (kind, line) in self.noted_lines:
             return
         self.noted_lines.add((kind, line))
@@ -88,7 +86,7 @@ class Omissions(Struct):
 
 
 class UnitContents(Struct):
-    """What one unit of assembly says, before its functions are finished."""
+    """Everything that one unit of assembly states, before its functions are finished."""
 
     functions: list[RawFunction] = field(default_factory=list)
     statements: dict[str, Statements] = field(default_factory=dict)
@@ -99,11 +97,16 @@ class UnitContents(Struct):
     display_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     omissions: Omissions = field(default_factory=Omissions)
-    directives: int = 0  # AMDGPU directives seen: they tell an empty kernel from another text
+    directives: int = 0  # AMDGPU directives: they tell an empty kernel from foreign text
+
+    def add_note(self, text: str) -> None:
+        """Adds a note for people, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
 
 def lines_of(text: str, lines_before: int) -> Iterator[tuple[int, str]]:
-    """(line number, line) without ever holding all lines at once."""
+    """Yields (line number, line), splitting a chunk at a time to spare memory."""
     number = lines_before
     position, size = 0, len(text)
     while position < size:
@@ -118,5 +121,5 @@ def lines_of(text: str, lines_before: int) -> Iterator[tuple[int, str]]:
 
 
 def is_debug_label(name: str) -> bool:
-    """Whether a label marks a place for debug information or address arithmetic alone."""
+    """Whether a label serves debug information or address arithmetic alone."""
     return _DEBUG_LABEL.match(name) is not None

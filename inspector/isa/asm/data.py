@@ -16,7 +16,7 @@ _WIDTHS: Final = {
     ".quad": 8, ".8byte": 8,
 }  # fmt: skip
 _WIDEST: Final = 8
-"""Bytes of the values that `.fill` repeats, at most."""
+"""The widest value that `.fill` repeats, in bytes."""
 _STRINGS: Final = {".ascii": b"", ".asciz": b"\0", ".string": b"\0"}
 _ESCAPE: Final = re.compile(rb'\\([0-7]{1,3}|x[0-9A-Fa-f]+|[btnfr"\\])')
 _ESCAPED: Final = {b"b": 8, b"t": 9, b"n": 10, b"f": 12, b"r": 13, b'"': 34, b"\\": 92}
@@ -35,16 +35,16 @@ class Constants(Struct, frozen=True):
 
 
 def read_constants(text: str, name: str) -> Constants:
-    """Reads what is defined in the data sections of assembly as LLVM prints it.
+    """Reads the constants in the data sections of assembly as LLVM prints it.
 
-    A symbol whose value stands in an expression (a table of jumps) is left out.
+    A symbol whose value is an expression (a jump table) is left out.
 
     Args:
         text: the assembly.
-        name: of its file, for messages.
+        name: name of its file, for messages.
 
     Raises:
-        LimitError: it is more than `limits.MOST_CONSTANTS`.
+        LimitError: the constants take more than `limits.MOST_CONSTANTS`.
     """
     image = bytearray()
     symbols: dict[str, int] = {}
@@ -61,53 +61,53 @@ def read_constants(text: str, name: str) -> Constants:
         directive = _DIRECTIVE.match(code)
         if directive is None:
             continue
-        word, rest = directive[1], directive[2].strip()
+        word, operands = directive[1], directive[2].strip()
         if word in (".section", ".text", ".data", ".rodata"):
-            section = rest.partition(",")[0].strip() if word == ".section" else word
+            section = operands.partition(",")[0].strip() if word == ".section" else word
             reading = section.startswith((".rodata", ".data", ".bss"))
         elif word == ".amdhsa_kernel":
-            reading = False  # a kernel descriptor: no constant of the program's
+            reading = False  # a kernel descriptor is no constant of the program
         elif word == ".end_amdhsa_kernel":
             reading = True
-        elif reading and not _append(image, word, rest, name):
+        elif reading and not _append(image, word, operands, name):
             for symbol in names:
                 symbols.pop(symbol, None)
     return Constants(bytes(image), symbols)
 
 
-def _append(image: bytearray, word: str, rest: str, name: str) -> bool:
+def _append(image: bytearray, word: str, operands: str, name: str) -> bool:
     """Adds a directive's bytes. Returns False where its values are not plain numbers."""
     try:
         if word in _WIDTHS:
             width = _WIDTHS[word]
-            for item in rest.split(","):
+            for item in operands.split(","):
                 number = int(item, 0) & ((1 << 8 * width) - 1)
                 image += number.to_bytes(width, "little")
         elif word in _STRINGS:
-            raw = rest[rest.index('"') + 1 : rest.rindex('"')].encode()
+            raw = operands[operands.index('"') + 1 : operands.rindex('"')].encode()
             image += _ESCAPE.sub(_unescaped, raw) + _STRINGS[word]
         elif word in (".zero", ".skip", ".space", ".fill"):
-            numbers = [int(item, 0) for item in rest.split(",")]
+            numbers = [int(item, 0) for item in operands.split(",")]
             if word == ".fill":
                 count, size, value = (*numbers, 1, 0)[:3] if len(numbers) < 3 else numbers[:3]
                 if not 0 <= size <= _WIDEST:
                     return False
-                _see_that_it_fits(image, count * size, name)
+                _check_room(image, count * size, name)
                 image += count * (value & (1 << 8 * size) - 1).to_bytes(size, "little")
             else:
-                _see_that_it_fits(image, numbers[0], name)
+                _check_room(image, numbers[0], name)
                 image += bytes([numbers[1] if len(numbers) > 1 else 0]) * numbers[0]
         elif word == ".p2align":
-            padding = -len(image) % (1 << min(int(rest.partition(",")[0], 0), _WIDEST * 8))
-            _see_that_it_fits(image, padding, name)
+            padding = -len(image) % (1 << min(int(operands.partition(",")[0], 0), _WIDEST * 8))
+            _check_room(image, padding, name)
             image += b"\0" * padding
     except ValueError:
         return False
     return True
 
 
-def _see_that_it_fits(image: bytearray, more: int, name: str) -> None:
-    if len(image) + more > MOST_CONSTANTS:
+def _check_room(image: bytearray, added: int, name: str) -> None:
+    if len(image) + added > MOST_CONSTANTS:
         raise LimitError(
             f"{name}: its constants take more than {MOST_CONSTANTS >> 20} MiB",
             "remove the directive (.zero, .fill, .p2align) that asks for them",

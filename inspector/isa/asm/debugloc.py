@@ -1,4 +1,4 @@
-"""`.file` and `.loc` directives: which line of which source an instruction stems from."""
+"""Source locations of instructions, by the `.file` and `.loc` directives."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from ...model import SourceLoc
 _FILE = re.compile(r'\s*(\d{1,9})\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?')
 _LOC = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})(?:\s+(\d{1,9}))?")
 # "standard.py:43:13 @[ k.py:16:22 @[ k.py:30:5 ] ]"; the column is left out where it is unknown.
-_PLACE = re.compile(r"(.*?):(\d{1,9})(?::(\d{1,9}))?$")
+_FRAME = re.compile(r"(.*?):(\d{1,9})(?::(\d{1,9}))?$")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
-_MAX_CHAIN = 256  # frames inlined into one another; more can only be a damaged comment
+_MAX_CHAIN = 256  # nested inlined frames; a longer chain comes from a damaged comment
 
 
 def _unescape(text: str) -> str:
+    """A quoted name of a directive with its escapes resolved."""
     if "\\" not in text:
         return text
     raw = bytearray()
@@ -36,30 +37,32 @@ def _is_absolute(path: str) -> bool:
 
 
 class LocationTable:
-    """The file table of one assembly text and the locations made from it so far."""
+    """The file table of one assembly text, and the locations made from it so far."""
 
     def __init__(self) -> None:
         self._files: dict[int, str] = {}
         self._folder = ""
-        """That of the compile: what relative names start from; empty where it is not stated."""
+        """The folder of the compile, which relative names start from; "" where it is not stated."""
         self._by_base: dict[str, list[str]] = {}
         self._cache: dict[str, SourceLoc | None] = {}
-        self._places: dict[tuple[str, int, int | None, SourceLoc | None], SourceLoc] = {}
+        self._locations: dict[tuple[str, int, int | None, SourceLoc | None], SourceLoc] = {}
 
     def file(self, text: str) -> None:
-        """Takes the operands of a `.file` directive."""
+        """Adds the file that a `.file` directive names."""
         match = _FILE.match(text)
         if match is None:
             return
         number = int(match[1])
-        first, second = _unescape(match[2]), match[3]
-        path = first
-        if second is not None:
-            name = _unescape(second)
-            path = name if _is_absolute(name) or not first else f"{first.rstrip('/')}/{name}"
+        first_name, second_name = _unescape(match[2]), match[3]
+        path = first_name
+        if second_name is not None:
+            name = _unescape(second_name)
+            path = (
+                name if _is_absolute(name) or not first_name else f"{first_name.rstrip('/')}/{name}"
+            )
         if number == 0:
             # clang names the folder it was started in, and the source as it was given from there.
-            folder = first if second is not None else path.rpartition("/")[0]
+            folder = first_name if second_name is not None else path.rpartition("/")[0]
             self._folder = folder.rstrip("/") if _is_absolute(folder) else ""
         elif self._folder and not _is_absolute(path):
             path = f"{self._folder}/{path}"
@@ -80,10 +83,11 @@ class LocationTable:
         try:
             return self._cache[text]
         except KeyError:
-            location = self._cache[text] = self._read(text)
+            location = self._cache[text] = self._parse(text)
             return location
 
-    def _read(self, text: str) -> SourceLoc | None:
+    def _parse(self, text: str) -> SourceLoc | None:
+        """The location of a `.loc` directive's operands and comment, as for `loc`."""
         match = _LOC.match(text)
         if match is None:
             return None
@@ -92,35 +96,38 @@ class LocationTable:
         comment = text.partition(";")[2]
         if file is None:
             # Without a file table entry the comment is all there is.
-            place = _PLACE.match(comment.partition(" @[ ")[0].strip())
-            file = place[1] if place is not None and place[1] else None
+            frame_match = _FRAME.match(comment.partition(" @[ ")[0].strip())
+            file = frame_match[1] if frame_match is not None and frame_match[1] else None
         if line == 0 or file is None:
             return None
         frames = comment.split(" @[ ")[1:_MAX_CHAIN]
         caller: SourceLoc | None = None
         for frame in reversed(frames):
-            place = _PLACE.match(frame.rstrip(" ]\t"))
-            if place is not None and int(place[2]) > 0 and place[1]:
-                caller = self.place(
-                    self._full_path(place[1], file), int(place[2]), int(place[3] or 0), caller
+            frame_match = _FRAME.match(frame.rstrip(" ]\t"))
+            if frame_match is not None and int(frame_match[2]) > 0 and frame_match[1]:
+                caller = self.location(
+                    self._full_path(frame_match[1], file),
+                    int(frame_match[2]),
+                    int(frame_match[3] or 0),
+                    caller,
                 )
-        return self.place(file, line, column, caller)
+        return self.location(file, line, column, caller)
 
-    def place(
+    def location(
         self, file: str, line: int, column: int, inlined_at: SourceLoc | None = None
     ) -> SourceLoc:
-        """The location object for a place; the same place gives the same object.
+        """The location of a place in a source; equal places share one object.
 
         Args:
             file: path of the source.
             line: from 1.
             column: 0 means unknown, as in DWARF.
-            inlined_at: the call site.
+            inlined_at: the call site that the place is inlined at.
         """
         key = (file, line, column or None, inlined_at)
-        location = self._places.get(key)
+        location = self._locations.get(key)
         if location is None:
-            location = self._places[key] = SourceLoc(*key)
+            location = self._locations[key] = SourceLoc(*key)
         return location
 
     def _full_path(self, name: str, callee: str) -> str:

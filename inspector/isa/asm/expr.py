@@ -3,7 +3,7 @@
 The grammar is that of LLVM's assembler with GNU precedence (`|`, `^` and `&` bind tighter than
 `+`, comparisons give -1 for true, `>>` is logical, everything is 64 bits wide), plus the calls of
 `AMDGPUMCExpr` that LLVM >= 20 prints where a figure depends on functions it has not compiled yet.
-Nothing is ever handed to Python's own evaluator.
+Nothing is passed to Python's own evaluator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     r"|(?P<op>\|\||&&|<<|>>|==|!=|<=|>=|[-+*/%&|^~!<>(),])"
     r")"
 )
-# No figure of an assembly file needs more; what is longer comes from a damaged file.
+# No figure of an assembly file needs more; longer texts come from damaged files.
 _MAX_TEXT = 65_536
 _MAX_DIGITS = 64
 _MASK = (1 << 64) - 1
@@ -92,81 +92,115 @@ _UNARY_OPS: Mapping[str, Callable[[int], int]] = MappingProxyType(
 
 
 def compile_expression(text: str) -> tuple[Item, ...] | None:
-    """Turns an expression into postfix steps, or gives None if it is not one."""
+    """Compiles an expression to steps in postfix order; None if the text is no expression."""
     if len(text) > _MAX_TEXT:
         return None
-    out: list[Item] = []
-    # Pending operators: (symbol, precedence); "(" has precedence 0, calls keep name and count.
-    stack: list[tuple[str, int]] = []
-    calls: list[tuple[str, int] | None] = []
-    pos, end = 0, len(text.rstrip())
-    operand_next = True
-    while pos < end:
-        match = _TOKEN.match(text, pos)
+    compiler = _Compiler()
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
         if match is None:
             return None
-        pos = match.end()
+        position = match.end()
         number, name, op = match.groups()
         if number is not None:
-            if not operand_next or len(number) > _MAX_DIGITS:
-                return None
-            value = _number(number)
-            if value is None:
-                return None
-            out.append(("n", value, 0))
-            operand_next = False
+            accepted = compiler.add_number(number)
         elif name is not None:
-            if not operand_next:
-                return None
-            if text.startswith("(", pos):
-                pos += 1
-                stack.append(("(", 0))
-                calls.append((name, 1))
-            else:
-                out.append(("s", name.strip('"'), 0))
-                operand_next = False
-        elif op == "(":
-            if not operand_next:
-                return None
-            stack.append(("(", 0))
-            calls.append(None)
-        elif operand_next:
-            if op not in _UNARY:
-                return None
-            stack.append(("u" + op, _UNARY_PRECEDENCE))
-        elif op == ")" or op == ",":
-            while stack and stack[-1][0] != "(":
-                _emit(out, stack.pop()[0])
-            if not stack:
-                return None
-            call = calls[-1]
-            if op == ")":
-                stack.pop()
-                calls.pop()
-                if call is not None:
-                    out.append(("c", call[0], call[1]))
-            else:
-                if call is None:
-                    return None
-                calls[-1] = (call[0], call[1] + 1)
-                operand_next = True
+            is_call = text.startswith("(", position)
+            position += is_call
+            accepted = compiler.add_name(name, is_call)
         else:
-            precedence = _PRECEDENCE.get(op)
-            if precedence is None:
-                return None
-            while stack and stack[-1][1] >= precedence:
-                _emit(out, stack.pop()[0])
-            stack.append((op, precedence))
-            operand_next = True
-    if operand_next or calls:
-        return None
-    while stack:
-        _emit(out, stack.pop()[0])
-    return tuple(out)
+            accepted = compiler.add_operator(op)
+        if not accepted:
+            return None
+    return compiler.finish()
 
 
-def _emit(out: list[Item], symbol: str) -> None:
-    out.append(("u", symbol[1:], 1) if len(symbol) == 2 and symbol[0] == "u" else ("b", symbol, 2))
+class _Compiler:
+    """Turns tokens into postfix steps by the shunting-yard algorithm.
+
+    Each `add_` method returns False where the token cannot stand at its position.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Item] = []
+        # Pending operators: (symbol, precedence); unary ones begin with "u", "(" has precedence 0.
+        self._operators: list[tuple[str, int]] = []
+        # Open parentheses: (name, number of arguments) of a call, None of a mere grouping.
+        self._calls: list[tuple[str, int] | None] = []
+        self._operand_next = True
+
+    def add_number(self, text: str) -> bool:
+        """Adds a literal."""
+        value = _number(text) if self._operand_next and len(text) <= _MAX_DIGITS else None
+        if value is None:
+            return False
+        self._steps.append(("n", value, 0))
+        self._operand_next = False
+        return True
+
+    def add_name(self, name: str, is_call: bool) -> bool:
+        """Adds a symbol, or opens the call of a function."""
+        if not self._operand_next:
+            return False
+        if is_call:
+            self._operators.append(("(", 0))
+            self._calls.append((name, 1))
+        else:
+            self._steps.append(("s", name.strip('"'), 0))
+            self._operand_next = False
+        return True
+
+    def add_operator(self, op: str) -> bool:
+        """Adds an operator, a parenthesis or a comma."""
+        if op == "(":
+            self._operators.append(("(", 0))
+            self._calls.append(None)
+            return self._operand_next
+        if self._operand_next:
+            self._operators.append(("u" + op, _UNARY_PRECEDENCE))
+            return op in _UNARY
+        if op in (")", ","):
+            return self._end_argument(op)
+        precedence = _PRECEDENCE.get(op)
+        if precedence is None:
+            return False
+        self._emit_operators(precedence)
+        self._operators.append((op, precedence))
+        self._operand_next = True
+        return True
+
+    def finish(self) -> tuple[Item, ...] | None:
+        """The steps; None where an operand or a parenthesis is missing."""
+        if self._operand_next or self._calls:
+            return None
+        self._emit_operators(0)
+        return tuple(self._steps)
+
+    def _end_argument(self, op: str) -> bool:
+        """Ends an argument or a parenthesis, at a comma or ")"."""
+        self._emit_operators(1)
+        if not self._calls:
+            return False
+        call = self._calls[-1]
+        if op == ")":
+            self._operators.pop()
+            self._calls.pop()
+            if call is not None:
+                self._steps.append(("c", call[0], call[1]))
+        elif call is None:
+            return False
+        else:
+            self._calls[-1] = (call[0], call[1] + 1)
+            self._operand_next = True
+        return True
+
+    def _emit_operators(self, precedence: int) -> None:
+        """Moves the pending operators of at least this precedence to the steps."""
+        while self._operators and self._operators[-1][1] >= precedence:
+            symbol = self._operators.pop()[0]
+            is_unary = len(symbol) == 2 and symbol[0] == "u"
+            self._steps.append(("u", symbol[1:], 1) if is_unary else ("b", symbol, 2))
 
 
 def _number(text: str) -> int | None:
@@ -192,7 +226,7 @@ def parse_int(text: str) -> int | None:
 
 
 def run(items: Sequence[Item], values: Mapping[str, int | None], target: Target) -> int | None:
-    """Evaluates compiled steps. A symbol that `values` lacks or does not know makes it None."""
+    """Evaluates compiled steps; None where a symbol is missing from `values` or unknown."""
     stack: list[int] = []
     for kind, token, count in items:
         result: int | None
@@ -240,7 +274,7 @@ def _or(arguments: Sequence[int], target: Target) -> int | None:
 
 
 def _total_vgprs(arguments: Sequence[int], target: Target) -> int | None:
-    # AMDGPU::getTotalNumVGPRs: AGPRs start at a multiple of 4 after the VGPRs in a unified file.
+    """Registers of both kinds in the file (AMDGPU::getTotalNumVGPRs)."""
     if len(arguments) != 2:
         return None
     agprs, vgprs = arguments
@@ -248,11 +282,11 @@ def _total_vgprs(arguments: Sequence[int], target: Target) -> int | None:
         return max(agprs, vgprs)
     if target.unified_registers is None:
         return None
-    return -(-vgprs // 4) * 4 + agprs
+    return -(-vgprs // 4) * 4 + agprs  # AGPRs start at a multiple of 4 in a unified file
 
 
 def _extra_sgprs(arguments: Sequence[int], target: Target) -> int | None:
-    # AMDGPU::IsaInfo::getNumExtraSGPRs: VCC, then flat scratch, XNACK and VCC share the top six.
+    """SGPRs for VCC, flat scratch and XNACK (AMDGPU::IsaInfo::getNumExtraSGPRs)."""
     if len(arguments) != 3 or target.major is None:
         return None
     vcc, flat_scratch, xnack = arguments
@@ -266,45 +300,49 @@ def _extra_sgprs(arguments: Sequence[int], target: Target) -> int | None:
     return 6 if flat_scratch or target.architected_flat_scratch else extra
 
 
-def _waves_by_vgprs(vgprs: int, granule: int, total: int, most: int) -> int | None:
-    # IsaInfo::getNumWavesPerEUWithNumVGPRs
+def _waves_by_vgprs(vgprs: int, granule: int, total: int, max_waves: int) -> int | None:
+    """Waves per EU that the VGPRs allow (IsaInfo::getNumWavesPerEUWithNumVGPRs)."""
     if vgprs < granule:
-        return most
+        return max_waves
     rounded = align_to(vgprs, granule)
-    return None if not rounded else min(max(total // rounded, 1), most)
+    return None if not rounded else min(max(total // rounded, 1), max_waves)
 
 
-# IsaInfo::getOccupancyWithNumSGPRs of LLVM <= 22: (largest SGPR count, waves per EU), else `last`.
+# IsaInfo::getOccupancyWithNumSGPRs of LLVM <= 22: (largest SGPR count, waves per EU).
 _SGPR_STEPS_VI = ((80, 10), (88, 9), (100, 8))
 _SGPR_STEPS_SI = ((48, 10), (56, 9), (64, 8), (72, 7), (80, 6))
 _GENERATION_VI, _GENERATION_GFX10 = 7, 9
 
 
-def _waves_by_sgprs(sgprs: int, most: int, generation: int) -> int:
+def _waves_by_sgprs(sgprs: int, max_waves: int, generation: int) -> int:
+    """Waves per EU that the SGPRs allow; from gfx10 on they limit nothing."""
     if generation >= _GENERATION_GFX10:
-        return most
+        return max_waves
     recent = generation >= _GENERATION_VI
-    steps, last = (_SGPR_STEPS_VI, 7) if recent else (_SGPR_STEPS_SI, 5)
-    return next((waves for limit, waves in steps if sgprs <= limit), last)
+    steps, fewest = (_SGPR_STEPS_VI, 7) if recent else (_SGPR_STEPS_SI, 5)
+    return next((waves for limit, waves in steps if sgprs <= limit), fewest)
 
 
 def _occupancy(arguments: Sequence[int], target: Target) -> int | None:
+    """Waves per EU by the arguments that LLVM 20 to 22, or the LLVM in Triton 3.9, prints."""
     by_sgprs: int | None
     if len(arguments) == 7:  # LLVM 20 to 22
-        most, granule, total, generation, waves, sgprs, vgprs = arguments
-        by_sgprs = _waves_by_sgprs(sgprs, most, generation) if sgprs else None
+        max_waves, granule, total, generation, waves, sgprs, vgprs = arguments
+        by_sgprs = _waves_by_sgprs(sgprs, max_waves, generation) if sgprs else None
     elif len(arguments) == 9:  # the LLVM in Triton 3.9: SGPR file size, granule and trap reserve
-        most, granule, total, waves, sgpr_total, sgpr_granule, reserve, sgprs, vgprs = arguments
+        max_waves, granule, total, waves, sgpr_total, sgpr_granule, reserve, sgprs, vgprs = (
+            arguments
+        )
         rounded = align_to(sgprs, sgpr_granule)
         if rounded is None or rounded + reserve <= 0:
             return None
-        by_sgprs = max(1, min(sgpr_total // (rounded + reserve), most)) if sgprs else None
+        by_sgprs = max(1, min(sgpr_total // (rounded + reserve), max_waves)) if sgprs else None
     else:
         return None
     if by_sgprs is not None:
         waves = min(waves, by_sgprs)
     if vgprs:
-        by_vgprs = _waves_by_vgprs(vgprs, granule, total, most)
+        by_vgprs = _waves_by_vgprs(vgprs, granule, total, max_waves)
         if by_vgprs is None:
             return None
         waves = min(waves, by_vgprs)

@@ -1,7 +1,7 @@
 """The files that an assembly text names in `.include`.
 
-A text may come from a stranger: only files in its own folder and in folders below that are read,
-however the path in the directive is spelled.
+The text may be hostile: only files in its own folder and in folders below that are read, however
+the path in the directive is spelled.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ MAX_BYTES = 16 << 20
 
 
 def no_includes(name: str) -> str | None:
-    """For a text that lies in no folder: nothing is read."""
+    """Reads no file: the includes of a text that lies in no folder."""
     return None
 
 
 def includes_beside(path: Path) -> Includes:
-    """For an assembly file: reads files in its folder and in folders below that, each once.
+    """The includes of an assembly file: files in its folder and in folders below, each read once.
 
     Args:
-        path: the assembly file; if there is no such file, nothing is read.
+        path: the assembly file; where there is none, nothing is read.
     """
     if not path.is_file():
         return no_includes
     folder = path.resolve().parent
     texts: dict[str, str | None] = {}
 
-    def read(name: str) -> str | None:
+    def read_include(name: str) -> str | None:
         if name not in texts:
             texts[name] = _text_below(folder, name)
         return texts[name]
 
-    return read
+    return read_include
 
 
 def _text_below(folder: Path, name: str) -> str | None:
@@ -49,5 +49,5 @@ def _text_below(folder: Path, name: str) -> str | None:
             return None
         return file.read_bytes().decode("utf-8", "replace")
     except (OSError, ValueError, RuntimeError):
-        # There is no such file, its name has a NUL in it, or links go round in a circle.
+        # Removed meanwhile, a name with a NUL in it, or a circle of links.
         return None

@@ -1,4 +1,6 @@
-"""What a text or file is: AMDGCN, a disassembly of it, no text at all, or something else."""
+"""Tells kinds of texts and files apart: AMDGCN, a disassembly of it, binary data,
+something else.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ import re
 from ...errors import KinspectError
 
 _SAMPLE = 65_536
-"""Characters, or bytes, of the beginning that are looked at."""
+"""Characters, or bytes, at the beginning that are examined."""
 _LEAST_TEXT_PER_NUL = 100
-"""Bytes of a text to each NUL in it, at the least."""
+"""A text has at least this many bytes for each NUL in it."""
 _LISTING_LINE = re.compile(
     r"^(?:[0-9a-fA-F]{8,16} )?<[^>\n]+>:[ \t]*\r?$|^\s+[a-z]\w+\b[^\n]*// [0-9A-Fa-f]{8,16}:",
     re.MULTILINE,
@@ -54,7 +56,7 @@ def is_listing(text: str) -> bool:
 def is_binary(data: bytes) -> bool:
     """Whether bytes are no text, by their beginning.
 
-    Single NULs are no proof: compilers write some into the comments of debug sections.
+    Single NULs prove nothing: compilers write some into the comments of debug sections.
     """
     head = data[:_SAMPLE]
     return head.count(b"\0") * _LEAST_TEXT_PER_NUL > len(head)
@@ -71,9 +73,9 @@ def not_amdgcn(text: str, name: str) -> KinspectError:
     sample = text[:_SAMPLE]
     if not sample.strip():
         return KinspectError(f"{name}: the file is empty", hint)
-    for description, pattern in _OTHER_KINDS:
+    for kind, pattern in _OTHER_KINDS:
         if re.search(pattern, sample, re.MULTILINE):
-            return KinspectError(f"{name}: no AMDGCN in it, it looks like {description}", hint)
+            return KinspectError(f"{name}: no AMDGCN in it, it looks like {kind}", hint)
     controls = sum(c < " " and c not in "\t\n\r\f\v" for c in sample) + sample.count("�")
-    kind = "binary data" if controls * 10 > len(sample) else "some other text"
-    return KinspectError(f"{name}: no AMDGCN in it, it looks like {kind}", hint)
+    description = "binary data" if controls * 10 > len(sample) else "some other text"
+    return KinspectError(f"{name}: no AMDGCN in it, it looks like {description}", hint)

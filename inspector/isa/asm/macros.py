@@ -1,7 +1,7 @@
-"""Assembler macros: `.macro`, `.rept`, `.irp`, `.irpc` and conditional assembly, expanded lazily.
+"""Assembler macros: `.macro`, `.rept`, `.irp`, `.irpc` and `.include`, expanded lazily.
 
 Hand-written and Tensile kernels are written with them. Lines come out one at a time, so that the
-reader has set every symbol that a later `.if` asks for.
+reader has set every symbol that a later `.if` refers to.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from .conditions import CONDITIONAL_DIRECTIVES, Conditions
 from .contents import Omissions
 from .symbols import SymbolTable
 
@@ -25,7 +26,7 @@ _FORMAL = re.compile(r"([A-Za-z_.$][\w.$]*)(?::(req|vararg))?(?:\s*=\s*(\"[^\"]*
 _NAMED = re.compile(r"([A-Za-z_.$][\w.$]*)\s*=(?!=)\s*(.*)$", re.DOTALL)
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|;.*|//.*', re.DOTALL)
 
-# What damaged or hostile input may cost at most.
+# Limits on what damaged or hostile input may cost.
 MAX_LINES = 200_000
 _MAX_NESTING = 128
 _MAX_LINE = 65_536
@@ -35,31 +36,16 @@ _REPEATS = frozenset({".rept", ".rep", ".irp", ".irpc"})
 _ENDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = MappingProxyType(
     {".macro": _MACRO} | dict.fromkeys(_REPEATS, (_REPEATS, frozenset({".endr", ".endrep"})))
 )
-_COMPARISONS: Mapping[str, Callable[[int], bool]] = MappingProxyType(
-    {
-        ".if": lambda v: v != 0,
-        ".ifne": lambda v: v != 0,
-        ".ifeq": lambda v: v == 0,
-        ".ifgt": lambda v: v > 0,
-        ".ifge": lambda v: v >= 0,
-        ".iflt": lambda v: v < 0,
-        ".ifle": lambda v: v <= 0,
-        ".elseif": lambda v: v != 0,
-    }
-)
-_OTHER_IFS = frozenset(
-    {".ifdef", ".ifndef", ".ifnotdef", ".ifc", ".ifnc", ".ifeqs", ".ifnes", ".ifb", ".ifnb"}
-)
 
 
 def uses_macros(text: str) -> bool:
-    """Whether a text has anything for `Expander` to do."""
+    """Whether a text has directives that `Expander` handles."""
     quick = any(word in text for word in (".macro", ".rep", ".irp", ".if", ".include"))
     return quick and _USES_MACROS.search(text) is not None
 
 
 def strip_comment(text: str) -> str:
-    """A statement without its `;` or `//` comment; quoted text is left alone."""
+    """A statement without its `;` or `//` comment; quoted text stays as it is."""
     if ";" not in text and "//" not in text:
         return text.strip()
     if '"' not in text:
@@ -71,9 +57,9 @@ class _Parameter(Struct, frozen=True):
     """A parameter of a macro.
 
     Args:
-        name: without a backslash.
+        name: the name, without a backslash.
         qualifier: "req", "vararg", or "" for neither.
-        default: its text where no argument is given; "" without one.
+        default: the text in place of a missing argument; "" without a default.
     """
 
     name: str
@@ -82,43 +68,31 @@ class _Parameter(Struct, frozen=True):
 
 
 class _Macro(Struct, frozen=True):
-    """A macro as it was defined; `body` is (line number, text)."""
+    """The definition of a macro; `body` is (line number, text)."""
 
     parameters: tuple[_Parameter, ...]
     body: tuple[tuple[int, str], ...]
 
 
-class _Condition(Struct, frozen=True):
-    """An open `.if`.
-
-    Args:
-        active: whether the branch that is open now is read.
-        branch_taken: whether no later branch may be read: one was, or the `.if` is skipped itself.
-    """
-
-    active: bool
-    branch_taken: bool
-
-
 class _Frame(Struct):
-    """Lines being read: the file itself, or a body with its parameters filled in.
+    """A source of lines: the file itself, or a body with its parameters filled in.
 
     Args:
-        lines: those not read yet.
-        stands_at: the line number that all of them get, for a macro's code stands where the macro
-            is used; None where each keeps its own.
-        macro: whether it is a macro's body, which `.exitm` ends.
-        conditions: how many `.if` were open at its beginning.
+        lines: the lines that are not read yet.
+        line_of_use: the line number that all lines get, as a macro's code counts where the macro
+            is used; None where each keeps its own number.
+        is_macro: whether it is a macro's body, which `.exitm` ends.
+        condition_depth: how many `.if` were open at its beginning.
     """
 
     lines: Lines
-    stands_at: int | None
-    macro: bool
-    conditions: int
+    line_of_use: int | None
+    is_macro: bool
+    condition_depth: int
 
 
 class Expander:
-    """Iterates over (line number, text) with macros expanded and skipped conditions left out."""
+    """Iterates over (line number, text), macros expanded and code of false conditions left out."""
 
     def __init__(
         self,
@@ -129,11 +103,11 @@ class Expander:
     ) -> None:
         self._include_lines = include
         self._symbols = symbols
-        self._left_out = omissions.add
+        self._omit = omissions.add
         self._macros: dict[str, _Macro] = {}
         self._stack = [_Frame(lines, None, False, 0)]
-        self._conditions: list[_Condition] = []  # the innermost last
-        self._count = 0
+        self._conditions = Conditions(symbols, omissions)
+        self._expanded_lines = 0
         self._expansions = 0
         self._alternate = False  # `.altmacro`: %expressions and <texts> as arguments
 
@@ -145,12 +119,12 @@ class Expander:
                 self._stack.pop()
                 continue
             number, text = entry
-            if frame.stands_at is not None:
-                number = frame.stands_at
+            if frame.line_of_use is not None:
+                number = frame.line_of_use
             if len(self._stack) > 1:
-                self._count += 1
-                if self._count > MAX_LINES:
-                    self._left_out(
+                self._expanded_lines += 1
+                if self._expanded_lines > MAX_LINES:
+                    self._omit(
                         "expansion",
                         number,
                         f"macro expansion stopped at line {number}: over {MAX_LINES} lines",
@@ -163,7 +137,7 @@ class Expander:
             word = words[0]
             if word[0] == "." and self._directive(word, number, text):
                 continue
-            if self._conditions and not self._conditions[-1].active:
+            if not self._conditions.active:
                 continue
             macro = self._macros.get(word)
             if macro is not None:
@@ -173,21 +147,20 @@ class Expander:
 
     def _directive(self, word: str, number: int, text: str) -> bool:
         """Acts on a directive that steers expansion; False for all others."""
-        active = not self._conditions or self._conditions[-1].active
-        if word in _COMPARISONS or word in _OTHER_IFS or word in (".else", ".endif"):
-            self._conditional(word, number, self._operands(text), active)
+        if word in CONDITIONAL_DIRECTIVES:
+            self._conditions.handle(word, number, self._operands(text))
             return True
-        if not active:
+        if not self._conditions.active:
             return False
         if word == ".macro":
             self._define(self._operands(text), self._body(word, number)[0])
         elif word in _REPEATS:
             self._repeat(word, number, self._operands(text))
         elif word == ".exitm":
-            while len(self._stack) > 1 and not self._stack[-1].macro:
+            while len(self._stack) > 1 and not self._stack[-1].is_macro:
                 self._stack.pop()
             if len(self._stack) > 1:
-                del self._conditions[self._stack.pop().conditions :]
+                self._conditions.close_to(self._stack.pop().condition_depth)
         elif word in (".altmacro", ".noaltmacro"):
             self._alternate = word == ".altmacro"
         elif word == ".include":
@@ -203,71 +176,33 @@ class Expander:
         parts = strip_comment(text).split(None, 1)
         return parts[1] if len(parts) > 1 else ""
 
-    # ---- conditions
-
-    def _conditional(self, word: str, number: int, operands: str, active: bool) -> None:
-        if word == ".endif":
-            if self._conditions:
-                self._conditions.pop()
-        elif word in (".else", ".elseif"):
-            if not self._conditions:
-                return
-            taken = self._conditions.pop().branch_taken
-            outside = not self._conditions or self._conditions[-1].active
-            read = (
-                outside and not taken and (word == ".else" or self._holds(word, number, operands))
-            )
-            self._conditions.append(_Condition(read, taken or read))
-        else:
-            read = active and self._holds(word, number, operands)
-            self._conditions.append(_Condition(read, read or not active))
-
-    def _holds(self, word: str, number: int, operands: str) -> bool:
-        if word in _COMPARISONS:
-            value = self._symbols.evaluate(operands)
-            if value is None:
-                self._left_out(
-                    "condition",
-                    number,
-                    f"the condition on line {number} cannot be evaluated: its code is left out",
-                )
-                return False
-            return _COMPARISONS[word](value)
-        if word in (".ifdef", ".ifndef", ".ifnotdef"):
-            return (operands in self._symbols) == (word == ".ifdef")
-        if word in (".ifb", ".ifnb"):
-            return (not operands) == (word == ".ifb")
-        left, _, right = operands.partition(",")
-        return (left.strip() == right.strip()) == (word in (".ifc", ".ifeqs"))
-
-    # ---- bodies
-
-    def _body(self, kind: str, start: int) -> tuple[tuple[tuple[int, str], ...], bool]:
+    def _body(self, directive: str, start: int) -> tuple[tuple[tuple[int, str], ...], bool]:
         """Takes the lines up to the directive that ends this one, nested ones included.
 
         Returns:
-            The lines, and whether the end was there.
+            The lines, and whether the ending directive was there.
         """
-        opens, ends = _ENDS[kind]
+        opening, closing = _ENDS[directive]
         depth = 0
         body: list[tuple[int, str]] = []
         for number, text in self._stack[-1].lines:
-            self._count += len(self._stack) > 1
-            if self._count > MAX_LINES:
+            self._expanded_lines += len(self._stack) > 1
+            if self._expanded_lines > MAX_LINES:
                 break
             words = text.split(None, 1)
             word = words[0] if words else ""
-            if word in ends:
+            if word in closing:
                 if depth == 0:
                     return tuple(body), True
                 depth -= 1
-            elif word in opens:
+            elif word in opening:
                 depth += 1
             body.append((number, text))
-        self._left_out("expansion", start, f"the {kind} on line {start} has no end")
+        self._omit("expansion", start, f"the {directive} on line {start} has no end")
         return tuple(body), False
 
     def _define(self, operands: str, body: tuple[tuple[int, str], ...]) -> None:
+        """Defines a macro by the operands of `.macro` and its body."""
         name, _, formals_text = operands.replace(",", " ", 1).partition(" ")
         formals = tuple(
             _Parameter(m[1], m[2] or "", (m[3] or "").strip('"'))
@@ -276,45 +211,45 @@ class Expander:
         if name:
             self._macros[name] = _Macro(formals, body)
 
-    def _push(self, lines: Lines, stands_at: int | None, *, macro: bool, at_line: int) -> None:
+    def _push(self, lines: Lines, line_of_use: int | None, *, is_macro: bool, number: int) -> None:
         """Reads these lines next, unless too many bodies are open.
 
         Args:
             lines: a body with its parameters filled in, or an included file.
-            stands_at: the line number that all of them get; None where each keeps its own. Inside
+            line_of_use: the line number that all lines get; None where each keeps its own. Inside
                 a body that has such a number, it is that body's.
-            macro: whether it is a macro's body.
-            at_line: where it is used, for the note if it is left out.
+            is_macro: whether it is a macro's body.
+            number: the line where it is used, for the note if it is left out.
         """
         if len(self._stack) > _MAX_NESTING:
-            self._left_out(
+            self._omit(
                 "expansion",
-                at_line,
-                f"macros nest deeper than {_MAX_NESTING} at line {at_line}: left out",
+                number,
+                f"macros nest deeper than {_MAX_NESTING} at line {number}: left out",
             )
             return
-        outer = self._stack[-1].stands_at
+        outer = self._stack[-1].line_of_use
         self._stack.append(
-            _Frame(lines, stands_at if outer is None else outer, macro, len(self._conditions))
+            _Frame(lines, line_of_use if outer is None else outer, is_macro, self._conditions.depth)
         )
 
     def _include(self, number: int, operands: str) -> None:
+        """Reads an included file next, or notes that it is not read."""
         lines = self._include_lines(operands.strip().strip('"'))
         if lines is None:
-            self._left_out(
-                "include", number, f"line {number} includes {operands}, which is not read"
-            )
+            self._omit("include", number, f"line {number} includes {operands}, which is not read")
         else:
-            self._push(lines, number, macro=False, at_line=number)
+            self._push(lines, number, is_macro=False, number=number)
 
     def _repeat(self, word: str, number: int, operands: str) -> None:
-        body, ended = self._body(word, number)
-        if not ended:  # read once: repeated, what is left of the file would grow beyond bounds
+        """Reads the body of `.rept`, `.irp` or `.irpc` next, as often as its operands say."""
+        body, has_end = self._body(word, number)
+        if not has_end:  # read once: the body is all of the file's remainder
             lines: Lines = iter(body)
         elif word in (".rept", ".rep"):
             times = self._symbols.evaluate(operands)
             if times is None:
-                self._left_out(
+                self._omit(
                     "expansion", number, f"the .rept on line {number} has no known count: read once"
                 )
                 times = 1
@@ -325,31 +260,30 @@ class Expander:
             values = list(values_text.strip()) if word == ".irpc" else _arguments(values_text)
             key = name.strip()
             lines = ((n, _fill(text, {key: value}, 0)) for value in values for n, text in body)
-        self._push(lines, None, macro=False, at_line=number)
+        self._push(lines, None, is_macro=False, number=number)
 
     def _alternate_argument(self, text: str, number: int) -> str:
-        """`%expression` is its value, `<text>` the text."""
+        """An argument under `.altmacro`: the value of `%expression`, the text of `<text>`."""
         if text.startswith("%"):
             value = self._symbols.evaluate(text[1:])
             if value is not None:
                 return str(value)
-            self._left_out(
-                "expansion", number, f"the argument {text} on line {number} has no value"
-            )
+            self._omit("expansion", number, f"the argument {text} on line {number} has no value")
         elif text.startswith("<") and text.endswith(">"):
             return _ESCAPED.sub(r"\1", text[1:-1])
         return text
 
     def _invoke(self, macro: _Macro, number: int, operands: str) -> None:
+        """Reads the body of a macro next, its parameters replaced by the arguments."""
         arguments = _arguments(operands, alternate=self._alternate)
         if self._alternate:
             arguments = [self._alternate_argument(argument, number) for argument in arguments]
         values = {parameter.name: parameter.default for parameter in macro.parameters}
         position = 0
         for index, argument in enumerate(arguments):
-            named = _NAMED.match(argument)
-            if named is not None and named[1] in values:
-                values[named[1]] = named[2].strip()
+            keyword = _NAMED.match(argument)
+            if keyword is not None and keyword[1] in values:
+                values[keyword[1]] = keyword[2].strip()
             elif position < len(macro.parameters):
                 parameter = macro.parameters[position]
                 if parameter.qualifier == "vararg":
@@ -359,12 +293,13 @@ class Expander:
                 position += 1
         serial = self._expansions
         self._expansions += 1
-        bare = self._alternate  # parameters count without a backslash, too
+        bare = self._alternate  # parameters need no backslash then
         lines = ((n, _fill(text, values, serial, bare=bare)) for n, text in macro.body)
-        self._push(lines, number, macro=True, at_line=number)
+        self._push(lines, number, is_macro=True, number=number)
 
 
 def _fill(text: str, values: Mapping[str, str], serial: int, *, bare: bool = False) -> str:
+    r"""A line of a body with its parameters, `\@` (the serial number) and `\()` replaced."""
     if bare and values:
         text = _BARE.sub(lambda m: f"\\{m[0]}" if m[0] in values else m[0], text)[:_MAX_LINE]
     if "\\" not in text:

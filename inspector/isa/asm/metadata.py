@@ -1,4 +1,4 @@
-"""The YAML metadata inside an assembly text: what the runtime is told of each kernel."""
+"""The YAML metadata in an assembly text: the runtime's description of each kernel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...documents import check_yaml, yaml_loader
 from ...errors import KinspectError
 from ..launch import DYNAMIC_LDS_KINDS, GROUP_SIZE_KIND, POINTER_KIND
 
-# Kernel arguments are most of the text, and all that is needed of them is whether one means dynamic
-# LDS, and where pointers and the workgroup's size lie; they are cut down to these before parsing.
+# Kernel arguments are most of the text. Needed of them are only dynamic LDS and the offsets of
+# pointers and of the workgroup's size: they are cut down to these before parsing.
 _ARGUMENTS = re.compile(r"^(?P<prefix> *(?:- +)?)\.?(?:args|Args):[ \t]*\r?\n", re.MULTILINE)
 _DYNAMIC_LDS = re.compile(
     r"(\.value_kind|ValueKind):[ \t]*['\"]?"
     rf"({'|'.join(sorted(DYNAMIC_LDS_KINDS))})['\"]?[ \t]*\r?$",
     re.MULTILINE,
 )
-_PLACED = re.compile(
+_OFFSET_AND_KIND = re.compile(
     r"\.offset:[ \t]*(\d+)[ \t]*\r?\n[ \t]*\.size:[ \t]*[28][ \t]*\r?\n"
     rf"[ \t]*\.value_kind:[ \t]*({POINTER_KIND}|{GROUP_SIZE_KIND})[ \t]*\r?$",
     re.MULTILINE,
 )
-"""Keys stand in alphabetical order, as LLVM writes them."""
+"""An argument's offset and kind; LLVM writes the keys in alphabetical order."""
 
 # Code object v2 names its figures differently (AMDGPUUsage, "Code Object V2 Metadata").
 _V2_NAMES: Mapping[str, str] = MappingProxyType(
@@ -86,11 +86,11 @@ def read_metadata(text: str) -> Metadata:
 
 
 def _load(text: str) -> tuple[Any, str]:
-    """The YAML document, and why it cannot be read; "" where it can."""
-    short = _without_arguments(text)
+    """Parses the YAML: (document, "") or (None, why it cannot be read)."""
+    shortened = _without_arguments(text)
     try:
-        check_yaml(short, "it")
-        return yaml.load(short, Loader=yaml_loader()), ""
+        check_yaml(shortened, "it")
+        return yaml.load(shortened, Loader=yaml_loader()), ""
     except KinspectError:
         return None, "it is nested too deeply, or repeats itself without end"
     except yaml.MarkedYAMLError as error:
@@ -102,13 +102,13 @@ def _load(text: str) -> tuple[Any, str]:
 
 def _without_arguments(text: str) -> str:
     """The text with each kernel's list of arguments cut down to what `read_metadata` needs."""
-    parts = []
+    pieces = []
     position = 0
     for match in _ARGUMENTS.finditer(text):
         if match.start() < position:
             continue
         prefix = match["prefix"]
-        parts.append(text[position : match.start()])
+        pieces.append(text[position : match.start()])
         start = position = match.end()
         column = len(prefix)
         while position < len(text):
@@ -125,13 +125,13 @@ def _without_arguments(text: str) -> str:
         dynamic = _DYNAMIC_LDS.search(text, start, position)
         arguments = [f"{{{dynamic[1]}: {dynamic[2]}}}"] if dynamic is not None else []
         arguments += [
-            f"{{.offset: {placed[1]}, .value_kind: {placed[2]}}}"
-            for placed in _PLACED.finditer(text, start, position)
+            f"{{.offset: {argument[1]}, .value_kind: {argument[2]}}}"
+            for argument in _OFFSET_AND_KIND.finditer(text, start, position)
         ]
-        listed = f"[{', '.join(arguments)}]" if arguments else "null"
-        parts.append(f"{prefix}.args: {listed}\n")
-    parts.append(text[position:])
-    return "".join(parts)
+        flow_list = f"[{', '.join(arguments)}]" if arguments else "null"
+        pieces.append(f"{prefix}.args: {flow_list}\n")
+    pieces.append(text[position:])
+    return "".join(pieces)
 
 
 def _flatten_v2(entry: Mapping[str, Any]) -> dict[str, Any]:

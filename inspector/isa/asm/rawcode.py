@@ -1,4 +1,4 @@
-"""Functions while they are being read, before padding is cut and control flow is known."""
+"""Functions as they are read, before padding is cut and control flow is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..mnemonics import flow_of
 Row = tuple[int, str, str, str, OpInfo, str, SourceLoc | None, int | None]
 """An instruction: line, mnemonic, operands, comment, op, class, location, address."""
 
-# One by one, so that type checkers know what stands at each.
+# The indices of a row's fields, one by one, so that type checkers know their types.
 LINE: Final = 0
 MNEMONIC: Final = 1
 OPERANDS: Final = 2
@@ -28,7 +28,7 @@ LOC: Final = 6
 ADDRESS: Final = 7
 
 FILLER = frozenset({"s_nop", "s_code_end"})
-"""What assemblers and linkers fill gaps between and after code with."""
+"""Instructions that assemblers and linkers fill gaps with."""
 
 
 def _row_of(label: tuple[str, int]) -> int:
@@ -36,13 +36,24 @@ def _row_of(label: tuple[str, int]) -> int:
 
 
 class RawFunction(Struct):
-    """The rows of one function. `flow_rows` are the indices of rows that may change the flow.
+    """The rows of one function and what was read with them.
 
-    `labels` maps a label to the index of the row that follows it; `numbered` holds the positions
-    of local labels (`1:`), which may be set anew. `sizes` is the byte count of a row's encoding
-    where a disassembly shows it. `real_entry` is the row at which the hardware begins, if that is
-    not the first; `targets` are branches whose target row is known already, row by row; `undecoded`
-    counts the words of code that stand as rows of their own.
+    Args:
+        name: the symbol, or `<line N>` where none stands before the code.
+        line: the line it begins on.
+        rows: its instructions.
+        flow_rows: indices of the rows that may change the flow.
+        labels: label -> index of the row that follows it.
+        numbered: number of a local label (`1:`) -> rows; such labels may be set several times.
+        line_last: the line it ends on.
+        is_kernel: whether the text describes it as a kernel.
+        unrecognised: lines that are no instructions.
+        unread: what was not read of it.
+        real_entry: the row at which the hardware begins, where that is not the first.
+        targets: row of a branch -> row it goes to, where that is known already.
+        notes: remarks for people.
+        code_bytes: size of the code; None where it is not known.
+        undecoded: words of code that stand as rows of their own.
     """
 
     name: str
@@ -62,44 +73,46 @@ class RawFunction(Struct):
     undecoded: int = 0
 
     def split(self, names: AbstractSet[str]) -> list[RawFunction]:
-        """Cuts the function at those of its labels that turn out to be functions themselves."""
-        # By its labels: there may be thousands of names, and as many functions.
+        """Cuts the function at its labels that are functions too; `names` are all functions."""
+        # A loop over the labels, as there may be thousands of names and as many functions.
         cuts = sorted((i, n) for n, i in self.labels.items() if n in names and n != self.name)
         if not cuts:
             return [self]
-        parts = []
-        # Labels were met in the order of the rows: parts take their share by its bounds.
+        functions = []
+        # Labels are in the order of the rows: each function takes those within its bounds.
         labels = sorted(self.labels.items(), key=_row_of)
         bounds = [(0, self.name), *cuts, (len(self.rows), "")]
         for (start, name), (stop, _) in pairwise(bounds):
             rows = self.rows[start:stop]
             if not rows and name == self.name:
                 continue
-            part = RawFunction(name, rows[0][LINE] if rows else self.line, rows)
+            function = RawFunction(name, rows[0][LINE] if rows else self.line, rows)
             flow = slice(bisect_left(self.flow_rows, start), bisect_left(self.flow_rows, stop))
-            part.flow_rows = [i - start for i in self.flow_rows[flow]]
-            first = bisect_left(labels, start, key=_row_of)
-            last = bisect_right(labels, stop, key=_row_of)
-            part.labels = {k: i - start for k, i in labels[first:last]}
-            part.numbered = {
-                k: [i - start for i in p[bisect_left(p, start) : bisect_right(p, stop)]]
-                for k, p in self.numbered.items()
+            function.flow_rows = [i - start for i in self.flow_rows[flow]]
+            first_label = bisect_left(labels, start, key=_row_of)
+            last_label = bisect_right(labels, stop, key=_row_of)
+            function.labels = {label: i - start for label, i in labels[first_label:last_label]}
+            function.numbered = {
+                label: [i - start for i in p[bisect_left(p, start) : bisect_right(p, stop)]]
+                for label, p in self.numbered.items()
             }
-            part.line_last = rows[-1][LINE] if rows else part.line
+            function.line_last = rows[-1][LINE] if rows else function.line
             lines = self.unrecognised
-            part.unrecognised = lines[
-                bisect_left(lines, part.line) : bisect_right(lines, part.line_last)
+            function.unrecognised = lines[
+                bisect_left(lines, function.line) : bisect_right(lines, function.line_last)
             ]
-            parts.append(part)
-        if parts:
-            parts[0].notes = self.notes
-            parts[0].real_entry = self.real_entry
-            for part in parts:
-                part.unread = [
-                    u for u in self.unread if any(part.line <= n <= part.line_last for n in u.lines)
+            functions.append(function)
+        if functions:
+            functions[0].notes = self.notes
+            functions[0].real_entry = self.real_entry
+            for function in functions:
+                function.unread = [
+                    u
+                    for u in self.unread
+                    if any(function.line <= n <= function.line_last for n in u.lines)
                 ]
-            parts[-1].line_last = max(parts[-1].line_last, self.line_last)
-        return parts
+            functions[-1].line_last = max(functions[-1].line_last, self.line_last)
+        return functions
 
     def without_padding(self, targets: Iterable[int]) -> tuple[RawFunction, Sequence[int]]:
         """Drops filler that control cannot reach: after a jump or end, up to a branch target.
@@ -110,51 +123,50 @@ class RawFunction(Struct):
         Returns:
             The function, and for each old row number the new one.
         """
-        branch_targets = set(targets)
         count = len(self.rows)
-        dropped: list[tuple[int, int]] = []
+        padding = self._padding(set(targets))
+        if not padding:
+            return self, range(count + 1)
+        rows: list[Row] = []
+        new_index: list[int] = []
+        position = 0
+        for start, stop in padding:
+            new_index.extend(range(len(rows), len(rows) + start - position))
+            rows.extend(self.rows[position:start])
+            new_index.extend([len(rows)] * (stop - start))
+            position = stop
+        new_index.extend(range(len(rows), len(rows) + count - position + 1))
+        rows.extend(self.rows[position:])
+        flow_rows = [
+            i for i in self.flow_rows if self.rows[i] is rows[min(new_index[i], len(rows) - 1)]
+        ]
+        result = replace(
+            self,
+            rows=rows,
+            flow_rows=[new_index[i] for i in flow_rows],
+            real_entry=new_index[self.real_entry],
+            labels={label: new_index[i] for label, i in self.labels.items()},
+            numbered={k: [new_index[i] for i in v] for k, v in self.numbered.items()},
+        )
+        return result, new_index
+
+    def _padding(self, targets: AbstractSet[int]) -> list[tuple[int, int]]:
+        """(start, stop) of each run of filler that control cannot reach, ascending."""
+        count = len(self.rows)
+        padding: list[tuple[int, int]] = []
         for i in self.flow_rows:
             row = self.rows[i]
             if flow_of(row[OP], row[OPERANDS]).falls_through:
                 continue
             stop = i + 1
-            while (
-                stop < count and stop not in branch_targets and self.rows[stop][MNEMONIC] in FILLER
-            ):
+            while stop < count and stop not in targets and self.rows[stop][MNEMONIC] in FILLER:
                 stop += 1
             if stop > i + 1:
-                dropped.append((i + 1, stop))
+                padding.append((i + 1, stop))
         tail = count
-        while (
-            tail
-            and tail - 1 not in branch_targets
-            and self.rows[tail - 1][MNEMONIC] == "s_code_end"
-        ):
+        while tail and tail - 1 not in targets and self.rows[tail - 1][MNEMONIC] == "s_code_end":
             tail -= 1
-        covered = dropped[-1][1] if dropped else 0
+        covered = padding[-1][1] if padding else 0
         if max(tail, covered) < count:
-            dropped.append((max(tail, covered), count))
-        if not dropped:
-            return self, range(count + 1)
-        rows: list[Row] = []
-        moved: list[int] = []
-        position = 0
-        for start, stop in dropped:
-            moved.extend(range(len(rows), len(rows) + start - position))
-            rows.extend(self.rows[position:start])
-            moved.extend([len(rows)] * (stop - start))
-            position = stop
-        moved.extend(range(len(rows), len(rows) + count - position + 1))
-        rows.extend(self.rows[position:])
-        flow_rows = [
-            i for i in self.flow_rows if self.rows[i] is rows[min(moved[i], len(rows) - 1)]
-        ]
-        result = replace(
-            self,
-            rows=rows,
-            flow_rows=[moved[i] for i in flow_rows],
-            real_entry=moved[self.real_entry],
-            labels={label: moved[i] for label, i in self.labels.items()},
-            numbered={k: [moved[i] for i in v] for k, v in self.numbered.items()},
-        )
-        return result, moved
+            padding.append((max(tail, covered), count))
+        return padding

@@ -23,7 +23,7 @@ _LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")
 
 
 class Statements(Struct):
-    """Everything one text says of one kernel or function, unread: key -> text, per place."""
+    """The raw statements on one kernel or function: key -> text, by the place they stand in."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
     amdhsa: dict[str, str] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Statements(Struct):
 
 
 class _Source(Struct, frozen=True):
-    """One place: how messages call it, and how its value is turned into the field's."""
+    """A statement of a figure: its place and key, and the conversion to the field's unit."""
 
     place: str
     key: str
@@ -40,6 +40,7 @@ class _Source(Struct, frozen=True):
 
     @property
     def label(self) -> str:
+        """The name of the statement in messages."""
         return _LABELS[self.place].format(self.key)
 
 
@@ -192,8 +193,8 @@ _FLAGS: tuple[_Field, ...] = (
 INFO_KEYS = frozenset(
     s.key for f in (*_FIELDS, *_FLAGS) for s in (*f.sources, *f.checks) if s.place == "info"
 )
-"""The keys of resource comments that say something of a kernel's resources."""
-# What one figure must cover of another; LLVM rounds up and inflates, it never asks for less.
+"""The keys of resource comments that state a kernel's resources."""
+# (figure, figure that it must not be less than, problem); LLVM only ever rounds up.
 _COVERS: tuple[tuple[str, str, str], ...] = (
     ("next_free_vgpr", "vgpr_count", "asks for fewer VGPRs than the kernel uses"),
     ("accum_offset", "arch_vgpr_count", "puts AGPRs where VGPRs are in use"),
@@ -209,28 +210,9 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
         statements: the raw statements.
         symbols: the text's whole symbol table, for values that are expressions.
     """
-    values: dict[str, Any] = {}
-    disagreements: list[str] = []
-    for f in (*_FIELDS, *_FLAGS):
-        stated = _first(f.sources, name, statements, symbols)
-        if stated is None:
-            if statements.amdhsa and f.default is not None:
-                values[f.name] = f.default
-            continue
-        source, value = stated
-        values[f.name] = bool(value) if f in _FLAGS else value
-        compared = set()
-        for check in f.checks:
-            checked_value = _read(check, name, statements, symbols)
-            if checked_value is None or check == source or checked_value in compared:
-                continue
-            compared.add(checked_value)
-            if values[f.name] != (bool(checked_value) if f in _FLAGS else checked_value):
-                disagreements.append(
-                    f"{f.name}: {source.label} says {value}, {check.label} says {checked_value}"
-                )
+    values, disagreements = _stated_values(name, statements, symbols)
     if "agpr_count" not in values and "accum_offset" in values and "next_free_vgpr" in values:
-        # One register file: AGPRs are what is asked for past the offset they start at.
+        # A unified register file: AGPRs are the registers past the offset they start at.
         values["agpr_count"] = max(values["next_free_vgpr"] - values["accum_offset"], 0)
     for field_name, covered, problem in _COVERS:
         a, b = values.get(field_name), values.get(covered)
@@ -249,17 +231,48 @@ def read_resources(name: str, statements: Statements, symbols: SymbolTable) -> R
     return Resources(**values, disagreements=tuple(disagreements))
 
 
-def _first(
+def _stated_values(
+    name: str, statements: Statements, symbols: SymbolTable
+) -> tuple[dict[str, Any], list[str]]:
+    """The stated fields of `Resources` by name, and what statements disagree in."""
+    values: dict[str, Any] = {}
+    disagreements: list[str] = []
+    for f in (*_FIELDS, *_FLAGS):
+        statement = _first_statement(f.sources, name, statements, symbols)
+        if statement is None:
+            if statements.amdhsa and f.default is not None:
+                values[f.name] = f.default
+            continue
+        source, value = statement
+        values[f.name] = bool(value) if f in _FLAGS else value
+        compared = set()
+        for check in f.checks:
+            checked_value = _stated_value(check, name, statements, symbols)
+            if checked_value is None or check == source or checked_value in compared:
+                continue
+            compared.add(checked_value)
+            if values[f.name] != (bool(checked_value) if f in _FLAGS else checked_value):
+                disagreements.append(
+                    f"{f.name}: {source.label} says {value}, {check.label} says {checked_value}"
+                )
+    return values, disagreements
+
+
+def _first_statement(
     sources: tuple[_Source, ...], name: str, statements: Statements, symbols: SymbolTable
 ) -> tuple[_Source, int] | None:
+    """The first of the sources that states a value, and the value."""
     for source in sources:
-        value = _read(source, name, statements, symbols)
+        value = _stated_value(source, name, statements, symbols)
         if value is not None:
             return source, value
     return None
 
 
-def _read(source: _Source, name: str, statements: Statements, symbols: SymbolTable) -> int | None:
+def _stated_value(
+    source: _Source, name: str, statements: Statements, symbols: SymbolTable
+) -> int | None:
+    """The value that one source states, in the field's unit; None without one."""
     raw: Any
     if source.place == "set":
         # LLVM 22 names the symbol after the function, Triton's LLVM puts .L in front.

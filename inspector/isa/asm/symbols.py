@@ -1,4 +1,4 @@
-"""The assembler's symbols: what `.set`, `.equ` and `name = value` define, and operands of them."""
+"""The assembler's symbols (`.set`, `.equ`, `name = value`), and operands computed from them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .target import Target
 
 
 class SymbolTable:
-    """Symbols and their values, evaluated when asked, so that they may be defined later.
+    """Symbols and their values, evaluated on demand, so that they may be defined later.
 
-    A symbol whose value is known when it is set keeps that value even if a symbol in it is set
-    anew afterwards, as in the assembler; others are looked up in the state the table has then.
+    A symbol whose value is known when it is set keeps that value even if a symbol in it is set anew
+    later, as in the assembler; the others are evaluated by the definitions of the moment.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,10 @@ class SymbolTable:
         items: tuple[Item, ...] | None = None
         if number is None:
             items = compile_expression(text)
-            # Only what stands here already counts: what follows is resolved on demand.
-            if items is not None and all(k != "s" or w in self._numbers for k, w, _ in items):
+            # Only symbols defined so far count; the others are resolved on demand.
+            if items is not None and all(
+                kind != "s" or token in self._numbers for kind, token, _ in items
+            ):
                 number = run(items, self._numbers, self.target)
         if number is None:
             self._numbers.pop(name, None)
@@ -42,7 +44,7 @@ class SymbolTable:
             self._numbers[name] = number
 
     def evaluate(self, text: str) -> int | None:
-        """The value of an expression, None if it is none or a symbol in it is not known."""
+        """The value of an expression; None if it is none or holds an unknown symbol."""
         number = parse_int(text)
         if number is not None:
             return number
@@ -60,7 +62,8 @@ class SymbolTable:
         return self._resolved[name]
 
     def _resolve(self, symbol: str) -> None:
-        # Without recursion: call chains of thousands of device functions occur.
+        """Evaluates a symbol and those it depends on; None for unknown and cyclic ones."""
+        # Not recursive: call chains of thousands of device functions occur.
         resolved = self._resolved
         stack = [symbol]
         opened: set[str] = set()
@@ -73,7 +76,9 @@ class SymbolTable:
             if items is None:
                 resolved[name] = self._numbers.get(name)
                 continue
-            missing = [str(w) for k, w, _ in items if k == "s" and w not in resolved]
+            missing = [
+                str(token) for kind, token, _ in items if kind == "s" and token not in resolved
+            ]
             if not missing:
                 resolved[name] = run(items, resolved, self.target)
             elif name in opened or not opened.isdisjoint(missing):
@@ -93,8 +98,8 @@ _TERM = r"(?:0[xX][0-9a-fA-F]+|\d+)"
 _ARITHMETIC = re.compile(
     rf"(?<![\w.\])]) *(?P<sum>\(*{_TERM}\)*(?:\s*(?:[-+*/&|^]|<<|>>)\s*\(*{_TERM}\)*)+)(?![\w.])"
 )
-# An operand with a blank behind it and another operand next: the assembler wants no comma there
-# (AMDGPUAsmParser::parseInstruction eats one "if there is one"). What has a name is a modifier.
+# An operand followed by a blank and another operand: the assembler needs no comma there
+# (AMDGPUAsmParser::parseInstruction eats one "if there is one"). Named ones are modifiers.
 _OPERAND = (
     r"(?:[-|]*(?:[vsa]|acc|ttmp)(?:\d+(?:\.[lh])?|\[[^\]]*\])\|?"
     r"|-?(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?)"
@@ -106,7 +111,7 @@ _SEPARATED = re.compile(
 
 
 def with_commas(operands: str) -> str:
-    """The operands with a comma between each two, where blanks alone separate them.
+    """The operands with a comma between any two that only blanks separate.
 
     >>> with_commas("s[24:39] s[0:1] 0x8 glc")
     's[24:39], s[0:1], 0x8 glc'
@@ -115,7 +120,7 @@ def with_commas(operands: str) -> str:
 
 
 def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
-    """Evaluates what register ranges hold: `v[vgprC+0:vgprC+3]` becomes `v[4:7]`.
+    """Evaluates the expressions in register ranges: `v[vgprC+0:vgprC+3]` becomes `v[4:7]`.
 
     Args:
         operands: the operand text.
@@ -123,16 +128,16 @@ def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
         names: whether symbols outside of brackets are replaced too.
 
     Returns:
-        The operands; what has no known value is left as it stands.
+        The operands; expressions of unknown value stay as they are.
     """
 
     def register(match: re.Match[str]) -> str:
-        kind, first, last = match.groups()
-        low = symbols.evaluate(first)
-        high = low if last is None else symbols.evaluate(last)
+        prefix, low_text, high_text = match.groups()
+        low = symbols.evaluate(low_text)
+        high = low if high_text is None else symbols.evaluate(high_text)
         if low is None or high is None:
             return match[0]
-        return f"{kind}{low}" if last is None else f"{kind}[{low}:{high}]"
+        return f"{prefix}{low}" if high_text is None else f"{prefix}[{low}:{high}]"
 
     def name(match: re.Match[str]) -> str:
         if match[0] not in symbols:

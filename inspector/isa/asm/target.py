@@ -1,4 +1,4 @@
-"""The target an assembly text names: gfx name, feature suffixes, and what expressions need of it.
+"""The target that an assembly text names: gfx name and feature suffixes.
 
 Figures of a machine live in `machines/`; here stand only the three facts that LLVM's assembler
 itself uses when it evaluates `totalnumvgprs` and `extrasgprs`.
@@ -35,7 +35,7 @@ _V2_XNACK: Mapping[str, str] = MappingProxyType(
 
 
 class Target(Struct, frozen=True):
-    """What a target string says. Every field is None or empty where nothing is known."""
+    """A target by its string; fields are None or empty where nothing is known."""
 
     arch: str | None
     features: tuple[str, ...]
@@ -45,7 +45,9 @@ class Target(Struct, frozen=True):
 
     @property
     def symbols(self) -> Mapping[str, int]:
-        """What the assembler defines for the target (AMDGPUUsage, "Predefined Symbols")."""
+        """Symbols that the assembler predefines for the target (AMDGPUUsage,
+        "Predefined Symbols").
+        """
         digits = _NUMBERS.fullmatch(self.arch or "")
         if digits is None:
             return {}
@@ -58,7 +60,7 @@ class Target(Struct, frozen=True):
 
     @classmethod
     def unknown(cls) -> Target:
-        """A text that names no target."""
+        """The target of a text that names none."""
         return cls(None, (), None, None, False)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The units that an assembly text is made of: parts that were assembled on their own.
+"""The units of an assembly text: parts that were assembled on their own.
 
 A clang offload bundle holds one for each device and one for the host, and a file of several kernels
 may have an `.amdgcn_target` for each.
@@ -27,9 +27,9 @@ class Unit(Struct, frozen=True):
     """A part of a text that was assembled on its own.
 
     Args:
-        text: of the part.
+        text: the text of the part.
         lines_before: lines of the file that precede it.
-        target: stated by the bundle; empty where there is none.
+        target: the target that the bundle states; unknown without a bundle.
     """
 
     text: str
@@ -40,8 +40,8 @@ class Unit(Struct, frozen=True):
 def blank_block_comments(text: str) -> str:
     """Replaces `/* ... */` by blanks, keeping line breaks.
 
-    Where LLVM prints the low bits of a VGPR's number and the whole of it in a comment (gfx1250,
-    `v0 /*v256*/`), the whole number takes its place.
+    Where LLVM prints the low bits of a VGPR's number and the full number in a comment (gfx1250,
+    `v0 /*v256*/`), the full number replaces the operand.
     """
     if "/*" not in text:
         return text
@@ -57,7 +57,7 @@ def split_units(text: str) -> tuple[list[Unit], list[str]]:
     """Cuts a text into its units for AMD GPUs; a text without any marker is one unit.
 
     Returns:
-        The units, and the targets of a bundle that are none of AMD's GPUs.
+        The units, and the targets of a bundle that are no AMD GPUs.
     """
     spans = list(_bundle_parts(text)) or [(0, len(text), "")]
     units: list[Unit] = []
@@ -67,10 +67,10 @@ def split_units(text: str) -> tuple[list[Unit], list[str]]:
         if bundle_target and "amdgcn" not in bundle_target:
             skipped.append(bundle_target)
             continue
-        for first, last in _by_target_directive(text, start, stop):
-            line += text.count("\n", counted, first)
-            counted = first
-            units.append(Unit(text[first:last], line, Target.parse(bundle_target)))
+        for unit_start, unit_end in _by_target_directive(text, start, stop):
+            line += text.count("\n", counted, unit_start)
+            counted = unit_start
+            units.append(Unit(text[unit_start:unit_end], line, Target.parse(bundle_target)))
     return units, skipped
 
 

@@ -21,7 +21,7 @@ from .symbols import SymbolTable
 
 _WORD = 4
 _MASK = 0xFFFFFFFF
-# LLVM's AsmParser on AMDGPU; `.word` is none of them.
+# Bytes of each value, by LLVM's AsmParser on AMDGPU; `.word` is none of its directives.
 _SIZES: Mapping[str, int] = MappingProxyType(
     {".long": 4, ".int": 4, ".4byte": 4, ".quad": 8, ".8byte": 8}
 )
@@ -33,36 +33,36 @@ DATA_DIRECTIVES = (
 FILLER_WORDS: Mapping[int, str] = MappingProxyType(
     {0xBF800000: "s_nop 0", 0xBF9F0000: "s_code_end"}
 )
-"""What assemblers fill gaps with, the same on every target: word -> instruction."""
+"""Padding words and their instructions, the same on every target."""
 MAX_WORDS = 1 << 18
-"""Words of `.fill` in one text; each becomes a row."""
+"""Limit on the words of `.fill` in one text; each becomes a row."""
 PRELOAD_HEADER_BYTES = 256
-"""What firmware that preloads arguments skips (AMDGPUUsage, "Preloaded Kernel Arguments")."""
+"""Code that firmware preloading arguments skips (AMDGPUUsage, "Preloaded Kernel Arguments")."""
 WORD = ".long"
 """The mnemonic of a row that is an undecoded word."""
 
 Decode = Callable[[Sequence[Sequence[int]]], "Sequence[Sequence[tuple[int, str]]] | None"]
 """Decodes runs of words. Of each: (words taken, text) per instruction, an empty text for what is
-unknown. None where nothing here can decode for the target."""
+unknown. None where no disassembler for the target is installed."""
 
 
 class _Run(Struct, frozen=True):
-    """Rows `start:stop` of a function that are words one after the other."""
+    """Rows `start:stop` of a function that are consecutive words."""
 
     start: int
     stop: int
 
 
 def words_of(directive: str, operands: str, symbols: SymbolTable) -> list[int] | None:
-    """The 32-bit words that a data directive assembles to; None where that cannot be told."""
+    """The 32-bit words that a data directive assembles to; None where they are unknown."""
     if directive == ".fill":
         return _filled(operands, symbols)
     size = _SIZES.get(directive)
     if size is None:
         return None
     words: list[int] = []
-    for part in operands.split(","):
-        value = symbols.evaluate(part.strip())
+    for value_text in operands.split(","):
+        value = symbols.evaluate(value_text.strip())
         if value is None:
             return None
         words.extend(value >> shift & _MASK for shift in range(0, 8 * size, 32))
@@ -70,7 +70,8 @@ def words_of(directive: str, operands: str, symbols: SymbolTable) -> list[int] |
 
 
 def _filled(operands: str, symbols: SymbolTable) -> list[int] | None:
-    values = [symbols.evaluate(part.strip()) for part in operands.split(",")]
+    """The words of `.fill count, size, value`; None where they are unknown or too many."""
+    values = [symbols.evaluate(value_text.strip()) for value_text in operands.split(",")]
     if None in values or not values:
         return None
     count, size, value = (*(v or 0 for v in values), *(1, 0)[len(values) - 1 :])
@@ -94,7 +95,7 @@ def is_preload_header(row: Row, following: Sequence[int]) -> bool:
 
 
 def is_reachable(function: RawFunction) -> bool:
-    """Whether control may come to what follows the last row so far."""
+    """Whether control may come to an instruction after the last row so far."""
     if not function.rows or len(function.rows) in function.labels.values():
         return True
     last = function.rows[-1]
@@ -104,7 +105,7 @@ def is_reachable(function: RawFunction) -> bool:
 def add_words(
     function: RawFunction, words: Iterable[int], line: int, location: SourceLoc | None
 ) -> None:
-    """Adds words as rows, to be decoded once the function is complete."""
+    """Adds words as rows; `decode` turns them into instructions later."""
     op = lookup(WORD)
     function.rows.extend(
         (line, WORD, f"0x{word:08x}", "", op, op.cls, location, None) for word in words
@@ -112,30 +113,29 @@ def add_words(
 
 
 def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
-    """Replaces the words of functions by the instructions that they are.
+    """Replaces the words of functions by the instructions they encode.
 
-    Words that control cannot reach are data and go. Branches among the words are resolved here,
-    into `RawFunction.targets`. What cannot be decoded stays and is counted in `undecoded`.
+    Words that control cannot reach are data and are removed. Branches among the words are resolved
+    into `RawFunction.targets`. Words that cannot be decoded stay and are counted in `undecoded`.
     """
-    work = [(function, run) for function in functions for run in _runs(function)]
-    if not work:
+    runs = [(function, run) for function in functions for run in _runs(function)]
+    if not runs:
         return
-    aimed_at = {id(function): _referenced(function) for function, _ in work}
-    reached = [_is_reached(function, run, aimed_at[id(function)]) for function, run in work]
-    texts = [
+    label_rows = {id(function): _branch_labels(function) for function, _ in runs}
+    run_words = [
         [int(row[OPERANDS], 16) for row in function.rows[run.start : run.stop]]
-        if is_reached
+        if _is_reached(function, run, label_rows[id(function)])
         else []
-        for (function, run), is_reached in zip(work, reached, strict=True)
+        for function, run in runs
     ]
-    unknown = [text for text in texts if not FILLER_WORDS.keys() >= set(text)]
+    unknown = [words for words in run_words if not FILLER_WORDS.keys() >= set(words)]
     answers = decoder(unknown) if unknown else None
-    none: list[Sequence[tuple[int, str]] | None] = [None] * len(unknown)
-    results: Iterator[Sequence[tuple[int, str]] | None] = iter(none if answers is None else answers)
+    undecoded: list[Sequence[tuple[int, str]] | None] = [None] * len(unknown)
+    results: Iterator[Sequence[tuple[int, str]] | None] = iter(answers or undecoded)
     decoded: dict[int, list[tuple[_Run, Sequence[tuple[int, str]] | None]]] = {}
-    for (function, run), text in zip(work, texts, strict=True):
-        is_filler = FILLER_WORDS.keys() >= set(text)
-        instructions = [(1, FILLER_WORDS[word]) for word in text] if is_filler else next(results)
+    for (function, run), words in zip(runs, run_words, strict=True):
+        is_filler = FILLER_WORDS.keys() >= set(words)
+        instructions = [(1, FILLER_WORDS[word]) for word in words] if is_filler else next(results)
         decoded.setdefault(id(function), []).append((run, instructions))
     for function in functions:
         if id(function) in decoded:
@@ -145,40 +145,41 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
 def _splice(
     function: RawFunction, runs: Sequence[tuple[_Run, Sequence[tuple[int, str]] | None]]
 ) -> None:
-    """Puts instructions in the place of runs of words: None leaves a run, nothing removes it."""
+    """Replaces runs of words by instructions; None leaves the words of a run as they are."""
     rows: list[Row] = []
-    moved: list[int] = []  # old row -> new row
+    new_index: list[int] = []  # old row -> new row
     targets: dict[int, int] = {}
     position = 0
     for run, decoded in runs:
-        moved.extend(range(len(rows), len(rows) + run.start - position))
+        new_index.extend(range(len(rows), len(rows) + run.start - position))
         rows.extend(function.rows[position : run.start])
         position = run.stop
-        old = function.rows[run.start : run.stop]
-        first = len(rows)
+        words = function.rows[run.start : run.stop]
+        first_row = len(rows)
         if decoded is None:
-            function.undecoded += len(old)
-            moved.extend(range(first, first + len(old)))
-            rows.extend(old)
+            function.undecoded += len(words)
+            new_index.extend(range(first_row, first_row + len(words)))
+            rows.extend(words)
             continue
-        fresh, owner = _instructions(old, decoded)
-        function.undecoded += sum(row[MNEMONIC] == WORD for row in fresh)
-        moved.extend(first + k for k in owner)
-        targets.update(_targets(function.name, fresh, first))
-        rows.extend((*row[:ADDRESS], None) for row in fresh)
-        moved.extend([len(rows)] * (len(old) - len(owner)))
-    moved.extend(range(len(rows), len(rows) + len(function.rows) - position + 1))
+        replacements, owners = _instructions(words, decoded)
+        function.undecoded += sum(row[MNEMONIC] == WORD for row in replacements)
+        new_index.extend(first_row + k for k in owners)
+        targets.update(_targets(function.name, replacements, first_row))
+        rows.extend((*row[:ADDRESS], None) for row in replacements)
+        new_index.extend([len(rows)] * (len(words) - len(owners)))
+    new_index.extend(range(len(rows), len(rows) + len(function.rows) - position + 1))
     rows.extend(function.rows[position:])
     function.rows = rows
     function.flow_rows = [i for i, row in enumerate(rows) if row[OP].cls in FLOW_CLASSES]
-    function.labels = {label: moved[i] for label, i in function.labels.items()}
-    function.numbered = {k: [moved[i] for i in v] for k, v in function.numbered.items()}
-    function.real_entry = moved[function.real_entry]
+    function.labels = {label: new_index[i] for label, i in function.labels.items()}
+    function.numbered = {k: [new_index[i] for i in v] for k, v in function.numbered.items()}
+    function.real_entry = new_index[function.real_entry]
     function.targets = targets
-    _label(function, targets.values())
+    _add_target_labels(function, targets.values())
 
 
 def _runs(function: RawFunction) -> list[_Run]:
+    """The runs of undecoded words in a function, in order."""
     runs: list[_Run] = []
     start: int | None = None
     for i, row in enumerate(function.rows):
@@ -193,7 +194,7 @@ def _runs(function: RawFunction) -> list[_Run]:
     return runs
 
 
-def _referenced(function: RawFunction) -> list[int]:
+def _branch_labels(function: RawFunction) -> list[int]:
     """The rows of labels that branches name, ascending."""
     words = {
         word
@@ -203,43 +204,44 @@ def _referenced(function: RawFunction) -> list[int]:
     return sorted({row for label, row in function.labels.items() if label in words})
 
 
-def _is_reached(function: RawFunction, run: _Run, aimed_at: Sequence[int]) -> bool:
+def _is_reached(function: RawFunction, run: _Run, label_rows: Sequence[int]) -> bool:
+    """Whether control may enter a run: from above, or at one of `label_rows` (ascending)."""
     if run.start == 0 or run.start == function.real_entry:
         return True
     previous_row = function.rows[run.start - 1]
     if flow_of(previous_row[OP], previous_row[OPERANDS]).falls_through:
         return True
-    k = bisect.bisect_left(aimed_at, run.start)
-    return k < len(aimed_at) and aimed_at[k] < run.stop
+    k = bisect.bisect_left(label_rows, run.start)
+    return k < len(label_rows) and label_rows[k] < run.stop
 
 
 def _instructions(
-    old: Sequence[Row], decoded: Sequence[tuple[int, str]]
+    words: Sequence[Row], decoded: Sequence[tuple[int, str]]
 ) -> tuple[list[Row], list[int]]:
     """The rows of decoded words with addresses from 0, and for each word the row it is part of."""
     rows: list[Row] = []
     owner: list[int] = []
     for size, text in decoded:
-        at = len(owner)
-        if at >= len(old):
+        position = len(owner)
+        if position >= len(words):
             break
-        size = max(1, min(size, len(old) - at))
-        parts = text.split(None, 1) if text else [WORD, old[at][OPERANDS]]
-        op = lookup(parts[0])
-        operands = parts[1].rstrip() if len(parts) > 1 else ""
-        encoding = " ".join(row[OPERANDS][2:].upper() for row in old[at : at + size])
+        size = max(1, min(size, len(words) - position))
+        pieces = text.split(None, 1) if text else [WORD, words[position][OPERANDS]]
+        op = lookup(pieces[0])
+        operands = pieces[1].rstrip() if len(pieces) > 1 else ""
+        encoding = " ".join(row[OPERANDS][2:].upper() for row in words[position : position + size])
         rows.append(
             (
-                *(old[at][LINE], parts[0], operands, encoding, op),
-                *(classify(op, operands, ""), old[at][6], _WORD * at),
+                *(words[position][LINE], pieces[0], operands, encoding, op),
+                *(classify(op, operands, ""), words[position][6], _WORD * position),
             )
         )
         owner.extend([len(rows) - 1] * size)
     return rows, owner
 
 
-def _targets(name: str, rows: list[Row], first: int) -> dict[int, int]:
-    """Branches within one run: row -> row, both counted in the whole function."""
+def _targets(name: str, rows: list[Row], first_row: int) -> dict[int, int]:
+    """The branches within one run: row -> row, both counted in the function."""
     run = RawFunction(name, 0, rows)
     row_at = {row[ADDRESS]: i for i, row in enumerate(rows)}
     targets: dict[int, int] = {}
@@ -254,12 +256,12 @@ def _targets(name: str, rows: list[Row], first: int) -> dict[int, int]:
             destination = branch_destination(address, row[OPERANDS], row[3])
         target = row_at.get(destination) if destination is not None else None
         if target is not None:
-            targets[first + i] = first + target
+            targets[first_row + i] = first_row + target
     return targets
 
 
-def _label(function: RawFunction, targets: Iterable[int]) -> None:
-    """Names branch targets by their line, where no label stands there."""
+def _add_target_labels(function: RawFunction, targets: Iterable[int]) -> None:
+    """Names branch targets without a label by their line."""
     labelled_rows = set(function.labels.values())
     for target in sorted(set(targets) - labelled_rows):
         function.labels[f"line{function.rows[target][LINE]}"] = target

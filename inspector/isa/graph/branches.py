@@ -1,4 +1,4 @@
-"""Where branches go: labels, relative offsets of a disassembly, long branches through registers."""
+"""Destinations of branches: labels, offsets of a disassembly, long branches through registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from ..asm.expr import parse_int
-from ..asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction
+from ..asm.rawcode import ADDRESS, COMMENT, MNEMONIC, OP, OPERANDS, RawFunction, Row
 from ..mnemonics import Flow, flow_of
 
 _SYMBOL = re.compile(r"(?<![\w.$])[A-Za-z_.$][\w.$]*")
@@ -21,14 +21,14 @@ _PAIR = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
 _SINGLE = re.compile(r"s(\d{1,9})$|s\[(\d{1,9})\]$")
 _ENCODING = re.compile(r"[0-9A-Fa-f]{8}")
 _EXPLICIT_LITERAL = re.compile(r"lit(?:64)?\(([^()]*)\)$")
-# What may stand between s_getpc and the jump in a long branch; LLVM emits two to four.
+# Instructions searched backwards from a long branch for its s_getpc; LLVM emits two to four.
 _WINDOW = 16
 # Registers and relocation suffixes are no labels.
 _NOT_A_LABEL = re.compile(r"(?:s|v|a|ttmp)\d+$|(?:vcc|exec|flat_scratch|xnack_mask)(?:_lo|_hi)?$")
 RETURN_REGISTERS = "s[30:31]"
-"""Where the AMDGPU calling convention keeps the return address (AMDGPUUsage)."""
+"""The return address in the AMDGPU calling convention (AMDGPUUsage)."""
 
-# Scalar additions that build an address: sign, and whether they work on the high half or on both.
+# Scalar additions that build an address: their sign, and the half of the pair they work on.
 _ADDITIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
         "s_add_u32": (1, "low"),
@@ -50,7 +50,7 @@ _ADDITIONS: Mapping[str, tuple[int, str]] = MappingProxyType(
 
 
 class Branches(Struct):
-    """What is known of a function's jumps.
+    """The jumps and calls of a function, by the row they stand on.
 
     Args:
         targets: row of a jump or branch -> row that it goes to.
@@ -102,55 +102,58 @@ def resolve_labels(function: RawFunction) -> Branches:
     return branches
 
 
-def _numbered_target(function: RawFunction, name: str, at: int) -> int | None:
+def _numbered_target(function: RawFunction, name: str, row_index: int) -> int | None:
+    """The row that a reference to a local label (`1b`, `1f`) goes to; None without one."""
     match = _NUMBERED.match(name)
     if match is None:
         return None
     positions = function.numbered.get(match[1], [])
-    k = bisect_right(positions, at)
+    k = bisect_right(positions, row_index)
     if match[2] == "b":
         return positions[k - 1] if k else None
     return positions[k] if k < len(positions) else None
 
 
-def _resolve_register_jump(function: RawFunction, at: int, branches: Branches) -> None:
+def _resolve_register_jump(function: RawFunction, row_index: int, branches: Branches) -> None:
     """Finds the label that `s_getpc_b64; s_add_u32 ..., label...; s_setpc_b64` computes."""
-    row = function.rows[at]
+    row = function.rows[row_index]
     names: list[str] = []
     if _PAIR.search(row[OPERANDS]) is None:  # s_add_pc_i64 takes the distance itself
         names = _SYMBOL.findall(row[OPERANDS])
-        base: int | None = at
+        base: int | None = row_index
     else:
-        base = _getpc(function, at)
+        base = _getpc(function, row_index)
         if base is not None:
-            for between in function.rows[base + 1 : at]:
+            for between in function.rows[base + 1 : row_index]:
                 names.extend(_SYMBOL.findall(between[OPERANDS].partition(",")[2]))
     if base is None:
         if not row[OPERANDS].strip().startswith(RETURN_REGISTERS):
-            branches.unknown.append(at)
+            branches.unknown.append(row_index)
         return
     local = {
-        function.labels[n]
-        for n in names
+        function.labels[name]
+        for name in names
         # The label right after s_getpc is what the distance is counted from.
-        if n in function.labels and function.labels[n] != base + 1
+        if name in function.labels and function.labels[name] != base + 1
     }
     local.discard(len(function.rows))
     if len(local) == 1:
-        branches.targets[at] = local.pop()
+        branches.targets[row_index] = local.pop()
         return
-    outside = [n for n in names if n not in function.labels and not _NOT_A_LABEL.match(n)]
-    outside = [n for n in outside if n not in ("rel32", "gotpcrel32", "lo", "hi")]
+    outside = [
+        name for name in names if name not in function.labels and not _NOT_A_LABEL.match(name)
+    ]
+    outside = [name for name in outside if name not in ("rel32", "gotpcrel32", "lo", "hi")]
     if not local and len(set(outside)) == 1:
-        branches.leaves[at] = outside[0]
+        branches.leaves[row_index] = outside[0]
     else:
-        branches.unknown.append(at)
+        branches.unknown.append(row_index)
 
 
-def _getpc(function: RawFunction, at: int) -> int | None:
+def _getpc(function: RawFunction, row_index: int) -> int | None:
     """The row of the s_getpc_b64 that a jump's register pair comes from, if it is near."""
-    pair = _PAIR.search(function.rows[at][OPERANDS])
-    for i in range(at - 1, max(at - _WINDOW, -1), -1):
+    pair = _PAIR.search(function.rows[row_index][OPERANDS])
+    for i in range(row_index - 1, max(row_index - _WINDOW, -1), -1):
         row = function.rows[i]
         if row[MNEMONIC].startswith(("s_getpc", "s_get_pc")):
             return i if pair is not None and pair[0] in row[OPERANDS] else None
@@ -181,22 +184,22 @@ def branch_destination(address: int, operands: str, comment: str) -> int | None:
     return address + 4 + 4 * (distance - 0x10000 if distance & 0x8000 else distance)
 
 
-def register_jump_destination(function: RawFunction, at: int) -> int | None:
+def register_jump_destination(function: RawFunction, row_index: int) -> int | None:
     """The address that a long branch of a disassembly computes from s_getpc_b64."""
     rows = function.rows
-    if _PAIR.search(rows[at][OPERANDS]) is None:
-        distance = _literal(rows[at][OPERANDS].strip())
-        next_address = _address_after(function, at)
+    if _PAIR.search(rows[row_index][OPERANDS]) is None:
+        distance = _literal(rows[row_index][OPERANDS].strip())
+        next_address = _address_after(function, row_index)
         return None if distance is None or next_address is None else next_address + distance
-    base = _getpc(function, at)
+    base = _getpc(function, row_index)
     if base is None:
         return None
     value = _address_after(function, base)
-    pair = _PAIR.search(rows[at][OPERANDS])
+    pair = _PAIR.search(rows[row_index][OPERANDS])
     if value is None or pair is None:
         return None
     constants: dict[int, int] = {}
-    for row in rows[base + 1 : at]:
+    for row in rows[base + 1 : row_index]:
         value = add_to_pair(value, int(pair[1]), row[MNEMONIC], row[OPERANDS], constants)
         if value is None:
             return None
@@ -205,17 +208,17 @@ def register_jump_destination(function: RawFunction, at: int) -> int | None:
 
 
 def _follow_constant(constants: dict[int, int], mnemonic: str, operands: str) -> None:
-    """Keeps what is known of single scalar registers: Tensile adds up a distance in one."""
-    parts = [part.strip() for part in operands.split(",")]
-    single = _SINGLE.match(parts[0])
+    """Updates the known values of single scalar registers: Tensile adds up a distance in one."""
+    operand_texts = [text.strip() for text in operands.split(",")]
+    single = _SINGLE.match(operand_texts[0])
     if single is None:
-        pair = _PAIR.match(parts[0])
+        pair = _PAIR.match(operand_texts[0])
         if pair is not None:
             for register in range(int(pair[1]), int(pair[2]) + 1):
                 constants.pop(register, None)
         return
     register = int(single[1] or single[2])
-    values = [_constant_value(part, constants) for part in parts[1:]]
+    values = [_constant_value(text, constants) for text in operand_texts[1:]]
     compute = _CONSTANTS.get(mnemonic)
     if compute is None or None in values or len(values) != compute[0]:
         constants.pop(register, None)
@@ -232,7 +235,7 @@ def _signed(value: int) -> int:
     return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
-# Scalar instructions on one register: how many operands, and what they compute.
+# Scalar instructions on one register: their number of source operands, and their function.
 _CONSTANTS: Mapping[str, tuple[int, Callable[..., int]]] = MappingProxyType(
     {
         "s_mov_b32": (1, operator.pos),
@@ -255,27 +258,27 @@ def add_to_pair(
     Args:
         value: the address.
         low_register: number of the pair's first register.
-        mnemonic: of the instruction.
-        operands: of the instruction.
+        mnemonic: the instruction's mnemonic.
+        operands: the instruction's operands.
         constants: scalar registers whose value is known.
 
     Returns:
         The new value, the old one if the instruction does not touch the pair, None if it does
         something else to it.
     """
-    parts = [part.strip() for part in operands.split(",")]
-    match = _PAIR.match(parts[0]) or _SINGLE.match(parts[0])
+    operand_texts = [text.strip() for text in operands.split(",")]
+    match = _PAIR.match(operand_texts[0]) or _SINGLE.match(operand_texts[0])
     if match is None:
         return value
-    first = int(next(g for g in match.groups() if g is not None))
-    last = int(match[2]) if _PAIR.match(parts[0]) else first
-    if last < low_register or first > low_register + 1:
+    first_register = int(next(g for g in match.groups() if g is not None))
+    last_register = int(match[2]) if _PAIR.match(operand_texts[0]) else first_register
+    if last_register < low_register or first_register > low_register + 1:
         return value
     if mnemonic.startswith("s_sext_i32_i16"):
         return value  # gfx12 sign-extends what s_getpc_b64 leaves in the high half
     addition = _ADDITIONS.get(mnemonic)
-    literal = _constant_value(parts[2], constants) if len(parts) > 2 else None
-    if addition is None or literal is None or parts[1] != parts[0]:
+    literal = _constant_value(operand_texts[2], constants) if len(operand_texts) > 2 else None
+    if addition is None or literal is None or operand_texts[1] != operand_texts[0]:
         return None
     sign, half = addition
     if half == "high":
@@ -287,15 +290,15 @@ def add_to_pair(
 
 
 def _literal(text: str) -> int | None:
-    # LLVM >= 22 writes lit(...) where a literal is encoded that an inline constant could express.
+    # LLVM >= 22 writes lit(...) for a literal that an inline constant could express.
     explicit = _EXPLICIT_LITERAL.match(text)
     return parse_int(explicit[1] if explicit is not None else text)
 
 
-def _address_after(function: RawFunction, at: int) -> int | None:
+def _address_after(function: RawFunction, row_index: int) -> int | None:
     rows = function.rows
-    if at + 1 < len(rows):
-        return rows[at + 1][ADDRESS]
+    if row_index + 1 < len(rows):
+        return rows[row_index + 1][ADDRESS]
     return None
 
 
@@ -307,41 +310,40 @@ def resolve_addresses(function: RawFunction, row_at: Mapping[int, int]) -> Branc
         row_at: address -> row, for the rows of this function.
     """
     branches = Branches()
-    first, last = min(row_at, default=None), max(row_at, default=0)
+    first_address, last_address = min(row_at, default=None), max(row_at, default=0)
     for i in function.flow_rows:
         row = function.rows[i]
         flow = flow_of(row[OP], row[OPERANDS])
-        address = row[ADDRESS]
-        destination: int | None = None
+        if flow is Flow.CALL:
+            has_target = len(_PAIR.findall(row[OPERANDS])) == 1
+            destination = _relative_destination(row) if has_target else None
+            if destination is not None:
+                branches.calls[i] = f"0x{destination:x}"
+            continue
         if flow is Flow.INDIRECT:
             destination = register_jump_destination(function, i)
-            if destination is None:
-                if not row[OPERANDS].strip().startswith(RETURN_REGISTERS):
-                    branches.unknown.append(i)
+            if destination is None and row[OPERANDS].strip().startswith(RETURN_REGISTERS):
                 continue
         elif flow in (Flow.JUMP, Flow.CONDITIONAL):
             label = _LAST_OPERAND.search(row[OPERANDS])
             if label is not None and label[1] in function.labels:  # --symbolize-operands
                 branches.targets[i] = function.labels[label[1]]
                 continue
-            if address is not None and not _PAIR.search(row[OPERANDS]):
-                destination = branch_destination(address, row[OPERANDS], row[COMMENT])
-            if destination is None:
-                branches.unknown.append(i)
-                continue
-        elif flow is Flow.CALL:
-            if address is not None and len(_PAIR.findall(row[OPERANDS])) == 1:
-                destination = branch_destination(address, row[OPERANDS], row[COMMENT])
-            if destination is not None:
-                branches.calls[i] = f"0x{destination:x}"
-            continue
+            destination = None if _PAIR.search(row[OPERANDS]) else _relative_destination(row)
         else:
             continue
-        target = row_at.get(destination)
+        target = row_at.get(destination) if destination is not None else None
         if target is not None:
             branches.targets[i] = target
-        elif first is not None and first <= destination <= last:
-            branches.unknown.append(i)  # into the middle of something that was decoded wrongly
+        elif destination is None:
+            branches.unknown.append(i)
+        elif first_address is not None and first_address <= destination <= last_address:
+            branches.unknown.append(i)  # into the middle of an instruction: decoded wrongly
         else:
             branches.leaves[i] = f"0x{destination:x}"
     return branches
+
+
+def _relative_destination(row: Row) -> int | None:
+    address = row[ADDRESS]
+    return None if address is None else branch_destination(address, row[OPERANDS], row[COMMENT])

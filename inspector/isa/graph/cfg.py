@@ -1,9 +1,8 @@
-"""Basic blocks and loops of one function, from its real control flow.
+"""Basic blocks and loops of one function, from its control flow.
 
 Blocks begin at the function's entry, at branch targets, and after instructions that leave the
-straight line. A label that nothing branches to ends no block, and a call does not either: it comes
-back. Loops are the cycles over the blocks that control can reach: natural loops, and cycles that
-can be entered at several places.
+straight line. A label that nothing branches to ends no block, nor does a call, which returns. Loops
+are the cycles over the reachable blocks: natural loops, and cycles with several entries.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .loops import MAX_DEPTH, DominatorTree, LoopShape, all_loops, dominator_tre
 
 
 class ControlFlow(Struct, frozen=True):
-    """The blocks, loops and remarks on what could not be followed."""
+    """The blocks and loops of a function, and notes on what could not be followed."""
 
     blocks: tuple[Block, ...]
     loops: tuple[Loop, ...]
@@ -43,73 +42,77 @@ def build(
         real_entry: where the hardware begins if not at the first instruction: behind a header for
             firmware that does not preload arguments.
     """
-    count = len(instructions)
-    if not count:
+    if not instructions:
         return ControlFlow((), (), ())
-    leaders = {0, real_entry, *targets.values()}
-    flows: dict[int, Flow] = {}
-    for i, instruction in enumerate(instructions):
-        if instruction.op.cls in FLOW_CLASSES:
-            flow = flow_of(instruction.op, instruction.operands)
-            if flow is not Flow.NEXT and flow is not Flow.CALL:
-                flows[i] = flow
-                leaders.add(i + 1)
+    flows = {
+        inst.index: flow
+        for inst in instructions
+        if inst.op.cls in FLOW_CLASSES
+        and (flow := flow_of(inst.op, inst.operands)) not in (Flow.NEXT, Flow.CALL)
+    }
+    blocks = _blocks(len(instructions), targets, labels, flows, real_entry)
+    successors = [block.successors for block in blocks]
+    notes = []
+    unknown = tuple(unknown_jumps)
+    if unknown:
+        lines = _abridged(instructions[i].line for i in unknown)
+        notes.append(
+            f"the target of the jump on line {lines} is not known: "
+            "code that nothing else leads to is taken as reachable from it"
+        )
+    last = instructions[-1]
+    # A call that never returns may end a function.
+    is_call = flow_of(last.op, last.operands) is Flow.CALL
+    if flows.get(last.index, Flow.NEXT).falls_through and not is_call:
+        notes.append(f"control runs past the last instruction, line {last.line}")
+    tree = dominator_tree(successors, _entries(blocks) if unknown else (0,))
+    shapes, too_deep = all_loops(successors, tree)
+    if too_deep:
+        notes.append(f"{too_deep} loops nested deeper than {MAX_DEPTH} are not listed")
+    if tree.irreducible:
+        lines = _abridged(instructions[blocks[target].start].line for _, target in tree.irreducible)
+        notes.append(f"irreducible control flow: a cycle has several entries, at line {lines}")
+    return ControlFlow(blocks, _loops(blocks, shapes, instructions), tuple(notes))
+
+
+def _blocks(
+    count: int,
+    targets: Mapping[int, int],
+    labels: Mapping[int, Sequence[str]],
+    flows: Mapping[int, Flow],
+    real_entry: int,
+) -> tuple[Block, ...]:
+    """The basic blocks of `count` instructions; `flows` are those that end a block."""
+    leaders = {0, real_entry, *targets.values(), *(i + 1 for i in flows)}
     leaders.discard(count)
     starts = sorted(leaders)
     stops = [*starts[1:], count]
     block_at = {start: index for index, start in enumerate(starts)}
-
-    successors: list[tuple[int, ...]] = []
+    successors: list[list[int]] = []
+    predecessors: list[list[int]] = [[] for _ in starts]
     for index, stop in enumerate(stops):
-        last = stop - 1
         following = []
-        if flows.get(last, Flow.NEXT).falls_through and index + 1 < len(starts):
+        if flows.get(stop - 1, Flow.NEXT).falls_through and index + 1 < len(starts):
             following.append(index + 1)
-        target = targets.get(last)
-        if target is not None and last in flows:
-            block = block_at[target]
-            if block not in following:
-                following.append(block)
+        target = targets.get(stop - 1)
+        if target is not None and stop - 1 in flows and block_at[target] not in following:
+            following.append(block_at[target])
         if not index and real_entry and block_at[real_entry] not in following:
             following.append(block_at[real_entry])  # the header stands for the jump over it
-        successors.append(tuple(following))
-    predecessors: list[list[int]] = [[] for _ in starts]
-    for index, following_blocks in enumerate(successors):
-        for block in following_blocks:
+        successors.append(following)
+        for block in following:
             predecessors[block].append(index)
-    blocks = tuple(
+    return tuple(
         Block(
             index=index,
             start=start,
             stop=stops[index],
             labels=tuple(labels.get(start, ())),
-            successors=successors[index],
+            successors=tuple(successors[index]),
             predecessors=tuple(predecessors[index]),
         )
         for index, start in enumerate(starts)
     )
-
-    notes = []
-    unknown = tuple(unknown_jumps)
-    if unknown:
-        lines = _few(instructions[i].line for i in unknown)
-        notes.append(
-            f"the target of the jump on line {lines} is not known: "
-            "code that nothing else leads to is taken as reachable from it"
-        )
-    last_instruction = instructions[-1]
-    # A call that never returns may end a function.
-    is_call = flow_of(last_instruction.op, last_instruction.operands) is Flow.CALL
-    if flows.get(count - 1, Flow.NEXT).falls_through and not is_call:
-        notes.append(f"control runs past the last instruction, line {last_instruction.line}")
-    tree = dominator_tree(successors, _entries(successors, predecessors) if unknown else (0,))
-    shapes, too_deep = all_loops(successors, tree)
-    if too_deep:
-        notes.append(f"{too_deep} loops nested deeper than {MAX_DEPTH} are not listed")
-    if tree.irreducible:
-        lines = _few(instructions[blocks[target].start].line for _, target in tree.irreducible)
-        notes.append(f"irreducible control flow: a cycle has several entries, at line {lines}")
-    return ControlFlow(blocks, _loops(blocks, shapes, instructions), tuple(notes))
 
 
 def dominators(function: Function) -> DominatorTree:
@@ -117,31 +120,30 @@ def dominators(function: Function) -> DominatorTree:
     return dominator_tree([block.successors for block in function.blocks])
 
 
-def _few(lines: Iterable[int]) -> str:
+def _abridged(lines: Iterable[int]) -> str:
+    """Distinct lines in words, the fourth and later ones counted: `3, 7, 9 and 2 more`."""
     distinct = sorted(set(lines))
     text = ", ".join(map(str, distinct[:3]))
     return text + (f" and {len(distinct) - 3} more" if len(distinct) > 3 else "")
 
 
-def _entries(
-    successors: Sequence[Sequence[int]], predecessors: Sequence[Sequence[int]]
-) -> tuple[int, ...]:
-    """Block 0 and, in order, every block that none of those before leads to.
+def _entries(blocks: Sequence[Block]) -> tuple[int, ...]:
+    """Block 0 and, in order, every block that no earlier entry leads to.
 
     Blocks without predecessors come first, so that an unreached cycle is entered where the code
     outside of it enters it, if anything does.
     """
     entries: list[int] = []
-    visited = [False] * len(successors)
-    rootless = [i for i, block_predecessors in enumerate(predecessors) if not block_predecessors]
-    for candidate in (0, *rootless, *range(len(successors))):
+    visited = [False] * len(blocks)
+    rootless = [block.index for block in blocks if not block.predecessors]
+    for candidate in (0, *rootless, *range(len(blocks))):
         if visited[candidate]:
             continue
         entries.append(candidate)
         visited[candidate] = True
         work = [candidate]
         while work:
-            for block in successors[work.pop()]:
+            for block in blocks[work.pop()].successors:
                 if not visited[block]:
                     visited[block] = True
                     work.append(block)
@@ -151,6 +153,7 @@ def _entries(
 def _loops(
     blocks: Sequence[Block], shapes: Sequence[LoopShape], instructions: Sequence[Instruction]
 ) -> tuple[Loop, ...]:
+    """The loops in order of their headers' lines, with ids from L0 on."""
     header_line = [instructions[blocks[shape.header].start].line for shape in shapes]
     order = sorted(range(len(shapes)), key=lambda i: (header_line[i], shapes[i].header))
     ids = {shape: f"L{k}" for k, shape in enumerate(order)}
@@ -175,23 +178,24 @@ def _loops(
 def _line_ranges(
     blocks: Sequence[Block], nodes: Sequence[int], instructions: Sequence[Instruction]
 ) -> tuple[tuple[int, int], ...]:
+    """The ranges of lines, first and last included, that the blocks `nodes` cover."""
     ranges: list[tuple[int, int]] = []
     previous = -2
     for node in nodes:
         block = blocks[node]
         # Lines need not ascend within a block: a macro's instructions stand where it is used.
-        first = instructions[block.start].line
-        last = instructions[block.stop - 1].line
-        if previous == node - 1 and first >= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(first, last))
+        first_line = instructions[block.start].line
+        last_line = instructions[block.stop - 1].line
+        if previous == node - 1 and first_line >= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(first_line, last_line))
         else:
-            ranges.append((min(first, last), max(first, last)))
+            ranges.append((min(first_line, last_line), max(first_line, last_line)))
         previous = node
     ranges.sort()
     merged: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if merged and first <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+    for first_line, last_line in ranges:
+        if merged and first_line <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last_line, merged[-1][1]))
         else:
-            merged.append((first, last))
+            merged.append((first_line, last_line))
     return tuple(merged)

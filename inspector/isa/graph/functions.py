@@ -1,4 +1,4 @@
-"""From raw functions to the model's: padding cut, branches resolved, blocks, loops and calls.
+"""Makes functions of the model from raw ones: padding cut, branches, blocks, loops and calls.
 
 A call names no symbol: `s_swappc_b64 s[30:31], s[16:17]` jumps to what `s_getpc_b64`, an addition
 of `f@rel32@lo+4` (or a load through `f@gotpcrel32@lo+4`) and moves have left in the pair, often in
@@ -8,7 +8,8 @@ another block. A forward dataflow over the blocks keeps, per register pair, the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -23,10 +24,10 @@ from . import cfg
 from .branches import Branches, add_to_pair
 
 LEFT_OUT = "its registers, scratch and LDS are not in the figures"
-"""What a note on a call to code that is not at hand says of the caller's figures."""
+"""The end of a note on a call to code that is not in the file."""
 
-
-_FEW_LINES = 5
+_MOST_LINES = 5
+"""Lines that an `Unread` lists."""
 
 
 def finish(
@@ -38,87 +39,44 @@ def finish(
     shown_name: str | None = None,
     defined: Callable[[str], bool] | None = None,
 ) -> Function:
-    """Makes a `Function` of what was read.
+    """Makes a `Function` of a raw one.
 
     Args:
-        raw: the rows; padding may still be in them.
-        branches: where its branches go, by row.
-        resources: what the text states of it.
+        raw: the rows, padding included.
+        branches: the destinations of its branches.
+        resources: the resources that the text states.
         entry_points: address -> function, for disassemblies.
         shown_name: a readable name that the metadata gives, if it differs from the symbol.
-        defined: whether the text holds a symbol's code; None where calls name only such.
+        defined: whether the text holds a symbol's code; None where it holds all of them.
     """
     unknown = branches.unknown
-    if not raw.is_kernel:
-        # Jumps through a register in a device function are its returns.
+    if not raw.is_kernel:  # jumps through a register in a device function are its returns
         unknown = [
             i
             for i in unknown
             if flow_of(raw.rows[i][OP], raw.rows[i][OPERANDS]) is not Flow.INDIRECT
         ]
-    direct = {**branches.calls, **branches.leaves}
-    notes = list(raw.notes)
-    if branches.numeric:
-        notes.append(
-            "the branch on line "
-            + _few([raw.rows[i][LINE] for i in branches.numeric])
-            + " has a bare offset that is not followed"
-        )
-    if raw.unrecognised:
-        notes.append(
-            f"{len(raw.unrecognised)} lines are not recognised as instructions "
-            f"(unknown macros?): line {_few(raw.unrecognised)}"
-        )
-
-    if raw.undecoded:
-        notes.append(f"{raw.undecoded} words of it are not decoded")
-    unread = [
-        *raw.unread,
-        *_unread("lines", raw.unrecognised),
-        *_unread("jump", [raw.rows[i][LINE] for i in (*branches.numeric, *unknown)]),
-    ]
-    if raw.undecoded:
-        words = [row[LINE] for row in raw.rows if row[CLS] == "unknown"]
-        unread.append(Unread("words", raw.undecoded, tuple(words[:_FEW_LINES])))
-    raw, moved = raw.without_padding((raw.real_entry, *branches.targets.values()))
-    targets = {moved[i]: moved[target] for i, target in branches.targets.items()}
+    notes = [*raw.notes, *_reading_notes(raw, branches)]
+    unread = _unread_code(raw, [*branches.numeric, *unknown])
+    raw, new_index = raw.without_padding((raw.real_entry, *branches.targets.values()))
+    targets = {new_index[i]: new_index[target] for i, target in branches.targets.items()}
     # A row holds the fields of an instruction, but for the index, in their order.
     instructions = tuple([Instruction(index, *row) for index, row in enumerate(raw.rows)])
-    labels: dict[int, list[str]] = {}
-    aimed_at = set(targets.values())
-    # Labels made for debug information count only where a branch has no other name to go to.
-    debugging: list[tuple[str, int]] = []
-    for name, index in raw.labels.items():
-        if is_debug_label(name):
-            debugging.append((name, index))
-        else:
-            labels.setdefault(index, []).append(name)
-    for name, index in debugging:
-        if index in aimed_at and index not in labels:
-            labels[index] = [name]
     flow = cfg.build(
         instructions,
         targets,
-        labels,
-        unknown_jumps=[moved[i] for i in unknown],
+        _labels(raw, set(targets.values())),
+        unknown_jumps=[new_index[i] for i in unknown],
         real_entry=raw.real_entry,
     )
+    direct = {**branches.calls, **branches.leaves}
     calls = find_calls(
         instructions,
         flow.blocks,
-        {moved[i]: _name(symbol, entry_points) for i, symbol in direct.items()},
+        {new_index[i]: _name(symbol, entry_points) for i, symbol in direct.items()},
         entry_points,
     )
-    notes.extend(flow.notes)
-    if calls.unresolved:
-        notes.append(
-            f"the call on line {_few(calls.unresolved)} goes to an unknown function: {LEFT_OUT}"
-        )
-    for symbol, lines in calls.sites.items():
-        if defined is not None and not defined(symbol):
-            notes.append(
-                f"the call on line {_few(lines)} goes to an unknown function ({symbol}): {LEFT_OUT}"
-            )
+    notes.extend((*flow.notes, *_call_notes(calls, defined)))
     if not instructions:
         note = "no instruction of it was read" if unread else "no instructions: the kernel is empty"
         notes.append(note)
@@ -141,8 +99,61 @@ def finish(
     )
 
 
+def _reading_notes(raw: RawFunction, branches: Branches) -> Iterator[str]:
+    """Notes on branches, lines and words of a function that could not be read."""
+    if branches.numeric:
+        lines = _abridged([raw.rows[i][LINE] for i in branches.numeric])
+        yield f"the branch on line {lines} has a bare offset that is not followed"
+    if raw.unrecognised:
+        yield (
+            f"{len(raw.unrecognised)} lines are not recognised as instructions "
+            f"(unknown macros?): line {_abridged(raw.unrecognised)}"
+        )
+    if raw.undecoded:
+        yield f"{raw.undecoded} words of it are not decoded"
+
+
+def _unread_code(raw: RawFunction, jumps: Sequence[int]) -> list[Unread]:
+    """The code that could not be read, for the model; `jumps` are rows of jumps not followed."""
+    unread = [
+        *raw.unread,
+        *_unread("lines", raw.unrecognised),
+        *_unread("jump", [raw.rows[i][LINE] for i in jumps]),
+    ]
+    if raw.undecoded:
+        words = [row[LINE] for row in raw.rows if row[CLS] == "unknown"]
+        unread.append(Unread("words", raw.undecoded, tuple(words[:_MOST_LINES])))
+    return unread
+
+
+def _labels(raw: RawFunction, targets: AbstractSet[int]) -> dict[int, list[str]]:
+    """Index -> labels; those made for debug information only at targets without another name."""
+    labels: dict[int, list[str]] = {}
+    debug_labels: list[tuple[str, int]] = []
+    for name, index in raw.labels.items():
+        if is_debug_label(name):
+            debug_labels.append((name, index))
+        else:
+            labels.setdefault(index, []).append(name)
+    for name, index in debug_labels:
+        if index in targets and index not in labels:
+            labels[index] = [name]
+    return labels
+
+
+def _call_notes(calls: Calls, defined: Callable[[str], bool] | None) -> Iterator[str]:
+    """Notes on calls of functions that are not in the file."""
+    if calls.unresolved:
+        lines = _abridged(calls.unresolved)
+        yield f"the call on line {lines} goes to an unknown function: {LEFT_OUT}"
+    for symbol, sites in calls.sites.items():
+        if defined is not None and not defined(symbol):
+            lines = _abridged(sites)
+            yield f"the call on line {lines} goes to an unknown function ({symbol}): {LEFT_OUT}"
+
+
 def _unread(kind: UnreadKind, lines: Sequence[int]) -> list[Unread]:
-    return [Unread(kind, len(lines), tuple(lines[:_FEW_LINES]))] if lines else []
+    return [Unread(kind, len(lines), tuple(lines[:_MOST_LINES]))] if lines else []
 
 
 def _name(symbol: str, entry_points: Mapping[int, str]) -> str:
@@ -151,7 +162,7 @@ def _name(symbol: str, entry_points: Mapping[int, str]) -> str:
     return symbol
 
 
-def _few(lines: Sequence[int]) -> str:
+def _abridged(lines: Sequence[int]) -> str:
     text = ", ".join(map(str, lines[:3]))
     return text + (f" and {len(lines) - 3} more" if len(lines) > 3 else "")
 
@@ -168,13 +179,13 @@ _EXTENSIONS = frozenset({"s_sext_i32_i16"})
 _MAX_VISITS = 20
 
 _Value = tuple[str, str | int]
-"""What a register pair holds: ("pc", address after s_getpc or -1), ("address", symbol),
+"""A value that a register pair may hold: ("pc", address after s_getpc or -1), ("address", symbol),
 ("slot", symbol whose address is in memory there), ("number", address)."""
 _State = dict[int, frozenset[_Value]]
 
 
 class Calls(Struct, frozen=True):
-    """What the calls of a function go to.
+    """The functions that a function calls.
 
     Args:
         sites: called symbol -> the lines of its calls, in order of first use.
@@ -186,6 +197,7 @@ class Calls(Struct, frozen=True):
 
     @property
     def symbols(self) -> tuple[str, ...]:
+        """The called symbols."""
         return tuple(self.sites)
 
 
@@ -195,7 +207,7 @@ def find_calls(
     direct: Mapping[int, str],
     entry_points: Mapping[int, str],
 ) -> Calls:
-    """Finds what the calls of one function go to.
+    """Finds the functions that one function calls.
 
     Args:
         instructions: the function's instructions.
@@ -233,6 +245,7 @@ def find_calls(
 
 
 def _states(instructions: Sequence[Instruction], blocks: Sequence[Block]) -> dict[int, _State]:
+    """The state at the start of each block that control reaches, by the dataflow's fixed point."""
     states: dict[int, _State] = {0: {}}
     visits = [0] * len(blocks)
     work = [0]
@@ -246,10 +259,10 @@ def _states(instructions: Sequence[Instruction], blocks: Sequence[Block]) -> dic
             known_state = states.get(following)
             merged = state if known_state is None else _merge(known_state, state)
             if known_state is None or merged != known_state:
-                # Past the limit nothing is claimed rather than something half computed.
-                over = visits[following] >= _MAX_VISITS
-                states[following] = {} if over else dict(merged)
-                if not over or known_state:
+                # Past the limit nothing is claimed rather than a value half computed.
+                is_over_limit = visits[following] >= _MAX_VISITS
+                states[following] = {} if is_over_limit else dict(merged)
+                if not is_over_limit or known_state:
                     work.append(following)
     return states
 
@@ -259,55 +272,55 @@ def _merge(a: _State, b: _State) -> _State:
 
 
 def _step(state: _State, instructions: Sequence[Instruction], i: int) -> None:
-    """Applies one instruction to what the register pairs hold."""
+    """Applies one instruction to the values of the register pairs."""
     instruction = instructions[i]
     mnemonic, operands = instruction.mnemonic, instruction.operands
-    first, _, source_operands = operands.partition(",")
+    destination_text, _, source_operands = operands.partition(",")
     if mnemonic.startswith(("s_getpc", "s_get_pc")):
-        pair = _PAIRS.match(first)
+        pair = _PAIRS.match(destination_text)
         if pair is not None:
             next_address = instructions[i + 1].address if i + 1 < len(instructions) else None
             _forget(state, int(pair[1]), int(pair[2]))
             state[int(pair[1])] = frozenset({("pc", -1 if next_address is None else next_address)})
         return
-    destination = _DESTINATION.match(first)
+    destination = _DESTINATION.match(destination_text)
     if destination is None or (not state and mnemonic not in _MOVES):
         return
     low = int(destination[1] or destination[3])
     high = int(destination[2] or destination[3])
     if mnemonic in _MOVES or mnemonic in _LOADS:
         source = _PAIRS.search(source_operands)
-        held = state.get(int(source[1])) if source is not None else None
-        if held is not None and mnemonic in _LOADS:
-            held = frozenset(("address", value) for kind, value in held if kind == "slot")
+        values = state.get(int(source[1])) if source is not None else None
+        if values is not None and mnemonic in _LOADS:
+            values = frozenset(("address", value) for form, value in values if form == "slot")
         _forget(state, low, high)
-        if held:
-            state[low] = held
+        if values:
+            state[low] = values
         return
     if not state:
         return
     # An address is built in place: the low half's entry stands for the pair.
     base = low if low in state else low - 1 if low == high else low
-    held = state.get(base)
+    values = state.get(base)
     symbol = _RELOCATED.search(source_operands)
-    if held is not None and symbol is not None and any(kind == "pc" for kind, _ in held):
-        kind = "slot" if symbol[2].startswith("gotpcrel") else "address"
-        state[base] = frozenset({(kind, symbol[1])})
+    if values is not None and symbol is not None and any(form == "pc" for form, _ in values):
+        form = "slot" if symbol[2].startswith("gotpcrel") else "address"
+        state[base] = frozenset({(form, symbol[1])})
         return
-    if held is not None and (symbol is not None or mnemonic in _EXTENSIONS):
-        return  # the high half of what the low half said
-    if held is not None:
-        moved = {
+    if values is not None and (symbol is not None or mnemonic in _EXTENSIONS):
+        return  # the high half of a pair that the low half stands for
+    if values is not None:
+        sums = {
             (
                 "number",
                 add_to_pair(int(value), base, mnemonic, operands)
-                if kind in ("pc", "number") and value != -1
+                if form in ("pc", "number") and value != -1
                 else None,
             )
-            for kind, value in held
+            for form, value in values
         }
-        if all(value is not None for _, value in moved):
-            state[base] = frozenset((kind, value) for kind, value in moved if value is not None)
+        if all(value is not None for _, value in sums):
+            state[base] = frozenset((form, value) for form, value in sums if value is not None)
             return
     _forget(state, low, high)
 
@@ -319,15 +332,16 @@ def _forget(state: _State, low: int, high: int) -> None:
 
 
 def _targets(instruction: Instruction, state: _State, entry_points: Mapping[int, str]) -> list[str]:
+    """The symbols that a call through a register pair may go to; [] where one is unknown."""
     pairs = _PAIRS.findall(instruction.operands)
-    held = state.get(int(pairs[-1][0])) if pairs else None
-    if not held:
+    values = state.get(int(pairs[-1][0])) if pairs else None
+    if not values:
         return []
     symbols = []
-    for kind, value in held:
-        if kind == "address":
+    for form, value in values:
+        if form == "address":
             symbols.append(str(value))
-        elif kind == "number" and value in entry_points:
+        elif form == "number" and value in entry_points:
             symbols.append(entry_points[int(value)])
         else:
             return []

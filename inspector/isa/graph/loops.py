@@ -1,19 +1,19 @@
 """Dominators and loops of a flow graph, without recursion and in near-linear time.
 
 Works on plain adjacency lists (`successors[i]` are the nodes that follow node `i`), so that tests
-can hand it any graph. Dominators are Lengauer and Tarjan's (TOPLAS 1979, the variant with path
-compression); the nesting of loops is found with a union-find over collapsed inner loops, after
+can pass any graph. Dominators are Lengauer and Tarjan's (TOPLAS 1979, the variant with path
+compression); the nesting of loops is computed with a union-find over collapsed inner loops, after
 Havlak (TOPLAS 1997), restricted to natural loops.
 
 Hand-written kernels jump into the middle of their loops. Such a cycle has no header that dominates
-it, so it is no natural loop; it is a strongly connected component of the flow graph all the same,
-and what runs in it runs again and again. All blocks of the component are one loop: which of its
-paths is an inner loop and which an outer one depends on where it was entered, and is not told.
+it, so it is no natural loop, but it is a strongly connected component of the flow graph. All blocks
+of the component count as one loop: which of its cycles is the inner one depends on where control
+entered it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,28 +24,38 @@ compiler output comes near it."""
 
 
 class DominatorTree(Struct, frozen=True):
-    """Immediate dominators. Nodes that no entry reaches have None and are in no `order`.
+    """Immediate dominators of a flow graph.
 
-    `entered` and `left` number the tree so that `a` dominates `b` exactly when
-    `entered[a] <= entered[b]` and `left[b] <= left[a]`. `irreducible` are the edges that close a
-    cycle at a node which does not dominate the edge's origin.
+    Args:
+        parent: the immediate dominator of each node; None for entries and unreachable nodes.
+        entered: by node, the step at which a walk over the tree enters it; -1 if unreachable.
+        exited: by node, the step at which the walk has left its subtree: `a` dominates `b` exactly
+            when `entered[a] <= entered[b]` and `exited[b] <= exited[a]`.
+        order: the reachable nodes, parents first.
+        irreducible: the edges that close a cycle at a node which does not dominate their origin.
     """
 
     parent: tuple[int | None, ...]
     entered: tuple[int, ...]
-    left: tuple[int, ...]
+    exited: tuple[int, ...]
     order: tuple[int, ...]
     irreducible: tuple[tuple[int, int], ...]
 
     def dominates(self, a: int, b: int) -> bool:
         """Whether every path from an entry to `b` passes `a`."""
-        return 0 <= self.entered[a] <= self.entered[b] and self.left[b] <= self.left[a]
+        return 0 <= self.entered[a] <= self.entered[b] and self.exited[b] <= self.exited[a]
 
 
 class LoopShape(Struct, frozen=True):
-    """A cycle over node numbers; `parent` is the index of the enclosing one.
+    """A cycle over node numbers.
 
-    `irreducible`: it has several entries; `header` is the first of them.
+    Args:
+        header: the node that control enters by; the first of several where it is irreducible.
+        nodes: its nodes, ascending.
+        latches: the nodes that lead back to the header.
+        depth: 1 for a loop that lies in no other.
+        parent: index of the enclosing loop; None without one.
+        irreducible: whether it has several entries.
     """
 
     header: int
@@ -57,7 +67,11 @@ class LoopShape(Struct, frozen=True):
 
 
 class _Search(Struct):
-    """Depth-first numbering: `vertex[k]` is the k-th node visited, `number` its inverse."""
+    """A depth-first numbering: `vertex[k]` is the k-th node visited, `number` its inverse.
+
+    `parent[k]` is the number of the k-th node's parent, `finished` the order in which nodes are
+    left.
+    """
 
     number: list[int]
     vertex: list[int]
@@ -66,6 +80,7 @@ class _Search(Struct):
 
 
 def _search(successors: Sequence[Sequence[int]], root: int) -> _Search:
+    """Numbers the nodes that `root` reaches, depth first."""
     size = len(successors)
     number, finished = [-1] * size, [-1] * size
     vertex, parent = [root], [0]
@@ -89,7 +104,7 @@ def _search(successors: Sequence[Sequence[int]], root: int) -> _Search:
 
 
 def _immediate_dominators(search: _Search, predecessors: Sequence[Sequence[int]]) -> list[int]:
-    """Lengauer-Tarjan over depth-first numbers; entry k is the number of k's dominator."""
+    """Immediate dominators by Lengauer and Tarjan, both nodes as depth-first numbers."""
     count = len(search.vertex)
     number, parent = search.number, search.parent
     semi = list(range(count))
@@ -114,16 +129,16 @@ def _immediate_dominators(search: _Search, predecessors: Sequence[Sequence[int]]
         for predecessor in predecessors[search.vertex[node]]:
             k = number[predecessor]
             if k >= 0:
-                # A node not yet linked (numbered below `node`) answers for itself.
+                # A node that is not linked yet (numbered below `node`) is its own best.
                 candidate = semi[best(k)] if ancestor[k] >= 0 else semi[k]
                 if candidate < semi[node]:
                     semi[node] = candidate
         buckets[semi[node]].append(node)
         above = parent[node]
         ancestor[node] = above
-        for waiting in buckets[above]:
-            through = best(waiting)
-            dominator[waiting] = through if semi[through] < semi[waiting] else above
+        for member in buckets[above]:
+            through = best(member)
+            dominator[member] = through if semi[through] < semi[member] else above
         buckets[above].clear()
     for node in range(1, count):
         if dominator[node] != semi[node]:
@@ -138,7 +153,7 @@ def dominator_tree(
 
     Args:
         successors: for each node, the nodes that may follow it.
-        entries: where control comes in; with several, a virtual node above them is the root.
+        entries: the nodes where control enters; a virtual node above them is the root.
     """
     size = len(successors)
     if not size:
@@ -157,13 +172,13 @@ def dominator_tree(
         node, above = search.vertex[k], search.vertex[dominator[k]]
         children[above].append(node)
         parent[node] = above if above != size else None
-    entered, left, order = [-1] * (size + 1), [-1] * (size + 1), []
+    entered, exited, order = [-1] * (size + 1), [-1] * (size + 1), []
     stack = [size]
     clock = 0
     while stack:
         node = stack.pop()
         if node < 0:
-            left[~node] = clock
+            exited[~node] = clock
             continue
         entered[node] = clock
         clock += 1
@@ -171,7 +186,7 @@ def dominator_tree(
             order.append(node)
         stack.append(~node)
         stack.extend(reversed(children[node]))
-    tree = DominatorTree(tuple(parent), tuple(entered), tuple(left), tuple(order), ())
+    tree = DominatorTree(tuple(parent), tuple(entered), tuple(exited), tuple(order), ())
     irreducible = tuple(
         (node, target)
         for node in order
@@ -180,7 +195,7 @@ def dominator_tree(
         and search.finished[target] >= search.finished[node]
         and not tree.dominates(target, node)
     )
-    return DominatorTree(tree.parent, tree.entered, tree.left, tree.order, irreducible)
+    return DominatorTree(tree.parent, tree.entered, tree.exited, tree.order, irreducible)
 
 
 def natural_loops(
@@ -189,12 +204,11 @@ def natural_loops(
     """The natural loops, one per header (back edges to the same header are merged).
 
     Returns:
-        The loops in order of their header's node number, and how many were left out because they
-        are nested deeper than `MAX_DEPTH`.
+        The loops in order of their header's node number, and the number left out because they are
+        nested deeper than `MAX_DEPTH`.
     """
-    size = len(successors)
     latches: dict[int, list[int]] = {}
-    predecessors: list[list[int]] = [[] for _ in range(size)]
+    predecessors: list[list[int]] = [[] for _ in successors]
     for node in tree.order:
         for target in successors[node]:
             predecessors[target].append(node)
@@ -202,35 +216,7 @@ def natural_loops(
                 latches.setdefault(target, []).append(node)
     if not latches:
         return (), 0
-
-    group = list(range(size))  # union-find: the header of the outermost loop a node is already in
-
-    def representative(node: int) -> int:
-        root = node
-        while group[root] != root:
-            root = group[root]
-        while group[node] != root:
-            group[node], node = root, group[node]
-        return root
-
-    innermost: list[int | None] = [None] * size
-    outer: dict[int, int | None] = {}
-    # Inner loops first: the header of an outer loop dominates theirs, so it was entered before.
-    for header in sorted(latches, key=lambda h: tree.entered[h], reverse=True):
-        innermost[header] = header
-        outer[header] = None
-        work = [representative(latch) for latch in latches[header]]
-        while work:
-            node = work.pop()
-            if representative(node) == header:
-                continue
-            group[node] = header
-            if node in outer:
-                outer[node] = header
-            else:
-                innermost[node] = header
-            work.extend(representative(p) for p in predecessors[node])
-
+    innermost, outer = _nesting(latches, predecessors, tree)
     depth: dict[int, int] = {}
     shallow_header: dict[int, int] = {}  # the innermost loop around a header that is not too deep
     for header in sorted(latches, key=lambda h: tree.entered[h]):
@@ -241,8 +227,7 @@ def natural_loops(
     headers = [header for header in sorted(latches) if depth[header] <= MAX_DEPTH]
     index = {header: i for i, header in enumerate(headers)}
     members: list[list[int]] = [[] for _ in headers]
-    for node in range(size):
-        nearest = innermost[node]
+    for node, nearest in enumerate(innermost):
         loop = None if nearest is None else shallow_header[nearest]
         while loop is not None:
             members[index[loop]].append(node)
@@ -262,6 +247,43 @@ def natural_loops(
     return tuple(shapes), len(latches) - len(headers)
 
 
+def _nesting(
+    latches: Mapping[int, Sequence[int]],
+    predecessors: Sequence[Sequence[int]],
+    tree: DominatorTree,
+) -> tuple[list[int | None], dict[int, int | None]]:
+    """The header of the innermost loop around each node, and of the loop around each header."""
+    # Union-find: the header of the outermost loop so far that a node belongs to.
+    group = list(range(len(predecessors)))
+
+    def representative(node: int) -> int:
+        root = node
+        while group[root] != root:
+            root = group[root]
+        while group[node] != root:
+            group[node], node = root, group[node]
+        return root
+
+    innermost: list[int | None] = [None] * len(predecessors)
+    outer: dict[int, int | None] = {}
+    # Inner loops first: the header of an outer loop dominates theirs, so it was entered before.
+    for header in sorted(latches, key=lambda h: tree.entered[h], reverse=True):
+        innermost[header] = header
+        outer[header] = None
+        work = [representative(latch) for latch in latches[header]]
+        while work:
+            node = work.pop()
+            if representative(node) == header:
+                continue
+            group[node] = header
+            if node in outer:
+                outer[node] = header
+            else:
+                innermost[node] = header
+            work.extend(representative(p) for p in predecessors[node])
+    return innermost, outer
+
+
 # --------------------------------------------------------------------------- several entries
 
 
@@ -275,8 +297,8 @@ def all_loops(
         tree: the dominator tree of that graph.
 
     Returns:
-        The loops in order of their header's node number, and how many were left out because they
-        are nested too deeply.
+        The loops in order of their header's node number, and the number left out because they are
+        nested too deeply.
     """
     natural, too_deep = natural_loops(successors, tree)
     if not tree.irreducible:
@@ -297,7 +319,9 @@ def all_loops(
 def _regions(
     natural: Sequence[LoopShape], tree: DominatorTree
 ) -> Iterator[tuple[frozenset[int], list[tuple[int, int]]]]:
-    """Where to look for the cycles: the body of the natural loop around each, header excluded."""
+    """Yields the nodes to search for cycles, with the irreducible edges among them: the bodies of
+    natural loops without their headers, and the whole graph.
+    """
     members = [frozenset(loop.nodes) for loop in natural]
     order = sorted(range(len(natural)), key=lambda i: natural[i].depth, reverse=True)
     around: dict[int | None, list[tuple[int, int]]] = {}
@@ -314,6 +338,7 @@ def _regions(
 def _irreducible(
     component: frozenset[int], tree: DominatorTree, predecessors: Sequence[Sequence[int]]
 ) -> LoopShape:
+    """The loop of a strongly connected component with several entries."""
     entries = sorted(
         n
         for n in component
@@ -375,7 +400,7 @@ def _components(
 
 
 def _nested(loops: Sequence[LoopShape]) -> tuple[LoopShape, ...]:
-    """Depths and parents anew: any two of the loops lie one in the other, or apart."""
+    """Sets depths and parents of loops, any two of which are nested or disjoint."""
     ordered = sorted(loops, key=lambda loop: (loop.header, -len(loop.nodes)))
     innermost: dict[int, int] = {}
     depth = [1] * len(ordered)

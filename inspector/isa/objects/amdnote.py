@@ -1,4 +1,4 @@
-"""The metadata note of a code object: what the compiler states of each kernel, as msgpack.
+"""The metadata note of a code object: the compiler's description of each kernel, in msgpack.
 
 Format: "User Guide for AMDGPU Backend", "Code Object V3 Metadata" and its V4/V5 successors: note
 type 32 (NT_AMDGPU_METADATA), owner "AMDGPU". Code object v2 has YAML in note type 10, owner "AMD".
@@ -18,15 +18,15 @@ from .elf import Elf
 
 _OWNER, _TYPE = "AMDGPU", 32
 _V2_OWNERS, _V2_TYPE = ("AMD", "HSA"), 10
-# Largest libraries of tuned GEMMs: some ten thousand kernels in one object, some 50 arguments each.
-# The decoder allocates what an array announces, at up to 1024 levels, hence a bound of its own.
+# The largest libraries of tuned GEMMs have some ten thousand kernels in one object, with some 50
+# arguments each. The decoder allocates the announced length of an array, at up to 1024 levels.
 _ENTRIES_LIMIT = 1 << 18
 _COUNT_LIMIT = 1 << 32
 _KERNEL_SUFFIX = ".kd"
 
 
 class KernelNote(Struct, frozen=True):
-    """What the note states of one kernel. Every figure is None where the note does not say.
+    """The figures of one kernel in the note; None where the note does not state them.
 
     `name` is the kernel's symbol. `problems` names entries that hold no sensible value.
     """
@@ -81,6 +81,7 @@ def read_note(elf: Elf) -> ObjectNote | None:
 
 
 def _decode(data: bytes, name: str) -> ObjectNote:
+    """Decodes the note's msgpack; `name` is the file's, for errors."""
     try:
         root = msgpack.unpackb(
             data,
@@ -130,11 +131,12 @@ def _kernels(entries: list[Any], name: str) -> Iterator[KernelNote]:
 
 
 def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
-    symbol, plain = entry.get(".symbol"), entry.get(".name")
+    """The figures of one entry of `amdhsa.kernels`; `name` is the file's, for errors."""
+    symbol, display_name = entry.get(".symbol"), entry.get(".name")
     if isinstance(symbol, str) and symbol:
         kernel = symbol.removesuffix(_KERNEL_SUFFIX)
-    elif isinstance(plain, str) and plain:
-        kernel = plain
+    elif isinstance(display_name, str) and display_name:
+        kernel = display_name
     else:
         raise _damaged(name, "has a kernel without a name")
     problems: list[str] = []
@@ -171,7 +173,7 @@ def _kernel(entry: Mapping[Any, Any], name: str) -> KernelNote:
         kernarg_bytes=count(".kernarg_segment_size"),
         wave_size=count(".wavefront_size"),
         max_workgroup_size=count(".max_flat_workgroup_size"),
-        reqd_workgroup_size=_sizes(entry, problems),
+        reqd_workgroup_size=_workgroup_size(entry, problems),
         uses_dynamic_stack=flag(".uses_dynamic_stack"),
         wgp_mode=flag(".workgroup_processor_mode"),
         problems=tuple(problems),
@@ -182,7 +184,7 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < _COUNT_LIMIT
 
 
-def _sizes(entry: Mapping[Any, Any], problems: list[str]) -> tuple[int, int, int] | None:
+def _workgroup_size(entry: Mapping[Any, Any], problems: list[str]) -> tuple[int, int, int] | None:
     value = entry.get(".reqd_workgroup_size")
     if value is None:
         return None

@@ -28,14 +28,14 @@ _FATBIN_SECTIONS = frozenset({".hip_fatbin", ".hipFatBinSegment"})
 _COUNT = struct.Struct("<Q")
 _ENTRY = struct.Struct("<QQQ")
 _TRIPLE_LIMIT = 4096
-# Largest HIP libraries hold a few thousand code objects.
+# The largest HIP libraries hold a few thousand code objects.
 _ENTRIES_LIMIT = 1 << 16
 _PADDING = re.compile(rb"\0*")
 _ALIGNMENT = 4096
 _UNBUNDLE = "unbundle it with clang-offload-bundler --unbundle"
 _PIECE = 1 << 20
 _PREFIX = struct.Struct("<4sHH")
-# Version -> what follows the prefix: file size (from version 2 on), inflated size, hash.
+# Version -> the fields after the prefix: file size (from version 2 on), inflated size, hash.
 _SIZES: Mapping[int, struct.Struct] = MappingProxyType(
     {1: struct.Struct("<I8x"), 2: struct.Struct("<II8x"), 3: struct.Struct("<QQ8x")}
 )
@@ -47,7 +47,7 @@ def extract_code_objects(data: bytes, name: str) -> list[tuple[str, bytes]]:
     Args:
         data: a code object, an offload bundle (compressed or not), or a host ELF file with a
             `.hip_fatbin` section.
-        name: what errors call the file.
+        name: the file's name, for errors.
 
     Returns:
         (triple, code object) in file order; a bare code object gets the triple of its target,
@@ -80,6 +80,7 @@ def extract_code_objects(data: bytes, name: str) -> list[tuple[str, bytes]]:
 
 
 def _unknown(data: bytes, name: str) -> KinspectError:
+    """The error for a file of none of the formats, naming what it looks like."""
     if not data:
         return KinspectError(f"{name}: the file is empty", "build or copy the file again")
     if data.startswith(_ARCHIVE):
@@ -118,63 +119,72 @@ def _from_host(elf: Elf) -> list[tuple[str, bytes]]:
 
 
 def _from_bundles(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
-    """The entries of all bundles in `data`, which stand one after another with padding between."""
-    at, count = 0, 0
+    """Yields the entries of the bundles in `data`, which follow one another with
+    padding between.
+    """
+    position, count = 0, 0
     budget = limits.budget(name, len(data))
-    while data.startswith((_MAGIC, _COMPRESSED), at):
-        if data.startswith(_COMPRESSED, at):
-            bundle = _compressed(data, at, name)
+    while data.startswith((_MAGIC, _COMPRESSED), position):
+        if data.startswith(_COMPRESSED, position):
+            bundle = _compressed(data, position, name)
             budget.take(bundle.plain_size)
             entries, _ = _entries(_inflate(data, bundle, name), 0, name)
             end = bundle.end
         else:
-            entries, end = _entries(data, at, name)
+            entries, end = _entries(data, position, name)
         count += len(entries)
         if count > _ENTRIES_LIMIT:
             raise _damaged(name, f"holds more than {_ENTRIES_LIMIT} entries")
         yield from entries
         padding = _PADDING.match(data, end)
-        at = padding.end() if padding else end
+        position = padding.end() if padding else end
 
 
 def _entries(data: bytes, base: int, name: str) -> tuple[list[tuple[str, bytes]], int]:
-    """The device entries of the bundle at `base`, and where its last entry ends."""
+    """The device entries of the bundle at `base`, and the end of its last entry."""
     if not data.startswith(_MAGIC, base):
         raise _damaged(name, "does not start with its magic")
-    at = base + len(_MAGIC)
-    if at + _COUNT.size > len(data):
+    position = base + len(_MAGIC)
+    if position + _COUNT.size > len(data):
         raise _damaged(name, "is cut off in its header")
-    (count,) = _COUNT.unpack_from(data, at)
-    at += _COUNT.size
-    if count * _ENTRY.size > len(data) - at:
+    (count,) = _COUNT.unpack_from(data, position)
+    position += _COUNT.size
+    if count * _ENTRY.size > len(data) - position:
         raise _damaged(name, f"announces {count} entries")
-    placed: list[tuple[str, int, int]] = []
-    used = at
+    spans: list[tuple[str, int, int]] = []
+    end_of_entries = position
     for _ in range(count):
-        if at + _ENTRY.size > len(data):
+        if position + _ENTRY.size > len(data):
             raise _damaged(name, "is cut off in its header")
-        offset, size, length = _ENTRY.unpack_from(data, at)
-        at += _ENTRY.size
-        if length > _TRIPLE_LIMIT or at + length > len(data):
+        offset, size, length = _ENTRY.unpack_from(data, position)
+        position += _ENTRY.size
+        if length > _TRIPLE_LIMIT or position + length > len(data):
             raise _damaged(name, "has an entry whose target name lies outside it")
-        triple = data[at : at + length].decode("utf-8", "replace")
-        at += length
+        triple = data[position : position + length].decode("utf-8", "replace")
+        position += length
         if base + offset + size > len(data):
             raise _damaged(name, f"has an entry {triple!r} that lies outside it")
-        used = max(used, at, base + offset + size)
+        end_of_entries = max(end_of_entries, position, base + offset + size)
         if not size or triple.startswith("host"):
             continue
-        placed.append((triple, base + offset, base + offset + size))
-    # Targets may share one code object, which is cut out once; other overlaps are nobody's.
-    places = sorted({(start, end) for _, start, end in placed})
-    if any(end > start for (_, end), (start, _) in pairwise(places)):
+        spans.append((triple, base + offset, base + offset + size))
+    # Targets may share one code object, which is copied once; no other overlap makes sense.
+    distinct_spans = sorted({(start, stop) for _, start, stop in spans})
+    if any(stop > start for (_, stop), (start, _) in pairwise(distinct_spans)):
         raise _damaged(name, "has entries that overlap")
-    images = {place: data[place[0] : place[1]] for place in places}
-    return [(triple, images[start, end]) for triple, start, end in placed], used
+    images = {span: data[span[0] : span[1]] for span in distinct_spans}
+    return [(triple, images[start, stop]) for triple, start, stop in spans], end_of_entries
 
 
 class _CompressedBundle(Struct, frozen=True):
-    """Where the compressed bytes stand (`body:end`), how, and what they inflate to."""
+    """The header of a compressed bundle.
+
+    Args:
+        method: of compression, a number of llvm::compression::Format.
+        body: offset of the compressed bytes.
+        end: offset after them.
+        plain_size: bytes that they inflate to.
+    """
 
     method: int
     body: int
@@ -182,34 +192,36 @@ class _CompressedBundle(Struct, frozen=True):
     plain_size: int
 
 
-def _compressed(data: bytes, at: int, name: str) -> _CompressedBundle:
-    if at + _PREFIX.size > len(data):
+def _compressed(data: bytes, start: int, name: str) -> _CompressedBundle:
+    """The header of the compressed bundle at `start`."""
+    if start + _PREFIX.size > len(data):
         raise _damaged(name, "is cut off in its header")
-    _, version, method = _PREFIX.unpack_from(data, at)
+    _, version, method = _PREFIX.unpack_from(data, start)
     layout = _SIZES.get(version)
     if layout is None:
         raise KinspectError(
             f"{name}: compressed offload bundle of unknown version {version}", _UNBUNDLE
         )
-    body = at + _PREFIX.size + layout.size
+    body = start + _PREFIX.size + layout.size
     if body > len(data):
         raise _damaged(name, "is cut off in its header")
-    *file_size, plain_size = layout.unpack_from(data, at + _PREFIX.size)
-    end = at + file_size[0] if file_size else _next_aligned(data, at)
+    *file_size, plain_size = layout.unpack_from(data, start + _PREFIX.size)
+    end = start + file_size[0] if file_size else _next_aligned(data, start)
     if not body <= end <= len(data):
         raise _damaged(name, f"says it ends at byte {end} of {len(data)}")
     return _CompressedBundle(method, body, end, plain_size)
 
 
-def _next_aligned(data: bytes, at: int) -> int:
-    """Where a bundle that does not state its size ends: at the next aligned one, or at the end."""
-    place = data.find(_COMPRESSED, at + 1)
-    while place >= 0 and (place - at) % _ALIGNMENT:
-        place = data.find(_COMPRESSED, place + 1)
-    return place if place >= 0 else len(data)
+def _next_aligned(data: bytes, start: int) -> int:
+    """The end of a bundle that does not state its size: the next aligned bundle, or the file's."""
+    position = data.find(_COMPRESSED, start + 1)
+    while position >= 0 and (position - start) % _ALIGNMENT:
+        position = data.find(_COMPRESSED, position + 1)
+    return position if position >= 0 else len(data)
 
 
 def _inflate(data: bytes, bundle: _CompressedBundle, name: str) -> bytes:
+    """The plain bytes of a compressed bundle."""
     inflate = _METHODS.get(bundle.method)
     if inflate is None:
         raise KinspectError(
@@ -253,7 +265,7 @@ def _read_zstd(body: bytes, limit: int) -> bytes:
     except ImportError as error:
         raise _MissingZstdError from error
     with zstandard.ZstdDecompressor().stream_reader(body) as stream:
-        # In pieces: read(limit) would allocate what a hostile header announces.
+        # In pieces: read(limit) would allocate the size that a hostile header announces.
         decompressed = bytearray()
         while len(decompressed) < limit and (
             piece := stream.read(min(_PIECE, limit - len(decompressed)))

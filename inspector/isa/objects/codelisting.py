@@ -1,4 +1,4 @@
-"""Text in the form of `llvm-objdump -d`: written from decoded machine code, and trimmed."""
+"""Listings in the form of `llvm-objdump -d`: written from decoded machine code, or trimmed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DATA = re.compile(r"\t\.(?:long|byte)\b")
 
 
 class Decoded(Struct, frozen=True):
-    """One decoded instruction; an empty text stands for bytes that decode to nothing."""
+    """One decoded instruction; the text is empty for bytes that are no instruction."""
 
     size: int
     text: str
@@ -54,10 +54,10 @@ def format_listing(
     """A code object's decoded sections in the form of `llvm-objdump -d`.
 
     Args:
-        code: whose symbols become labels.
+        code: the code object, whose symbols become labels.
         sections: its executable sections.
-        contents: their bytes.
-        decoded: their instructions; the sizes of each add up to the section's.
+        contents: the sections' bytes.
+        decoded: the sections' instructions; their sizes add up to the section's.
     """
     lines = ["", f"{code.name.rsplit('/', 1)[-1]}:\tfile format elf64-amdgpu"]
     for section, raw, instructions in zip(sections, contents, decoded, strict=True):
@@ -72,8 +72,8 @@ def _labels(code: CodeObject, section: Section) -> _Labels:
     for symbol in code.elf.symbols:
         if symbol.section != section.index or not symbol.name or symbol.type not in _LABELS:
             continue
-        other = by_address.get(symbol.value)
-        if other is None or _rank(symbol) > _rank(other):
+        previous = by_address.get(symbol.value)
+        if previous is None or _rank(symbol) > _rank(previous):
             by_address[symbol.value] = symbol
     addresses = tuple(sorted(by_address))
     return _Labels(addresses, tuple(by_address[address] for address in addresses))
@@ -87,7 +87,7 @@ def _rank(symbol: Symbol) -> tuple[int, int]:
 def _section(
     section: Section, raw: bytes, instructions: Sequence[Decoded], labels: _Labels
 ) -> Iterator[str]:
-    """The lines of a section: labels, each after a blank line, and instructions."""
+    """Yields the lines of a section: labels, each after a blank line, and instructions."""
     offset = 0
     next_label = 0
     for instruction in instructions:
@@ -105,7 +105,9 @@ def _section(
 
 
 def _line(instruction: Decoded, code: bytes, address: int, labels: _Labels) -> str:
-    """One instruction, with its branch's destination by name, as llvm-objdump writes it."""
+    """The line of an instruction as llvm-objdump writes it, with its branch's
+    destination by name.
+    """
     text, target = instruction.text or _data(code), ""
     match = _BRANCH.match(text)
     if match:
@@ -124,56 +126,56 @@ def _signed16(value: int) -> int:
 
 
 def _data(code: bytes) -> str:
-    """Bytes that decode to nothing, as directives."""
+    """Bytes that are no instruction, as directives."""
     if len(code) == _WORD:
         return f".long 0x{int.from_bytes(code, 'little'):08x}"
     return ".byte " + ", ".join(f"0x{b:02x}" for b in code)
 
 
 def _words(code: bytes) -> str:
-    """The encoding in the comment: words in hexadecimal, then single bytes."""
-    whole = len(code) // _WORD * _WORD
-    words = [f"{w:08X}" for (w,) in struct.iter_unpack("<I", code[:whole])]
-    return " ".join((*words, *(f"{b:02X}" for b in code[whole:])))
+    """The encoding of an instruction for its comment: words in hexadecimal, then single bytes."""
+    words_end = len(code) // _WORD * _WORD
+    words = [f"{w:08X}" for (w,) in struct.iter_unpack("<I", code[:words_end])]
+    return " ".join((*words, *(f"{b:02X}" for b in code[words_end:])))
 
 
 def count_data(text: str) -> int:
-    """How many lines of a disassembly hold what the disassembler took for data."""
+    """The number of lines in a disassembly that the disassembler took for data."""
     return sum(1 for line in text.splitlines() if _DATA.match(line))
 
 
 def trim_listing(text: str, code: CodeObject) -> str:
-    """The text without what lies outside of all functions: the padding between and after them.
+    """Removes the padding between and after functions from a listing.
 
-    Symbols say where functions end; a section that has a function of unknown size stays whole. Two
-    quirks of llvm-objdump are mended: after long instructions it leaves out the blank before the
-    comment (`v83 /*v339*/// 000000001760:`), and where another label stands at the beginning of a
-    kernel it may name the code after that.
+    Symbols state where functions end; a section that has a function of unknown size is left as it
+    is. Two quirks of llvm-objdump are corrected: after long instructions it omits the blank before
+    the comment (`v83 /*v339*/// 000000001760:`), and where another label stands at the beginning of
+    a kernel it may name the code after that label.
     """
     linked = len({s.address for s in code.elf.sections if s.executable}) == 1
-    named = {f.address: f.name for f in code.functions if f.name in code.kernels and linked}
+    kernel_names = {f.address: f.name for f in code.functions if f.name in code.kernels and linked}
     trimmed: list[str] = []
     extents: _Extents | None = None
-    inside = True
+    in_function = True
     for line in text.splitlines():
         section = _SECTION.match(line)
         if section:
             extents = _extents(code, section[1])
-            inside = True
-        label = _LABEL.match(line) if named else None
+            in_function = True
+        label = _LABEL.match(line) if kernel_names else None
         if label:
-            line = f"{label[1]} <{named.get(int(label[1], 16), label[2])}>:"
+            line = f"{label[1]} <{kernel_names.get(int(label[1], 16), label[2])}>:"
         match = _ADDRESS.search(line) if line.startswith("\t") else None
         if match and extents is not None:
-            inside = extents.contain(int(match[1], 16))
-        # A run of zeros has no address: it belongs where the instruction before it does.
-        if inside or not line.startswith("\t"):
+            in_function = extents.contain(int(match[1], 16))
+        # A run of zeros has no address: it belongs with the instruction before it.
+        if in_function or not line.startswith("\t"):
             trimmed.append(_COMMENT_WITHOUT_BLANK.sub(r"\1 // ", line) if match else line)
     return "\n".join(trimmed) + "\n"
 
 
 class _Extents(Struct, frozen=True):
-    """Where the functions of a section lie; they may overlap.
+    """The address ranges of a section's functions, which may overlap.
 
     Args:
         starts: their addresses, in order.
@@ -190,12 +192,12 @@ class _Extents(Struct, frozen=True):
 
 
 def _extents(code: CodeObject, name: str) -> _Extents | None:
-    """The functions of a section of this name; None where their sizes are not all known."""
+    """The extents of the functions in a section; None where their sizes are not all known."""
     sections = {s.index for s in code.elf.sections if s.name == name}
     if len(sections) != 1:
         return None  # objects that are not linked yet have several, all at address 0
     functions = [f for f in code.functions if f.section in sections]
     if not functions or any(not f.size for f in functions):
         return None
-    ends = itertools.accumulate((f.address + f.size for f in functions), max)
-    return _Extents(tuple(f.address for f in functions), tuple(ends))
+    furthest_ends = itertools.accumulate((f.address + f.size for f in functions), max)
+    return _Extents(tuple(f.address for f in functions), tuple(furthest_ends))

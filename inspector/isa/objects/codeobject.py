@@ -1,4 +1,4 @@
-"""AMDGPU code objects (`.hsaco`, `.co`): target, kernels and what the file states of each.
+"""AMDGPU code objects (`.hsaco`, `.co`): target, kernels, and the resources stated of each.
 
 Two places state a kernel's resources: the metadata note, written by the compiler for the runtime
 and for people, and the kernel descriptor, which the hardware is programmed from. Both are read;
@@ -44,17 +44,17 @@ class CodeSymbol:
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """A code object's identity, kernels and functions; nothing of it is disassembled.
+    """A code object's identity, kernels and functions, not disassembled.
 
     Args:
         arch: the gfx name of `e_flags`, else of the metadata's target string.
         features: settings the object is bound to, as in a target id (`xnack+`).
         version: code object version, 3 to 6.
-        generic_version: of a generic target; None otherwise.
-        kernels: kernel symbol -> what the file states of it, in file order.
+        generic_version: the version of a generic target; None for others.
+        kernels: kernel symbol -> its stated resources, in file order.
         descriptors: kernel symbol -> its decoded descriptor.
         functions: the code of kernels and device functions, by address.
-        notes: what a reader of the report should know of the file.
+        notes: remarks on the file for a reader of the report.
     """
 
     name: str
@@ -74,7 +74,7 @@ def read_code_object(data: bytes, name: str) -> CodeObject:
 
     Args:
         data: the whole file. For executables and bundles see `bundle.extract_code_objects`.
-        name: what errors and notes call it.
+        name: the file's name, for errors and notes.
 
     Raises:
         KinspectError: not an ELF file for AMD GPUs, damaged, or older than code object v3.
@@ -127,6 +127,7 @@ def read_code_object(data: bytes, name: str) -> CodeObject:
 def _identity(
     elf: Elf, version: int | None, note: ObjectNote | None
 ) -> tuple[str | None, tuple[str, ...], list[str]]:
+    """The gfx name and features by `e_flags`, else by the metadata, and problems with them."""
     problems = list(note.problems) if note else ["has no metadata note"]
     arch = arch_of_flags(elf.flags)
     features = features_of_flags(elf.flags, version)
@@ -146,6 +147,7 @@ def _identity(
 def _descriptors(
     elf: Elf, encoding: Encoding | None, version: int | None
 ) -> Iterator[tuple[str, KernelDescriptor]]:
+    """Yields the kernels that have descriptors, with the descriptor."""
     for symbol in elf.symbols:
         if not symbol.name.endswith(_DESCRIPTOR_SUFFIX) or symbol.type != _STT_OBJECT:
             continue
@@ -159,17 +161,18 @@ def _descriptors(
 
 
 def _functions(elf: Elf, kernels: list[str]) -> Iterator[CodeSymbol]:
-    # Hand-written assembly may leave out .type; a kernel is known by its descriptor all the same.
+    """Yields the code of kernels and device functions."""
+    # Hand-written assembly may leave out .type; a kernel is known by its descriptor then.
     kernel_names = frozenset(kernels)
     for symbol in elf.symbols:
         if symbol.type != _STT_FUNC and (
             symbol.type != _STT_NOTYPE or symbol.name not in kernel_names
         ):
             continue
-        place = elf.place_of(symbol)
-        if place is None or not place[0].executable:
+        position = elf.position_of(symbol)
+        if position is None or not position[0].executable:
             continue
-        section, offset = place
+        section, offset = position
         size = min(symbol.size, section.size - offset)
         yield CodeSymbol(symbol.name, section.index, symbol.value, size)
 
@@ -177,6 +180,7 @@ def _functions(elf: Elf, kernels: list[str]) -> Iterator[CodeSymbol]:
 def _entry_problems(
     kernel: str, symbols: Mapping[str, Symbol], descriptors: Mapping[str, KernelDescriptor]
 ) -> tuple[str, ...]:
+    """The contradiction between a kernel's symbol and the entry in its descriptor, if any."""
     code, table = symbols.get(kernel), symbols.get(kernel + _DESCRIPTOR_SUFFIX)
     descriptor = descriptors.get(kernel)
     # The assembler leaves 0 in objects that are not linked yet.

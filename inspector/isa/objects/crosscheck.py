@@ -1,6 +1,6 @@
-"""Where two statements about one kernel meet: joined into one, with what they contradict in.
+"""Joins and compares two statements of one kernel's resources.
 
-`join` takes a code object's metadata note and kernel descriptor, `compare` the figures of the
+`join` takes a code object's metadata note and kernel descriptor, `compare` the figures of an
 assembly text and of the code object made from it.
 """
 
@@ -16,7 +16,7 @@ from .eflags import Encoding
 
 T = TypeVar("T")
 
-# Stated by the text and by the code object in the same sense.
+# Fields that the text and the code object state in the same sense.
 _COMPARED = (
     "vgpr_count",
     "agpr_count",
@@ -39,7 +39,7 @@ _GRANULES = (4, 8, 16)
 
 
 def compare(text_resources: Resources, binary_resources: Resources) -> tuple[str, ...]:
-    """Name what an assembly text and a code object state differently of one kernel.
+    """The contradictions between an assembly text and a code object about one kernel.
 
     Figures that either leaves out are not compared. `next_free_vgpr` of the text must round up to
     the descriptor's granulated count.
@@ -74,17 +74,17 @@ def join(
     code_bytes: int | None,
     problems: tuple[str, ...] = (),
 ) -> Resources:
-    """One kernel's resources from the two places that state them.
+    """A kernel's resources from its metadata note and its descriptor.
 
-    Where both state a figure the descriptor's is taken: it is what the hardware is given. The size
-    of the argument block is the exception, since compilers before LLVM 11 left it 0 there.
+    Where both state a figure the descriptor's is taken, which the hardware is programmed from. The
+    size of the argument block is the exception: compilers before LLVM 11 left it 0 there.
 
     Args:
-        note: the metadata's entry, or None where it has none.
-        descriptor: the decoded descriptor, or None where there is none.
-        encoding: how the target packs descriptors; None where that is not known.
+        note: the metadata's entry; None without one.
+        descriptor: the decoded descriptor; None without one.
+        encoding: the packing of the target's descriptors; None where it is not known.
         code_bytes: size of the kernel's symbol.
-        problems: disagreements found elsewhere, kept.
+        problems: disagreements noticed before, which the result includes.
     """
     n = note or KernelNote()
     d = descriptor
@@ -109,20 +109,20 @@ def join(
         dynamic_lds=n.dynamic_lds,
         pointers=n.pointers,
         group_size_offset=n.group_size_offset,
-        kernarg_bytes=_first(n.kernarg_bytes, d.kernarg_bytes if d else None),
-        wave_size=_first(d.wave_size if d else None, n.wave_size),
+        kernarg_bytes=_first_stated(n.kernarg_bytes, d.kernarg_bytes if d else None),
+        wave_size=_first_stated(d.wave_size if d else None, n.wave_size),
         max_workgroup_size=n.max_workgroup_size,
         reqd_workgroup_size=n.reqd_workgroup_size,
         code_bytes=code_bytes,
-        wgp_mode=_first(d.wgp_mode if d else None, n.wgp_mode),
+        wgp_mode=_first_stated(d.wgp_mode if d else None, n.wgp_mode),
         private_segment_buffer=d.private_segment_buffer if d else None,
-        uses_dynamic_stack=_first(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
+        uses_dynamic_stack=_first_stated(d.uses_dynamic_stack if d else None, n.uses_dynamic_stack),
         wave_start=d.wave_start if d else None,
         disagreements=tuple(disagreements),
     )
 
 
-def _first(*values: T | None) -> T | None:
+def _first_stated(*values: T | None) -> T | None:
     return next((v for v in values if v is not None), None)
 
 
@@ -162,8 +162,8 @@ def _register_contradictions(
     if v is None or encoding is None or not encoding.agprs:
         return
     if a is None:
-        where = f" (AGPRs start at {accum}, {allocated} are allocated)" if accum else ""
-        yield f"agpr_count: the metadata does not say{where}"
+        registers = f" (AGPRs start at {accum}, {allocated} are allocated)" if accum else ""
+        yield f"agpr_count: the metadata does not say{registers}"
     if accum is None:
         return
     if a and v != accum + a:

@@ -37,7 +37,7 @@ class KernelDescriptor(Struct, frozen=True):
             before v5 do not say.
         private_segment_buffer: s[0:3] hold the buffer resource of the scratch memory at the start.
         kernarg_preload_dwords: arguments that arrive in SGPRs, in 32-bit words.
-        kernarg_preload_offset: where in the argument block those begin, in 32-bit words.
+        kernarg_preload_offset: their offset in the argument block, in 32-bit words.
         wave_start: the registers in which a wave starts.
     """
 
@@ -65,8 +65,8 @@ def decode_descriptor(
 
     Args:
         raw: exactly 64 bytes.
-        encoding: the target's, from `eflags.target_of`; None for an unknown target, whose fields
-            of unknown meaning stay None.
+        encoding: the packing for the target, from `eflags.target_of`; None for an unknown target,
+            where the fields that depend on it are None.
         version: code object version; None where it is not known.
     """
     lds, scratch, kernarg, entry, rsrc3, rsrc1, rsrc2, properties, preload = _LAYOUT.unpack(raw)

@@ -58,7 +58,7 @@ class Disassembly(Struct, frozen=True):
 
 
 class _ToolError(Exception):
-    """One tool could not do it; another may."""
+    """A tool failed on the object; another may succeed."""
 
 
 class NoDisassemblerError(KinspectError):
@@ -134,8 +134,8 @@ def disassemble_object(
     Args:
         code: the code object.
         arch: gfx name to decode for; None takes the object's.
-        tools: what to try, in order; None looks for them.
-        timeout: seconds that each tool may take.
+        tools: the disassemblers to try, in order; None for those on this machine.
+        timeout: limit for each tool, in seconds.
 
     Raises:
         NoDisassemblerError: no tool is there, or none can disassemble it.
@@ -155,6 +155,19 @@ def disassemble_object(
     tools = find_disassemblers() if tools is None else tools
     if not tools:
         raise NoDisassemblerError(f"{code.name}: no disassembler found", _INSTALL_HINT)
+    best, failures = _least_undecoded(code, arch, tools, timeout)
+    if best is None:
+        raise NoDisassemblerError(
+            f"{code.name}: no disassembler here can decode {arch} ({'; '.join(failures)})",
+            _INSTALL_HINT,
+        )
+    return best
+
+
+def _least_undecoded(
+    code: CodeObject, arch: str, tools: Sequence[Disassembler], timeout: float
+) -> tuple[Disassembly | None, list[str]]:
+    """The best result of the tools up to one that decodes everything, and why others failed."""
     best: Disassembly | None = None
     failures = []
     for tool in tools:
@@ -167,12 +180,7 @@ def disassemble_object(
             best = disassembly
         if not best.undecoded:
             break
-    if best is None:
-        raise NoDisassemblerError(
-            f"{code.name}: no disassembler here can decode {arch} ({'; '.join(failures)})",
-            _INSTALL_HINT,
-        )
-    return best
+    return best, failures
 
 
 def _run(tool: Disassembler, code: CodeObject, arch: str, timeout: float) -> Disassembly:
@@ -182,7 +190,7 @@ def _run(tool: Disassembler, code: CodeObject, arch: str, timeout: float) -> Dis
 
 
 def _decoding_features(code: CodeObject, arch: str) -> list[str]:
-    """What the decoder must be told beyond the processor's name, as LLVM feature strings."""
+    """The LLVM feature strings that the decoder needs beyond the processor's name."""
     target = target_of(arch)
     features = [f[-1] + f[:-1] for f in code.features]
     if target is None:
@@ -196,6 +204,7 @@ def _decoding_features(code: CodeObject, arch: str) -> list[str]:
 
 
 def _run_objdump(path: Path, code: CodeObject, arch: str, timeout: float) -> str:
+    """The listing by an llvm-objdump."""
     command = [str(path), "-d"]
     features = _decoding_features(code, arch)
     if features:
@@ -203,17 +212,18 @@ def _run_objdump(path: Path, code: CodeObject, arch: str, timeout: float) -> str
     if arch != code.arch:
         command.append(f"--mcpu={arch}")
     with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
-        place = Path(folder, "code.hsaco")
-        place.write_bytes(code.elf.data)
-        output = _execute([*command, str(place)], b"", folder, timeout)
+        file = Path(folder, "code.hsaco")
+        file.write_bytes(code.elf.data)
+        output = _execute([*command, str(file)], b"", folder, timeout)
     # The first line names the temporary file.
-    text = output.decode("utf-8", "replace").replace(str(place), Path(code.name).name, 1)
+    text = output.decode("utf-8", "replace").replace(str(file), Path(code.name).name, 1)
     if "Disassembly of section" not in text:
         raise _ToolError("printed no disassembly")
     return text
 
 
 def _run_wheel(code: CodeObject, arch: str, timeout: float) -> str:
+    """The listing by LLVM's library in the wheel, run in a process of its own."""
     sections = [s for s in code.elf.sections if s.executable and s.size]
     request = {
         "arch": arch,
@@ -230,11 +240,12 @@ def _run_wheel(code: CodeObject, arch: str, timeout: float) -> str:
 
 
 def _decoded(output: str, count: int) -> Iterator[list[Decoded]]:
-    parts = output.split("\n\n") if count else []
-    if len(parts) < count:
+    """Yields the instructions of each section in the worker's output."""
+    section_texts = output.split("\n\n") if count else []
+    if len(section_texts) < count:
         raise _ToolError("ended before all sections were decoded")
-    for part in parts[:count]:
-        rows = (line.split("\t", 1) for line in part.strip("\n").split("\n") if line)
+    for section_text in section_texts[:count]:
+        rows = (line.split("\t", 1) for line in section_text.strip("\n").split("\n") if line)
         yield [Decoded(int(size), text) for size, text in rows]
 
 
@@ -242,7 +253,7 @@ def _execute(command: list[str], data: bytes, folder: str, timeout: float) -> by
     """Run a tool in an empty folder (the worker must not import what lies in the user's)."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONSAFEPATH": "1"}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             input=data,
             capture_output=True,
@@ -255,8 +266,8 @@ def _execute(command: list[str], data: bytes, folder: str, timeout: float) -> by
         raise _ToolError(f"no result after {timeout:.0f} s") from error
     except OSError as error:
         raise _ToolError(error.strerror or str(error)) from error
-    complaint = " ".join(done.stderr.decode("utf-8", "replace").split())[:_ERROR_LENGTH]
-    # LLVM decodes for its default processor, or dies, where it does not know the one asked for.
-    if done.returncode or "not a recognized processor" in complaint:
-        raise _ToolError(complaint or f"ended with status {done.returncode}")
-    return done.stdout
+    messages = " ".join(process.stderr.decode("utf-8", "replace").split())[:_ERROR_LENGTH]
+    # For a processor that it does not know, LLVM decodes for its default one, or crashes.
+    if process.returncode or "not a recognized processor" in messages:
+        raise _ToolError(messages or f"ended with status {process.returncode}")
+    return process.stdout

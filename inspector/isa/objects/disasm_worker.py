@@ -57,24 +57,24 @@ def open_decoder(arch: str, features: str) -> Decode | None:
 
 
 def decode_section(code: bytes, address: int, decode: Decode) -> Iterator[tuple[int, str]]:
-    """Decode a whole section: (size, text) per instruction, text empty for what is none."""
-    at = 0
-    while at < len(code):
-        zeros = _zero_run(code, at)
+    """Yields (size, text) for each instruction of a section; the text is empty for other bytes."""
+    offset = 0
+    while offset < len(code):
+        zeros = _zero_run(code, offset)
         if zeros:
             yield zeros, ""
-            at += zeros
+            offset += zeros
             continue
-        size, text = decode(code[at : at + _WINDOW], address + at)
+        size, text = decode(code[offset : offset + _WINDOW], address + offset)
         if size <= 0 or not text:
-            size, text = min(_WORD, len(code) - at), ""
+            size, text = min(_WORD, len(code) - offset), ""
         yield size, text
-        at += size
+        offset += size
 
 
-def _zero_run(code: bytes, at: int) -> int:
-    run = _ZEROS.match(code, at)
-    return (run.end() - at) & ~(_WORD - 1) if run else 0
+def _zero_run(code: bytes, offset: int) -> int:
+    run = _ZEROS.match(code, offset)
+    return (run.end() - offset) & ~(_WORD - 1) if run else 0
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> int:

@@ -1,9 +1,9 @@
 """Source lines of a code object: the DWARF line table (versions 2 to 5), bounded.
 
-A reader of its own because debug information comes with the file, and general readers follow the
-counts that it states, whatever they are: pyelftools 0.33 spends 10 seconds and gigabytes on a line
-table header of 44 bytes that announces two million directories. Here each step consumes bytes of
-the file and of a budget that is proportional to the file's size.
+The file may be hostile, and general readers follow whatever counts its debug information states:
+pyelftools 0.33 spends 10 seconds and gigabytes on a line table header of 44 bytes that announces
+two million directories. Here each step consumes bytes of the file and of a budget that is
+proportional to the file's size.
 
 Source: DWARF Debugging Information Format, version 5, section 6.2, and version 4 for the older form
 of the header.
@@ -20,7 +20,7 @@ from msgspec import Struct
 
 _STRING_LIMIT = 4096
 _CHARACTERS_PER_STEP = 8
-# A step takes about a microsecond; the last figure bounds what anyone would wait for.
+# A step takes about a microsecond; the last figure bounds the time for one file.
 _STEPS_PER_BYTE, _FIRST_STEPS, _MOST_STEPS = 4, 10_000, 30_000_000
 _ADDRESS_MASK = (1 << 64) - 1
 
@@ -38,28 +38,28 @@ class DwarfError(ValueError):
 
 
 class Budget:
-    """How many steps may still be taken over one file's debug information."""
+    """The number of steps that may still be spent on one file's debug information."""
 
     def __init__(self, size: int) -> None:
-        self._left = min(_FIRST_STEPS + _STEPS_PER_BYTE * size, _MOST_STEPS)
+        self._remaining = min(_FIRST_STEPS + _STEPS_PER_BYTE * size, _MOST_STEPS)
 
     def take(self, steps: int = 1) -> None:
         """Use up `steps`; DwarfError where none are left."""
-        self._left -= steps
-        if self._left < 0:
+        self._remaining -= steps
+        if self._remaining < 0:
             raise DwarfError("it is too large, or repeats itself without end")
 
 
 class Cursor:
     """Reads little-endian values from a section, never past `end`."""
 
-    __slots__ = ("at", "data", "end")
+    __slots__ = ("data", "end", "position")
 
-    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+    def __init__(self, data: bytes, position: int = 0, end: int | None = None) -> None:
         self.data = data
-        self.at = at
+        self.position = position
         self.end = len(data) if end is None else end
-        if not 0 <= at <= self.end <= len(data):
+        if not 0 <= position <= self.end <= len(data):
             raise DwarfError("an offset outside its section")
 
     def uint(self, size: int) -> int:
@@ -72,17 +72,17 @@ class Cursor:
 
     def take(self, size: int) -> bytes:
         """The next `size` bytes."""
-        if size > self.end - self.at:
+        if size > self.end - self.position:
             raise DwarfError("a value reaches past its section")
-        raw = self.data[self.at : self.at + size]
-        self.at += size
+        raw = self.data[self.position : self.position + size]
+        self.position += size
         return raw
 
     def skip(self, size: int) -> None:
         """Step over `size` bytes."""
-        if size > self.end - self.at:
+        if size > self.end - self.position:
             raise DwarfError("a value reaches past its section")
-        self.at += size
+        self.position += size
 
     def uleb(self) -> int:
         """An unsigned LEB128 number of at most 64 bits."""
@@ -98,32 +98,32 @@ class Cursor:
 
     def sleb(self) -> int:
         """A signed LEB128 number of at most 64 bits."""
-        start = self.at
+        start = self.position
         value = self.uleb()
-        bits = min(7 * (self.at - start), 64)
+        bits = min(7 * (self.position - start), 64)
         return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
     def string(self) -> str:
         """A string up to its NUL; longer ones than 4096 bytes are cut off."""
-        start = self.at
+        start = self.position
         self.skip_string()
         return string_at(self.data, start)
 
     def skip_string(self) -> None:
         """Step over a string and its NUL."""
-        end = self.data.find(b"\0", self.at, self.end)
+        end = self.data.find(b"\0", self.position, self.end)
         if end < 0:
             raise DwarfError("a string reaches past its section")
-        self.at = end + 1
+        self.position = end + 1
 
     def unit(self) -> tuple[Cursor, int]:
-        """Step over a unit: a cursor over its contents, and the size of its offsets."""
+        """Steps over a unit: returns a cursor over its contents, and the size of its offsets."""
         length, offset_size = self.uint(4), 4
         if length == 0xFFFFFFFF:
             length, offset_size = self.uint(8), 8
-        start = self.at
+        start = self.position
         self.skip(length)
-        return Cursor(self.data, start, self.at), offset_size
+        return Cursor(self.data, start, self.position), offset_size
 
 
 def string_at(section: bytes, offset: int) -> str:
@@ -136,7 +136,7 @@ def string_at(section: bytes, offset: int) -> str:
 
 
 class Sections(Struct, frozen=True):
-    """The debug sections that hold what is read here; those that are missing are empty."""
+    """The debug sections that are read here; missing ones are empty."""
 
     line: bytes = b""
     info: bytes = b""
@@ -149,7 +149,9 @@ class Sections(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """From `address` on, code belongs to this place; `file` None ends a sequence."""
+    """A row of a line table: from `address` on, code stems from this place; `file` None ends a
+    sequence.
+    """
 
     address: int
     file: str | None
@@ -158,14 +160,16 @@ class Row(Struct, frozen=True):
 
 
 class LineProgram(Struct, frozen=True):
-    """One unit's line table: its files by their number, and its rows in the order given."""
+    """The line table of one unit: its files by number, and its rows in the order of the table."""
 
     files: Mapping[int, str]
     rows: tuple[Row, ...]
 
 
 class _Header(Struct, frozen=True):
-    cursor: Cursor  # over the program itself
+    """The header of a line table, up to the program; `operands` are counts by opcode."""
+
+    cursor: Cursor  # over the program
     min_instruction: int
     line_base: int
     line_range: int
@@ -182,27 +186,28 @@ def read_line_program(
     Args:
         sections: the debug sections.
         offset: from DW_AT_stmt_list of the unit.
-        compile_dir: DW_AT_comp_dir, what relative paths are relative to.
-        budget: shared by all that is read of a file.
+        compile_dir: DW_AT_comp_dir, which relative paths start from.
+        budget: the budget of the file.
 
     Raises:
         DwarfError: the table is damaged.
     """
     unit, offset_size = Cursor(sections.line, offset).unit()
     header = _header(unit, offset_size, sections, compile_dir, budget)
-    return LineProgram(header.files, tuple(_run(header, budget)))
+    return LineProgram(header.files, tuple(_rows(header, budget)))
 
 
 def _header(
     cursor: Cursor, offset_size: int, sections: Sections, compile_dir: str, budget: Budget
 ) -> _Header:
+    """Reads the header of a line table, of any version."""
     version = cursor.uint(2)
     if not 2 <= version <= 5:
         raise DwarfError(f"a line table of DWARF version {version}")
     if version >= 5:
         cursor.skip(2)  # sizes of addresses and segment selectors
     length = cursor.uint(offset_size)
-    program = Cursor(cursor.data, cursor.at + length, cursor.end)
+    program = Cursor(cursor.data, cursor.position + length, cursor.end)
     min_instruction = cursor.uint(1)
     if version >= 4:
         cursor.skip(1)  # operations per instruction, of VLIW machines
@@ -211,7 +216,7 @@ def _header(
     if not line_range or not opcode_base:
         raise DwarfError("a line table without opcodes")
     operands = cursor.take(opcode_base - 1)
-    names = Cursor(cursor.data, cursor.at, program.at)
+    names = Cursor(cursor.data, cursor.position, program.position)
     if version >= 5:
         files = _files_v5(names, offset_size, sections, compile_dir, budget)
     else:
@@ -235,10 +240,13 @@ def _files_v4(cursor: Cursor, compile_dir: str, budget: Budget) -> Mapping[int, 
 def _files_v5(
     cursor: Cursor, offset_size: int, sections: Sections, compile_dir: str, budget: Budget
 ) -> Mapping[int, str]:
+    """The files of a line table of version 5, by number."""
+
     def entries() -> Iterator[tuple[str, int]]:
+        """Yields path and directory number of each entry of the next table."""
         formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.uint(1))]
         count = cursor.uleb()
-        # Entries without fields take no bytes: any count of them would be believed.
+        # Entries without fields take no bytes: nothing would bound their count.
         if count and not formats:
             raise DwarfError("file names without fields")
         for _ in range(count):
@@ -267,16 +275,17 @@ def _join(directories: list[str], index: int, name: str, budget: Budget) -> str:
 def _entry_value(
     cursor: Cursor, form: int, offset_size: int, sections: Sections
 ) -> str | int | None:
+    """The value of a field of a file entry: a string, or a number."""
     if form == FORM_STRING:
         return cursor.string()
     if form == FORM_LINE_STRP:
         return string_at(sections.line_str, cursor.uint(offset_size))
     if form == FORM_STRP:
         return string_at(sections.str, cursor.uint(offset_size))
-    read = _NUMBER_FORMS.get(form)
-    if read is None:
+    read_number = _NUMBER_FORMS.get(form)
+    if read_number is None:
         raise DwarfError(f"a file name of unknown form 0x{form:x}")
-    return read(cursor)
+    return read_number(cursor)
 
 
 def _block(cursor: Cursor) -> int:
@@ -297,7 +306,8 @@ _NUMBER_FORMS: Mapping[int, Callable[[Cursor], int]] = MappingProxyType(
 )
 
 
-def _run(header: _Header, budget: Budget) -> Iterator[Row]:
+def _rows(header: _Header, budget: Budget) -> Iterator[Row]:
+    """Runs a line program and yields its rows."""
     cursor = header.cursor
     address, file, line, column = 0, 1, 1, 0
 
@@ -307,7 +317,7 @@ def _run(header: _Header, budget: Budget) -> Iterator[Row]:
     def advance(operations: int) -> int:
         return (address + operations * header.min_instruction) & _ADDRESS_MASK
 
-    while cursor.at < cursor.end:
+    while cursor.position < cursor.end:
         budget.take()
         opcode = cursor.uint(1)
         if opcode >= header.opcode_base:
@@ -317,7 +327,7 @@ def _run(header: _Header, budget: Budget) -> Iterator[Row]:
             yield row()
         elif opcode == 0:
             length = cursor.uleb()
-            body = Cursor(cursor.data, cursor.at, cursor.end)
+            body = Cursor(cursor.data, cursor.position, cursor.end)
             cursor.skip(length)
             extended = body.uint(1) if length else 0
             if extended == _END_SEQUENCE:

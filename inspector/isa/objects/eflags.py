@@ -1,4 +1,4 @@
-"""What an AMDGPU code object's `e_flags` and target string say: the gfx name and its features.
+"""The gfx name and features in the `e_flags` and target string of an AMDGPU code object.
 
 Sources: LLVM's `BinaryFormat/ELF.h` (EF_AMDGPU_*) and "User Guide for AMDGPU Backend", sections
 "ELF Header" and "Kernel Descriptor"; granules are `IsaInfo::getVGPREncodingGranule` and
@@ -18,7 +18,7 @@ _GENERIC_VERSION_SHIFT = 24
 
 
 class Encoding(Struct, frozen=True):
-    """How the kernel descriptors of a family of targets are packed.
+    """The packing of the kernel descriptors of a family of targets.
 
     Args:
         vgpr_granule: wave size -> VGPRs per step of the granulated count.

@@ -1,8 +1,8 @@
-"""The ELF container, read so that no file makes it fail but by KinspectError.
+"""The ELF container, read so that no file raises anything but KinspectError.
 
-Headers, symbols and notes are read from their bytes, counts and sizes held against the file's
-length before they are followed. Names of numbers and compressed sections are pyelftools', and what
-that raises is caught in one place.
+Headers, symbols and notes are read from their bytes; counts and sizes are checked against the
+file's length before they are followed. pyelftools supplies the names of numbers and inflates
+compressed sections; its exceptions are converted in one function.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ ET_REL = "ET_REL"
 _HEADER = struct.Struct("<4xBBxBB7xHH20xQI6xHHH")
 _SECTION = struct.Struct("<IIQQQQI12xQ")  # sh_info and sh_addralign are left out
 _CLASS_32, _CLASS_64, _LITTLE, _BIG = 1, 2, 1, 2
-_STRINGS_ELSEWHERE = 0xFFFF  # SHN_XINDEX: the first section's header says which
+_STRINGS_ELSEWHERE = 0xFFFF  # SHN_XINDEX: the first section header has the index
 _NOTE = struct.Struct("<III")
 _SYMBOL = struct.Struct("<IBBHQQ")
 
 # -ffunction-sections makes some tens of thousands.
 _SECTIONS_LIMIT = 1 << 17
-# What names, which may overlap, can add up to.
+# Total length of names, which may overlap.
 _NAMES_LIMIT = 1 << 28
-# Of one section; half a dozen are held at a time.
+# Inflated size of one section; half a dozen are in memory at a time.
 _INFLATE_LIMIT = 1 << 26
 # Compilers write one. Overlapping sections would make the reading quadratic.
 _NOTE_SECTIONS_LIMIT = 16
@@ -52,7 +52,7 @@ _INFLATE_HINT = "decompress it first: llvm-objcopy --decompress-debug-sections"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section header. `index` is its place in the table, `type` SHT_* or an unknown number."""
+    """A section header; `index` is its row in the table, `type` SHT_* or an unknown number."""
 
     index: int
     name: str
@@ -66,12 +66,13 @@ class Section:
 
     @property
     def executable(self) -> bool:
+        """Whether the section holds code."""
         return bool(self.flags & SH_FLAGS.SHF_EXECINSTR) and self.type != "SHT_NOBITS"
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """One symbol. `type` is STT_* (1 object, 2 function), `section` an index or a reserved one."""
+    """A symbol; `type` is STT_* (1 object, 2 function), `section` an index or a reserved one."""
 
     name: str
     value: int
@@ -83,7 +84,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One ELF note."""
+    """An ELF note: its owner, type and data."""
 
     owner: str
     type: int
@@ -118,7 +119,8 @@ class Elf:
             return b""
         if section.offset + section.size > len(self.data):
             raise self.damaged(f"section {section.name!r} reaches past its end")
-        # Code is never compressed (gABI), whatever its flags say: many sections could share a bomb.
+        # Code is never compressed (gABI), whatever its flags say: many sections could share a
+        # bomb.
         if not section.flags & SH_FLAGS.SHF_COMPRESSED or section.executable:
             return self.data[section.offset : section.offset + section.size]
         failure = _error(self.name, f"section {section.name!r} cannot be inflated", _INFLATE_HINT)
@@ -126,14 +128,16 @@ class Elf:
 
         with _pyelftools(failure):
             packed = ELFFile(BytesIO(self.data)).get_section(section.index)
-            # No tool compresses nothing, and to zlib a limit of 0 bytes is none.
+            # No tool compresses an empty section, and zlib takes a limit of 0 bytes for no limit.
             if not 0 < packed.data_size <= _INFLATE_LIMIT:
                 raise failure
             limits.budget(self.name, len(self.data)).take(packed.data_size)
             return packed.data()
 
-    def place_of(self, symbol: Symbol) -> tuple[Section, int] | None:
-        """The section that defines `symbol` and the symbol's offset in it; None for others."""
+    def position_of(self, symbol: Symbol) -> tuple[Section, int] | None:
+        """The section that defines a symbol and the symbol's offset in it; None for
+        other symbols.
+        """
         if not 0 < symbol.section < len(self.sections):
             return None
         section = self.sections[symbol.section]
@@ -143,11 +147,11 @@ class Elf:
         return section, offset
 
     def read_symbol(self, symbol: Symbol, size: int) -> bytes | None:
-        """The first `size` bytes of what `symbol` names; None where they are not in the file."""
-        place = self.place_of(symbol)
-        if place is None:
+        """The first `size` bytes of a symbol's data; None where they are not in the file."""
+        position = self.position_of(symbol)
+        if position is None:
             return None
-        section, offset = place
+        section, offset = position
         start = section.offset + offset
         if offset + size > section.size or start + size > len(self.data):
             return None
@@ -159,20 +163,20 @@ class Elf:
         Raises:
             KinspectError: a note reaches past its section.
         """
-        # pyelftools' iter_notes decodes GNU notes on the way, 2 seconds per MB of a hostile one,
-        # and cuts notes that reach past their section short without a word.
+        # pyelftools' iter_notes decodes GNU notes, 2 seconds per MB of a hostile one, and silently
+        # truncates notes that reach past their section.
         sections = [s for s in self.sections if s.type == "SHT_NOTE"]
         for section in sections[:_NOTE_SECTIONS_LIMIT]:
-            raw, at = self.bytes_of(section), 0
-            while at + _NOTE.size <= len(raw):
-                owner_size, data_size, kind = _NOTE.unpack_from(raw, at)
-                at += _NOTE.size
-                data_at = at + owner_size + -owner_size % 4
-                if data_at + data_size > len(raw):
+            raw, offset = self.bytes_of(section), 0
+            while offset + _NOTE.size <= len(raw):
+                owner_size, data_size, note_type = _NOTE.unpack_from(raw, offset)
+                offset += _NOTE.size
+                data_offset = offset + owner_size + -owner_size % 4
+                if data_offset + data_size > len(raw):
                     raise self.damaged(f"a note reaches past section {section.name!r}")
-                owner = raw[at : at + owner_size].rstrip(b"\0").decode("utf-8", "replace")
-                yield Note(owner, kind, raw[data_at : data_at + data_size])
-                at = data_at + data_size + -data_size % 4
+                owner = raw[offset : offset + owner_size].rstrip(b"\0").decode("utf-8", "replace")
+                yield Note(owner, note_type, raw[data_offset : data_offset + data_size])
+                offset = data_offset + data_size + -data_size % 4
 
     def damaged(self, problem: str) -> KinspectError:
         """The error for a file that contradicts itself."""
@@ -184,7 +188,7 @@ def read_elf(data: bytes, name: str) -> Elf:
 
     Args:
         data: the whole file.
-        name: what errors call it.
+        name: the file's name, for errors.
 
     Raises:
         KinspectError: not ELF, 32-bit, big-endian, truncated, or its tables contradict the file.
@@ -196,23 +200,25 @@ def read_elf(data: bytes, name: str) -> Elf:
     truncated = _error(name, f"damaged ELF file: {_TRUNCATED}")
     if len(data) < _HEADER.size:
         raise truncated
-    wide, order, osabi, abi, kind, machine, table, flags, *sizes = _HEADER.unpack_from(data)
-    if wide not in (_CLASS_32, _CLASS_64) or order not in (_LITTLE, _BIG):
+    file_class, order, osabi, abi, type_number, machine, table, flags, *sizes = _HEADER.unpack_from(
+        data
+    )
+    if file_class not in (_CLASS_32, _CLASS_64) or order not in (_LITTLE, _BIG):
         raise truncated
-    if (wide, order) != (_CLASS_64, _LITTLE):
-        unsupported = "32-bit" if wide == _CLASS_32 else "big-endian"
+    if (file_class, order) != (_CLASS_64, _LITTLE):
+        unsupported = "32-bit" if file_class == _CLASS_32 else "big-endian"
         raise KinspectError(
             f"{name}: {unsupported} ELF file; AMDGPU code objects are 64-bit and little-endian",
             _NOT_ELF_HINT,
         )
-    elf = Elf(name, data, _TYPES.get(kind, kind), machine, osabi, abi, flags)
+    elf = Elf(name, data, _TYPES.get(type_number, type_number), machine, osabi, abi, flags)
     elf = replace(elf, sections=_sections(elf, table, *sizes))
     return replace(elf, symbols=_symbols(elf))
 
 
 @contextmanager
 def _pyelftools(failure: KinspectError) -> Iterator[None]:
-    """Turn all that pyelftools raises, zlib's and Python's errors included, into `failure`."""
+    """Converts all exceptions of pyelftools, zlib's and Python's included, to `failure`."""
     try:
         yield
     except KinspectError:
@@ -226,19 +232,21 @@ def _error(name: str, problem: str, hint: str = "build or copy the file again") 
 
 
 def _sections(elf: Elf, table: int, size: int, count: int, strings: int) -> tuple[Section, ...]:
-    """The sections of the table that stands at `table`, with `count` entries of `size` bytes."""
+    """The sections by the table at offset `table`, with `count` entries of `size` bytes; `strings`
+    is the index of the section with their names.
+    """
     if not table:
         return ()
-    room = (len(elf.data) - table) // _SECTION.size
-    if size != _SECTION.size or room < max(count, 1):
+    max_count = (len(elf.data) - table) // _SECTION.size
+    if size != _SECTION.size or max_count < max(count, 1):
         raise elf.damaged(_TRUNCATED)
-    first = _SECTION.unpack_from(elf.data, table)
-    if not count:  # more than the header has bits for
-        count = first[5]
-        if count > room:
+    first_header = _SECTION.unpack_from(elf.data, table)
+    if not count:  # more than fit the header's field
+        count = first_header[5]
+        if count > max_count:
             raise elf.damaged(_TRUNCATED)
     if strings == _STRINGS_ELSEWHERE:
-        strings = first[6]
+        strings = first_header[6]
     if count > _SECTIONS_LIMIT:
         raise elf.damaged(f"it holds {count} sections")
     headers = list(_SECTION.iter_unpack(elf.data[table : table + size * count]))
@@ -246,21 +254,21 @@ def _sections(elf: Elf, table: int, size: int, count: int, strings: int) -> tupl
     if strings < count:
         _, _, _, _, offset, length, *_ = headers[strings]
         names = elf.data[offset : offset + length]
-    read = zip(_names(elf, names, (header[0] for header in headers)), headers, strict=True)
+    named_headers = zip(_names(elf, names, (header[0] for header in headers)), headers, strict=True)
     return tuple(
-        Section(i, name, _SECTION_TYPES.get(kind, kind), *fields)
-        for i, (name, (_, kind, *fields)) in enumerate(read)
+        Section(i, name, _SECTION_TYPES.get(type_number, type_number), *fields)
+        for i, (name, (_, type_number, *fields)) in enumerate(named_headers)
     )
 
 
 def _names(elf: Elf, table: bytes, offsets: Iterable[int]) -> Iterator[str]:
-    """The strings at `offsets`, which may overlap, with a bound on what is read in total."""
-    left = _NAMES_LIMIT
+    """Yields the strings at `offsets`, which may overlap, up to a limit on their total length."""
+    remaining = _NAMES_LIMIT
     for offset in offsets:
         end = table.find(b"\0", offset)
         name = table[offset : end if end >= 0 else None]
-        left -= len(name)
-        if left < 0:
+        remaining -= len(name)
+        if remaining < 0:
             raise elf.damaged("its symbol names add up to an absurd size")
         yield name.decode("utf-8", "replace")
 
@@ -268,11 +276,13 @@ def _names(elf: Elf, table: bytes, offsets: Iterable[int]) -> Iterator[str]:
 def _symbols(elf: Elf) -> tuple[Symbol, ...]:
     """The symbols of `.symtab`, or of `.dynsym` where the file is stripped.
 
-    Read in bulk: libraries of tuned GEMMs hold hundreds of thousands, and for 200,000 pyelftools
-    takes 13 seconds; read so, it takes one.
+    Unpacked in bulk: libraries of tuned GEMMs have hundreds of thousands of symbols, and
+    pyelftools takes 13 seconds for 200,000; this takes one.
     """
-    kinds = ("SHT_SYMTAB", "SHT_DYNSYM")
-    table = next((s for kind in kinds for s in elf.sections if s.type == kind), None)
+    table_types = ("SHT_SYMTAB", "SHT_DYNSYM")
+    table = next(
+        (s for table_type in table_types for s in elf.sections if s.type == table_type), None
+    )
     if table is None:
         return ()
     if table.entsize != _SYMBOL.size or table.link >= len(elf.sections):

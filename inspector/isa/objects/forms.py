@@ -51,21 +51,21 @@ def read_abbreviations(section: bytes, offset: int, budget: Budget) -> Mapping[i
 
 
 def read_form(cursor: Cursor, form: int, offset_size: int) -> int:
-    """Step over a value of `form`: its number, or the position of a string that stands inline."""
+    """Reads a value of `form`: its number, or the position of an inline string."""
     size = _FIXED.get(form)
     if size is not None:
         return cursor.uint(size)
     if form in _OFFSETS:
         # DW_FORM_ref_addr had the size of an address in version 2.
         return cursor.uint(offset_size)
-    read = _VARIABLE.get(form)
-    if read is None:
+    read_value = _VARIABLE.get(form)
+    if read_value is None:
         raise DwarfError(f"a value of unknown form 0x{form:x}")
-    return read(cursor)
+    return read_value(cursor)
 
 
 def _skip_string(cursor: Cursor) -> int:
-    start = cursor.at
+    start = cursor.position
     cursor.skip_string()
     return start
 

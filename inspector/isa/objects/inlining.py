@@ -1,4 +1,4 @@
-"""Which call sites inlined code came through: the inlined subroutines of `.debug_info`.
+"""The call sites that code was inlined at, by the inlined subroutines of `.debug_info`.
 
 Source: DWARF Debugging Information Format, version 5, sections 2.17, 3.3.8 and 7.5. Bounded in the
 same way as `dwarf.py`.
@@ -59,7 +59,7 @@ _UNIT_KINDS_PLAIN, _UNIT_KINDS_SKELETON = frozenset({0x01, 0x03}), frozenset({0x
 
 
 class InlinedCall(Struct, frozen=True):
-    """A call that was inlined: where it stood, the code it became, and the call around it.
+    """A call that was inlined: its place in the source, its code, and the call around it.
 
     `parent` is an index into `Unit.calls`; `file` a file number of the unit's line table.
     """
@@ -73,7 +73,7 @@ class InlinedCall(Struct, frozen=True):
 
 
 class Unit(Struct, frozen=True):
-    """One compilation unit: where its line table stands, and its inlined calls, outer first."""
+    """A compilation unit: the offset of its line table, and its inlined calls, outer ones first."""
 
     line_offset: int | None
     compile_dir: str
@@ -86,7 +86,7 @@ class _Value(Struct, frozen=True):
 
 
 class _Context(Struct, frozen=True):
-    """What the forms of one unit depend on."""
+    """The properties of a unit that its values are read by."""
 
     sections: Sections
     version: int
@@ -109,7 +109,7 @@ def read_units(sections: Sections, budget: Budget) -> tuple[Unit, ...]:
     units = []
     cursor = Cursor(sections.info)
     tables: dict[int, Mapping[int, Abbreviation]] = {}
-    while cursor.at < cursor.end:
+    while cursor.position < cursor.end:
         unit, offset_size = cursor.unit()
         parsed = _unit(unit, offset_size, sections, tables, budget)
         if parsed is not None:
@@ -124,24 +124,25 @@ def _unit(
     tables: dict[int, Mapping[int, Abbreviation]],
     budget: Budget,
 ) -> Unit | None:
+    """Reads a unit; None for a kind that describes no code. `tables` caches abbreviations."""
     version = cursor.uint(2)
     if not 2 <= version <= 5:
         raise DwarfError(f"a unit of DWARF version {version}")
     if version >= 5:
-        kind, address_size = cursor.uint(1), cursor.uint(1)
-        abbreviations = cursor.uint(offset_size)
-        if kind in _UNIT_KINDS_SKELETON:
+        unit_type, address_size = cursor.uint(1), cursor.uint(1)
+        table_offset = cursor.uint(offset_size)
+        if unit_type in _UNIT_KINDS_SKELETON:
             cursor.skip(8)
-        elif kind not in _UNIT_KINDS_PLAIN:
+        elif unit_type not in _UNIT_KINDS_PLAIN:
             return None
     else:
-        abbreviations = cursor.uint(offset_size)
+        table_offset = cursor.uint(offset_size)
         address_size = cursor.uint(1)
     if address_size != _ADDRESS_SIZE:
         raise DwarfError(f"addresses of {address_size} bytes")
-    if abbreviations not in tables:
-        tables[abbreviations] = read_abbreviations(sections.abbrev, abbreviations, budget)
-    return _entries(cursor, tables[abbreviations], _Context(sections, version, offset_size), budget)
+    if table_offset not in tables:
+        tables[table_offset] = read_abbreviations(sections.abbrev, table_offset, budget)
+    return _entries(cursor, tables[table_offset], _Context(sections, version, offset_size), budget)
 
 
 def _entries(
@@ -150,46 +151,47 @@ def _entries(
     context: _Context,
     budget: Budget,
 ) -> Unit:
+    """Reads the entries of a unit."""
     line_offset: int | None = None
     compile_dir = ""
     calls: list[InlinedCall] = []
-    around: list[int | None] = []  # per open entry: the innermost inlined call it belongs to
-    first = True
-    while cursor.at < cursor.end:
+    open_calls: list[int | None] = []  # per open entry, the innermost inlined call around it
+    is_root = True
+    while cursor.position < cursor.end:
         code = cursor.uleb()
         budget.take()
         if not code:
-            if around:
-                around.pop()
-            if not around:
+            if open_calls:
+                open_calls.pop()
+            if not open_calls:
                 break
             continue
-        kind = abbreviations.get(code)
-        if kind is None:
+        abbreviation = abbreviations.get(code)
+        if abbreviation is None:
             raise DwarfError(f"an entry of unknown kind {code}")
-        budget.take(len(kind.attributes))
-        entry = _attributes(cursor, kind, context)
-        if first:
-            first = False
+        budget.take(len(abbreviation.attributes))
+        entry = _attributes(cursor, abbreviation, context)
+        if is_root:
+            is_root = False
             context = _with_bases(context, entry)
             line_offset = entry[_AT_STMT_LIST].number if _AT_STMT_LIST in entry else None
             compile_dir = _string(entry.get(_AT_COMP_DIR), cursor, context)
-        owner = around[-1] if around else None
-        if kind.tag == _TAG_INLINED:
+        owner = open_calls[-1] if open_calls else None
+        if abbreviation.tag == _TAG_INLINED:
             calls.append(_call(entry, owner, calls, context, budget))
             owner = len(calls) - 1
-        if kind.children:
-            around.append(owner)
-            if len(around) > _DEPTH_LIMIT:
+        if abbreviation.children:
+            open_calls.append(owner)
+            if len(open_calls) > _DEPTH_LIMIT:
                 raise DwarfError("entries nested deeper than compilers write")
-        elif not around:
+        elif not open_calls:
             break
     return Unit(line_offset, compile_dir, tuple(calls))
 
 
-def _attributes(cursor: Cursor, kind: Abbreviation, context: _Context) -> _Entry:
+def _attributes(cursor: Cursor, abbreviation: Abbreviation, context: _Context) -> _Entry:
     values: dict[int, _Value] = {}
-    for attribute, form, constant in kind.attributes:
+    for attribute, form, constant in abbreviation.attributes:
         if form == FORM_INDIRECT:
             form = cursor.uleb()
         if form == FORM_IMPLICIT:
@@ -202,6 +204,8 @@ def _attributes(cursor: Cursor, kind: Abbreviation, context: _Context) -> _Entry
 
 
 def _with_bases(context: _Context, entry: _Entry) -> _Context:
+    """The context with the addresses and bases that the unit's first entry states."""
+
     def number(attribute: int, default: int) -> int:
         return entry[attribute].number if attribute in entry else default
 
@@ -257,6 +261,8 @@ def _call(
     context: _Context,
     budget: Budget,
 ) -> InlinedCall:
+    """The inlined call of an entry within the call `owner`."""
+
     def number(attribute: int) -> int:
         return entry[attribute].number if attribute in entry else 0
 
@@ -271,10 +277,11 @@ def _call(
 
 
 def _ranges(entry: _Entry, context: _Context, budget: Budget) -> Iterator[tuple[int, int]]:
-    listed = entry.get(_AT_RANGES)
-    if listed is not None:
-        read = _range_list if context.version >= 5 else _range_pairs
-        yield from (r for r in read(listed, context, budget) if r[0] < r[1])
+    """Yields the address ranges (start, end) of an entry."""
+    range_list = entry.get(_AT_RANGES)
+    if range_list is not None:
+        read_ranges = _range_list if context.version >= 5 else _range_pairs
+        yield from (r for r in read_ranges(range_list, context, budget) if r[0] < r[1])
         return
     low, high = _address(entry.get(_AT_LOW_PC), context), entry.get(_AT_HIGH_PC)
     if low is None or high is None:
@@ -299,6 +306,7 @@ def _range_pairs(value: _Value, context: _Context, budget: Budget) -> Iterator[t
 
 
 def _range_list(value: _Value, context: _Context, budget: Budget) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of a list in `.debug_rnglists` (DWARF 5, 7.25), empty ones included."""
     section, offset = context.sections.rnglists, value.number
     if value.form == FORM_RNGLISTX:
         entry = context.rnglists_base + context.offset_size * value.number
@@ -308,33 +316,36 @@ def _range_list(value: _Value, context: _Context, budget: Budget) -> Iterator[tu
     def indexed() -> int:
         return _indexed_address(cursor.uleb(), context)
 
-    while kind := cursor.uint(1):
+    while entry_kind := cursor.uint(1):
         budget.take()
-        if kind == 1:
+        if entry_kind == 1:
             base = indexed()
-        elif kind == 2:
+        elif entry_kind == 2:
             yield indexed(), indexed()
-        elif kind == 3:
+        elif entry_kind == 3:
             low = indexed()
             yield low, low + cursor.uleb()
-        elif kind == 4:
+        elif entry_kind == 4:
             low, high = cursor.uleb(), cursor.uleb()
             yield base + low, base + high
-        elif kind == 5:
+        elif entry_kind == 5:
             base = cursor.uint(_ADDRESS_SIZE)
-        elif kind == 6:
+        elif entry_kind == 6:
             yield cursor.uint(_ADDRESS_SIZE), cursor.uint(_ADDRESS_SIZE)
-        elif kind == 7:
+        elif entry_kind == 7:
             low = cursor.uint(_ADDRESS_SIZE)
             yield low, low + cursor.uleb()
         else:
-            raise DwarfError(f"a range of unknown kind {kind}")
+            raise DwarfError(f"a range of unknown kind {entry_kind}")
 
 
 def innermost(calls: tuple[InlinedCall, ...]) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Where the innermost inlined call changes, and to which: parallel (addresses, call indices).
+    """The innermost inlined call at each address.
 
     Calls nested deeper than 64 count as the 64th.
+
+    Returns:
+        The addresses where it changes, and the index of the call from each of them on, or None.
     """
     events = sorted(
         (address, opens, call.depth, index)

@@ -1,4 +1,4 @@
-"""From a code object's addresses to places in the source, with the calls they were inlined into."""
+"""Maps the addresses of a code object to places in the source, inlined calls included."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class _UnitCalls:
 
 @dataclass(frozen=True, slots=True)
 class LineMap:
-    """Places by address. `problem` says why there are none, or fewer than there should be."""
+    """Source locations by address; `problem` says why some or all are missing."""
 
     problem: str | None = None
     _addresses: tuple[int, ...] = ()
     _rows: tuple[tuple[Row, int], ...] = field(default=(), repr=False)
     _units: tuple[_UnitCalls, ...] = field(default=(), repr=False)
 
-    def at(self, address: int) -> SourceLoc | None:
-        """The place of the instruction at `address`; None where the compiler states none."""
+    def location_at(self, address: int) -> SourceLoc | None:
+        """The source location of the instruction at an address; None where none is stated."""
         index = bisect.bisect_right(self._addresses, address) - 1
         if index < 0:
             return None
@@ -78,6 +78,7 @@ def _sections(elf: Elf) -> Sections:
 
 
 def _line_map(sections: Sections) -> LineMap:
+    """Builds the map of all units."""
     budget = Budget(len(sections.line) + len(sections.info) + len(sections.abbrev))
     units = [u for u in read_units(sections, budget) if u.line_offset is not None]
     if not units:
@@ -88,7 +89,7 @@ def _line_map(sections: Sections) -> LineMap:
     for unit in units:
         offset = unit.line_offset or 0
         if offset in offsets_read:
-            continue  # partial units share the table of the whole one
+            continue  # partial units share the table of the full one
         offsets_read.add(offset)
         program = read_line_program(sections, offset, unit.compile_dir, budget)
         rows.extend((row, len(calls)) for row in _with_extent(program.rows))
@@ -100,13 +101,13 @@ def _line_map(sections: Sections) -> LineMap:
 
 
 def _with_extent(rows: tuple[Row, ...]) -> Iterator[Row]:
-    """The rows that cover code: not those at the very end of their sequence."""
-    ends: int | None = None
+    """The rows that cover code, without those at the very end of their sequence."""
+    sequence_end: int | None = None
     covering = []
     for row in reversed(rows):
         if row.file is None:
-            ends = row.address
-        elif ends is None or row.address >= ends:
+            sequence_end = row.address
+        elif sequence_end is None or row.address >= sequence_end:
             continue
         covering.append(row)
     return reversed(covering)
@@ -115,8 +116,8 @@ def _with_extent(rows: tuple[Row, ...]) -> Iterator[Row]:
 def _units_of_lines(sections: Sections) -> list[Unit]:
     """Line tables alone, for files without `.debug_info`."""
     cursor, units = Cursor(sections.line), []
-    while cursor.at < cursor.end:
-        units.append(Unit(cursor.at, "", ()))
+    while cursor.position < cursor.end:
+        units.append(Unit(cursor.position, "", ()))
         cursor.unit()
     return units
 

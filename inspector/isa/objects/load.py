@@ -1,4 +1,4 @@
-"""Code objects and fat binaries → `Program`: disassembled, with resources and source lines."""
+"""Loads code objects and fat binaries: disassembled and parsed, with resources and source lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .linemap import LineMap, read_line_map
 
 
 class LoadedImage(Struct, frozen=True):
-    """One code object of a file. `text` is the listing that `program`'s lines count in."""
+    """A code object of a file; `text` is the listing that `program`'s lines refer to."""
 
     triple: str
     text: str
@@ -34,12 +34,12 @@ def load_code_object(data: bytes, name: str, arch: str | None = None) -> Program
 
     Args:
         data: a code object, offload bundle, or HIP executable or library.
-        name: what the program and errors call it.
-        arch: which one to take of a file for several processors, `gfx90a` or `gfx90a:xnack-`.
+        name: name of the program, for errors too.
+        arch: the one to load of a file for several processors, `gfx90a` or `gfx90a:xnack-`.
 
     Returns:
         The program: resources from note and descriptor, `loc` where the object has debug
-        information, and in `notes` what was found wrong.
+        information, and its problems in `notes`.
 
     Raises:
         KinspectError: the file is damaged or holds no code for AMD GPUs; it holds several code
@@ -65,7 +65,7 @@ def load_images(data: bytes, name: str, arch: str | None = None) -> tuple[Loaded
 
 
 def load_or_resources(data: bytes, name: str, arch: str | None = None) -> Program:
-    """The same as far as it goes: without a disassembler for it, its metadata alone.
+    """Loads the one code object of a file; its metadata alone where nothing can disassemble it.
 
     Raises:
         KinspectError: as `load_code_object`, except that no disassembler is needed.
@@ -74,8 +74,8 @@ def load_or_resources(data: bytes, name: str, arch: str | None = None) -> Progra
         return load_code_object(data, name, arch)
     except NoDisassemblerError as error:
         program = resources_only(data, name, arch)
-        why = error.message.removeprefix(f"{name}: ")
-        return replace(program, notes=(*program.notes, f"{why}; {error.hint}"))
+        reason = error.message.removeprefix(f"{name}: ")
+        return replace(program, notes=(*program.notes, f"{reason}; {error.hint}"))
 
 
 def resources_only(data: bytes, name: str, arch: str | None = None) -> Program:
@@ -134,6 +134,7 @@ def _target_id(triple: str) -> str:
 
 
 def _load(triple: str, image: bytes, name: str) -> LoadedImage:
+    """Disassembles and parses one code object."""
     code = read_code_object(image, name)
     disassembly = disassemble_object(code)
     text = trim_listing(disassembly.text, code)
@@ -151,7 +152,7 @@ def _load(triple: str, image: bytes, name: str) -> LoadedImage:
         form="objdump",
         functions=tuple(functions),
         code_object_version=code.version,
-        # The parser's own notes say what a listing alone leaves open; the object answers that.
+        # The parser's own notes are on gaps of a listing that the object fills.
         notes=(*code.notes, *_notes(disassembly, text, lines)),
     )
     return LoadedImage(triple, text, program, code)
@@ -175,6 +176,7 @@ def _symbol(function: Function) -> str:
 def _merge(
     function: Function, code: CodeObject, sizes: Mapping[str, CodeSymbol], lines: LineMap
 ) -> Function:
+    """The function of a listing with the resources and source lines of its code object."""
     symbol = _symbol(function)
     stated = code.kernels.get(symbol)
     size = sizes[symbol].size if symbol in sizes else 0
@@ -185,20 +187,21 @@ def _merge(
         function,
         is_kernel=stated is not None,
         resources=resources,
-        instructions=tuple(_place(i, lines) for i in function.instructions)
+        instructions=tuple(_with_location(i, lines) for i in function.instructions)
         if lines
         else function.instructions,
     )
 
 
-def _place(instruction: Instruction, lines: LineMap) -> Instruction:
+def _with_location(instruction: Instruction, lines: LineMap) -> Instruction:
     if instruction.address is None:
         return instruction
-    loc = lines.at(instruction.address)
+    loc = lines.location_at(instruction.address)
     return instruction if loc is None else replace(instruction, loc=loc)
 
 
 def _empty_function(name: str, code: CodeObject, symbol: CodeSymbol | None) -> Function:
+    """The function of a symbol whose code is not in the listing."""
     resources = code.kernels.get(name) or Resources(
         code_bytes=symbol.size or None if symbol else None
     )

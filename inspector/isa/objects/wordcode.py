@@ -1,7 +1,6 @@
 """Disassembles machine words that stand in an assembly text.
 
-The words are put into an object file of their own, which the disassemblers of `disasm` read as they
-read any other.
+The words are put into an object file of their own, for the disassemblers of `disasm`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .elf import EM_AMDGPU, OSABI_HSA, read_elf
 _WORD = 4
 _NOP = 0xBF800000
 _GAP = 8
-"""Words between two runs: more than any instruction has, so that none reaches into the next."""
+"""Words between two runs, more than any instruction has: none reaches into the next run."""
 _ROW = re.compile(r"\t(.*?)\s*// ([0-9A-F]{12,16}): ((?:[0-9A-F]{8} ?)+)")
 
 _HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
@@ -35,8 +34,8 @@ def decoder(arch: str | None, wave_sizes: Collection[int | None], notes: list[st
 
     Args:
         arch: gfx name.
-        wave_sizes: of the kernels that the words belong to.
-        notes: is told why nothing was decoded.
+        wave_sizes: wave sizes of the kernels that the words belong to.
+        notes: list to which the reason is added where nothing can be decoded.
     """
 
     def decode(runs: Sequence[Sequence[int]]) -> Sequence[Sequence[tuple[int, str]]] | None:
@@ -56,29 +55,31 @@ def decoder(arch: str | None, wave_sizes: Collection[int | None], notes: list[st
 
 
 def _decode(runs: Sequence[Sequence[int]], code: CodeObject) -> Sequence[Sequence[tuple[int, str]]]:
+    """(number of words, text) of the instructions in each run; `code` holds the runs."""
     text = disassemble_object(code).text
-    start_of: dict[int, tuple[int, str]] = {}
+    instruction_at: dict[int, tuple[int, str]] = {}
     for match in _ROW.finditer(text):
         row_text = "" if match[1].startswith(".") else match[1]
-        start_of[int(match[2], 16)] = (len(match[3].split()), row_text)
+        instruction_at[int(match[2], 16)] = (len(match[3].split()), row_text)
     decoded = []
-    at = 0
+    address = 0
     for run in runs:
         rows: list[tuple[int, str]] = []
         words_read = 0
         while words_read < len(run):
-            # A run of zeros is left out of a listing.
-            size, instruction = start_of.get(at + _WORD * words_read, (1, ""))
+            # A listing leaves out runs of zeros.
+            size, instruction = instruction_at.get(address + _WORD * words_read, (1, ""))
             rows.append((size, instruction) if words_read + size <= len(run) else (1, ""))
             words_read += rows[-1][0]
         decoded.append(rows)
-        at += _WORD * (len(run) + _GAP)
+        address += _WORD * (len(run) + _GAP)
     return decoded
 
 
 def _code_object(
     runs: Sequence[Sequence[int]], arch: str, mach: int, wave_sizes: Collection[int | None]
 ) -> CodeObject:
+    """A code object that holds the runs, each followed by a gap."""
     gap = [_NOP] * _GAP
     words = [word for run in runs for word in (*run, *gap)]
     return CodeObject(
@@ -98,19 +99,19 @@ def _code_object(
 
 
 def _elf(code: bytes, mach: int) -> bytes:
-    """The smallest ELF file that holds code for one target: `.text` and the sections' names."""
-    at = _HEADER.size
-    names_at = at + len(code)
-    table_at = names_at + len(_NAMES)
+    """The smallest ELF file that holds code for one target: `.text` and the section names."""
+    code_offset = _HEADER.size
+    names_offset = code_offset + len(code)
+    table_offset = names_offset + len(_NAMES)
     header = _HEADER.pack(
         *(b"\x7fELF", 2, 1, 1, OSABI_HSA, 2),  # 64 bits, little-endian; code object v4
-        *(3, EM_AMDGPU, 1, 0, 0, table_at, mach),  # ET_DYN
+        *(3, EM_AMDGPU, 1, 0, 0, table_offset, mach),  # ET_DYN
         *(_HEADER.size, 0, 0, _SECTION.size, 3, 2),
     )
     sections = (
         _SECTION.pack(*[0] * 10),
         # SHT_PROGBITS; SHF_ALLOC and SHF_EXECINSTR
-        _SECTION.pack(_NAMES.index(b".text"), 1, 6, 0, at, len(code), 0, 0, 256, 0),
-        _SECTION.pack(_NAMES.index(b".shstrtab"), 3, 0, 0, names_at, len(_NAMES), 0, 0, 1, 0),
+        _SECTION.pack(_NAMES.index(b".text"), 1, 6, 0, code_offset, len(code), 0, 0, 256, 0),
+        _SECTION.pack(_NAMES.index(b".shstrtab"), 3, 0, 0, names_offset, len(_NAMES), 0, 0, 1, 0),
     )
     return b"".join((header, code, _NAMES, *sections))

@@ -1,16 +1,16 @@
-"""Wait counters: what a wait instruction waits for, and what each instruction raises.
+"""Wait counters: those that a wait instruction waits for, and those that each instruction raises.
 
 `s_waitcnt vmcnt(3) lgkmcnt(0)` -> `{vmcnt: 3, lgkmcnt: 0}`. A counter is listed only where the
-instruction really constrains it. Symbolic operands need nothing else; a bare number (`s_waitcnt
-0xc07f`, as disassemblers and hand-written code have it) is decoded with the bit fields of the
-target's generation, which the machine file states.
+instruction constrains it. A bare number (`s_waitcnt 0xc07f`, as disassemblers and hand-written code
+have it) is decoded with the bit fields of the target's generation, from the machine file.
 
-Which counters there are says the machine file: where there is `loadcnt`, each kind of access has
-one of its own (gfx12); where there is `vscnt`, stores have (gfx10, gfx11); otherwise `vmcnt` counts
-all vector memory and `lgkmcnt` LDS, scalar memory and messages.
+The machine file states which counters exist: with `loadcnt`, each kind of access has a counter of
+its own (gfx12); with `vscnt`, stores have (gfx10, gfx11); otherwise `vmcnt` counts all vector
+memory and `lgkmcnt` LDS, scalar memory and messages.
 
-Events of one order fall in the order in which they were raised; a wait for n then means that all
-but the n youngest of them are done. Order "" promises nothing: only a wait for 0 means anything.
+Events of one order complete in the order in which they were raised; a wait for n then means that
+all but the n youngest of them are complete. Events of order "" complete in any order: only a wait
+for 0 says anything about them.
 
 Sources: LLVM's AMDGPUBaseInfo.cpp (field positions) and the ISA documents' S_WAITCNT pages; LLVM
 22's SIInsertWaitcnts.cpp (updateEventWaitcntAfter, counterOutOfOrder) and its AMDGPUUsage memory
@@ -59,8 +59,8 @@ _PAIRED = {
 _ALL = "s_wait_idle"
 _PAIR_MASK = 0x3F
 
-# gfx12 still takes gfx11's instruction, with its bit fields: clang 22 makes `s_waitcnt vmcnt(0)`
-# of an inline assembly 0xbf8903f7 for gfx1201. What one counter counted several count there.
+# gfx12 still accepts gfx11's instruction, with its bit fields: clang 22 assembles `s_waitcnt
+# vmcnt(0)` to 0xbf8903f7 for gfx1201. There several counters replace each of gfx11's.
 _RENAMED = {
     "vmcnt": ("loadcnt", "samplecnt", "bvhcnt"),
     "lgkmcnt": ("dscnt", "kmcnt"),
@@ -101,7 +101,7 @@ def decode_wait(
             counts = {counter: int(n, 0) for counter, n in symbolic}
             if renamed:
                 counts = _renamed(counts)
-            # `vmcnt(63) expcnt(7) lgkmcnt(15)`: a counter at its maximum holds nothing up.
+            # `vmcnt(63) expcnt(7) lgkmcnt(15)`: a counter at its maximum never delays the wave.
             return {c: n for c, n in counts.items() if maxima is None or n < maxima.get(c, n + 1)}
         value = _number(operands)
         if value is not None and renamed and not fields:
@@ -122,17 +122,18 @@ def decode_wait(
 
 
 def _renamed(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counters of gfx11 as gfx12 has them."""
+    """Counts by gfx11's counters as counts by gfx12's."""
     return {new: n for old, n in counts.items() for new in _RENAMED.get(old, (old,))}
 
 
 def _unpack(
     value: int, fields: Mapping[str, tuple[tuple[int, int], ...]], maxima: Mapping[str, int]
 ) -> dict[str, int]:
+    """The counts in the bit fields of a bare number, without those at their maximum."""
     counts: dict[str, int] = {}
-    for counter, parts in fields.items():
+    for counter, bit_fields in fields.items():
         n = shift = 0
-        for low, width in parts:
+        for low, width in bit_fields:
             n |= (value >> low & (1 << width) - 1) << shift
             shift += width
         if n < maxima.get(counter, (1 << shift) - 1):
@@ -147,10 +148,10 @@ def _number(text: str) -> int | None:
         return None
 
 
-# --------------------------------------------------------------------------- what raises counters
+# --------------------------------------------------------------------------- events
 
 Effect = Literal["load", "store", "lds", "dma", "other"]
-"""What a barrier or fence may have to order: `dma` moves between memory and LDS."""
+"""Kinds of effects that barriers and fences order: `dma` moves between memory and LDS."""
 
 
 class Event(Struct, frozen=True):
@@ -158,9 +159,9 @@ class Event(Struct, frozen=True):
 
     Args:
         counter: its name.
-        order: events of one counter and order are done in the order of issue; "" for any.
-        effect: for fences.
-        writes: numbers of the registers that are written when it is done.
+        order: events of one counter and order complete in the order of issue; "" for any order.
+        effect: its effect on memory, for barriers and fences.
+        writes: numbers of the registers that are written when it completes.
     """
 
     counter: str
@@ -170,7 +171,7 @@ class Event(Struct, frozen=True):
 
 
 class Counters(Struct, frozen=True):
-    """The counters of a generation by what they count."""
+    """The counters of a generation, by the operations they count."""
 
     load: str
     store: str
@@ -185,7 +186,7 @@ class Counters(Struct, frozen=True):
 
     @classmethod
     def of(cls, maxima: Mapping[str, int]) -> Counters:
-        """Those of a machine, by the names of its counters."""
+        """The counters of a machine; `maxima` are its counters and their largest values."""
         if "loadcnt" in maxima:
             sample = "samplecnt" if "samplecnt" in maxima else "loadcnt"
             bvh = "bvhcnt" if "bvhcnt" in maxima else "loadcnt"
@@ -194,18 +195,18 @@ class Counters(Struct, frozen=True):
                 *("asynccnt", "tensorcnt"),
                 flat_in_order=True,
             )
-        apart = "vscnt" in maxima
+        has_vscnt = "vscnt" in maxima
         return cls(
-            *("vmcnt", "vscnt" if apart else "vmcnt", "vmcnt", "vmcnt", "lgkmcnt", "lgkmcnt"),
+            *("vmcnt", "vscnt" if has_vscnt else "vmcnt", "vmcnt", "vmcnt", "lgkmcnt", "lgkmcnt"),
             *("expcnt", None, None),
-            flat_in_order=apart,
+            flat_in_order=has_vscnt,
         )
 
 
 def events_of(inst: Instruction, counters: Counters) -> tuple[Event, ...]:
     """The counters that an instruction raises; empty for most."""
-    make = _BY_CLASS.get(inst.cls)
-    return make(inst, counters) if make is not None else ()
+    events = _BY_CLASS.get(inst.cls)
+    return events(inst, counters) if events is not None else ()
 
 
 def _destination(inst: Instruction) -> tuple[int, ...]:
@@ -213,7 +214,7 @@ def _destination(inst: Instruction) -> tuple[int, ...]:
 
 
 def _flat(c: Counters, counter: str, writes: tuple[int, ...]) -> tuple[Event, ...]:
-    """An address that may lie in LDS: it counts in both, and is done when both say so."""
+    """An access that may go to LDS: it counts in both counters, and is complete when both are."""
     order = "memory" if c.flat_in_order else ""
     lds = "lds" if c.flat_in_order else ""
     effect: Effect = "load" if writes else "store"
@@ -284,7 +285,7 @@ def _scalar_store(inst: Instruction, c: Counters) -> tuple[Event, ...]:
 
 
 def _message(inst: Instruction, c: Counters) -> tuple[Event, ...]:
-    # s_memtime, s_sendmsg_rtn_b32 s0, ...: the answer comes as a scalar load's does.
+    # s_memtime, s_sendmsg_rtn_b32 s0, ...: the result arrives like that of a scalar load.
     return (Event(c.scalar, "", "other", _destination(inst)),)
 
 
@@ -313,8 +314,7 @@ def _export(inst: Instruction, c: Counters) -> tuple[Event, ...]:
 
 
 def _cache(inst: Instruction, c: Counters) -> tuple[Event, ...]:
-    # A write-back is done when what it writes is; LLVM waits for it as for a store, and gfx12 for
-    # an invalidation as for a load.
+    # LLVM waits for a write-back as for a store, and on gfx12 for an invalidation as for a load.
     name = inst.op.name
     if "wb" in name:
         return (Event(c.store, "memory", "store"),)

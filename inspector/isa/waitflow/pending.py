@@ -1,12 +1,13 @@
-"""What is outstanding at each point of a function, over all paths.
+"""The operations that may be outstanding at each point of a function, over all paths.
 
 Per event: the least age of any instance that may still be outstanding, and the greatest. An age is
-how many events of the same counter and order were raised since. A wait for n ends every instance of
-age n or more; the least age decides what is surely over, the greatest whether a wait does anything.
-Where paths meet, least ages fall and greatest ages rise, so that the iteration comes to an end.
+the number of events of the same counter and order raised since. A wait for n completes every
+instance of age n or more; the least age decides what is certainly complete, the greatest whether a
+wait does anything. Where paths meet, least ages fall and greatest ages rise, so that the iteration
+ends.
 
-A counter rises with every operation that counts in it, and a wait for n lets it fall to n. How fast
-it falls by itself nobody knows, so its count is the most over all paths: what a wait placed there
+A counter rises with every operation that it counts, and a wait for n lets it fall to n. How fast it
+falls by itself is not known, so its count is the most over all paths: what a wait at that place
 would have to expect. In a loop that never waits that is its largest value, where issue stalls.
 """
 
@@ -24,23 +25,23 @@ from .counters import RAISING, Counters, events_of
 from .steps import Step, Steps, members
 
 CAP = 64
-"""Ages end here: no counter counts further (the machine files' largest maximum is 63)."""
+"""The greatest age: no counter counts further (the machine files' largest maximum is 63)."""
 _PATIENCE = 4
 """Visits of a block after which a rising age goes to CAP at once."""
 
 Ages = dict[int, tuple[int, int]]
-"""Event id -> the least age and the greatest."""
+"""Event id -> (least age, greatest age)."""
 Live = dict[int, tuple[int, int]]
-"""Event id -> the clock when the youngest instance was raised, and the oldest."""
+"""Event id -> the clock when its youngest and its oldest instance were raised."""
 
 
 class Outstanding(Struct):
-    """The fixed point.
+    """The fixed point of the dataflow.
 
     Args:
-        at_wait: wait's index -> counter -> event id -> least age of the instances that it ends.
-        early: (instruction's index, event id) -> age: it touches registers of what may still be
-            outstanding, and a wait for the age would have ended that.
+        at_wait: wait's index -> counter -> event id -> least age of the instances it completes.
+        early: (instruction's index, event id) -> age: the instruction touches registers of an event
+            that may still be outstanding, and that a wait for the age would have completed.
     """
 
     at_wait: dict[int, dict[str, dict[int, int]]] = field(default_factory=dict)
@@ -53,26 +54,28 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
     Args:
         steps: the function.
         blocks: its control flow.
-        maxima: counter -> its largest value. Issue stalls there, so that an older event is over
-            without any wait; LLVM relies on that.
+        maxima: counter -> its largest value. Issue stalls there, so that an older event is
+            complete without any wait; LLVM relies on that.
     """
-    most = ceilings(steps, maxima)
+    age_limits = ceilings(steps, maxima)
     entry_ages: dict[int, Ages] = {0: {}} if blocks else {}
-    records: dict[int, Outstanding] = {}  # what the last visit found: nothing changes after it
+    records: dict[int, Outstanding] = {}  # by block, of its last visit
     visits = dict.fromkeys(range(len(blocks)), 0)
-    waiting = [0] if blocks else []
-    while waiting:
-        index = heappop(waiting)  # blocks stand in program order: loops settle before what follows
+    work = [0] if blocks else []
+    while work:
+        index = heappop(work)  # in program order: loops settle before the code after them
         visits[index] += 1
         records[index] = Outstanding()
-        exit_ages = through(steps, steps.blocks[index], entry_ages[index], most, records[index])
+        exit_ages = through(
+            steps, steps.blocks[index], entry_ages[index], age_limits, records[index]
+        )
         for successor in blocks[index].successors:
             previous_ages = entry_ages.get(successor)
             joined = join(previous_ages, exit_ages, visits[successor] > _PATIENCE)
             if joined != previous_ages:
                 entry_ages[successor] = joined
-                if successor not in waiting:
-                    heappush(waiting, successor)
+                if successor not in work:
+                    heappush(work, successor)
     result = Outstanding()
     for index in sorted(records):
         result.at_wait.update(records[index].at_wait)
@@ -81,21 +84,31 @@ def outstanding(steps: Steps, blocks: Sequence[Block], maxima: Mapping[str, int]
 
 
 def ceilings(steps: Steps, maxima: Mapping[str, int]) -> tuple[int, ...]:
-    """By event id the largest value of its counter: an older event is over."""
+    """By event id the largest value of its counter: an older event is complete."""
     return tuple(maxima.get(event.counter, CAP) for event in steps.events)
 
 
 def join(old: Ages | None, new: Ages, hurry: bool) -> Ages:
-    """What may be outstanding where two paths meet; `hurry`: rising ages go to CAP at once."""
+    """The ages where two paths meet.
+
+    Args:
+        old: the ages so far; None before the first visit.
+        new: the ages on the other path.
+        hurry: rising ages go to CAP at once.
+    """
     if old is None:
         return new
     joined = dict(old)
-    for number, (least, most) in new.items():
+    for number, (least_age, greatest_age) in new.items():
         if number in old:
-            old_least, old_most = old[number]
-            most = CAP if hurry and most > old_most else max(most, old_most)
-            least = min(least, old_least)
-        joined[number] = (least, most)
+            old_least_age, old_greatest_age = old[number]
+            greatest_age = (
+                CAP
+                if hurry and greatest_age > old_greatest_age
+                else max(greatest_age, old_greatest_age)
+            )
+            least_age = min(least_age, old_least_age)
+        joined[number] = (least_age, greatest_age)
     return joined
 
 
@@ -103,14 +116,23 @@ def through(
     steps: Steps,
     block: Sequence[Step],
     entry: Ages,
-    most: Sequence[int],
+    age_limits: Sequence[int],
     record: Outstanding,
 ) -> Ages:
-    """One block: the ages at its end. Ages are kept as `clock - age` while it runs."""
+    """Runs one block and returns the ages at its end.
+
+    Args:
+        steps: the function.
+        block: the block's steps.
+        entry: the ages at its start.
+        age_limits: by event id, as `ceilings` gives them.
+        record: gets what the block's waits complete, and registers touched too early.
+    """
     channels = steps.channels
+    # Inside the block an age is kept as the clock at which the event was raised.
     clocks = [0] * (max(channels, default=-1) + 1)
-    live: Live = {number: (-least, -most) for number, (least, most) in entry.items()}
-    alive = 0  # the set of those in `live`
+    live: Live = {n: (-least_age, -greatest_age) for n, (least_age, greatest_age) in entry.items()}
+    alive = 0  # the set of the ids in `live`
     for number in live:
         alive |= 1 << number
 
@@ -130,7 +152,7 @@ def through(
                 alive &= ~touched
                 for number in members(touched):
                     newest, _ = live.pop(number)
-                    if (current_age := age(number, newest)) < most[number]:
+                    if (current_age := age(number, newest)) < age_limits[number]:
                         record.early[index, number] = current_age
         if step.clears:
             live.clear()
@@ -145,7 +167,11 @@ def through(
             latest = clocks[channel]
             live[number] = (latest, live[number][1] if number in live else latest)
     ages = {n: (age(n, newest), age(n, oldest)) for n, (newest, oldest) in live.items()}
-    return {n: (least, most) for n, (least, most) in ages.items() if least < CAP}
+    return {
+        n: (least_age, greatest_age)
+        for n, (least_age, greatest_age) in ages.items()
+        if least_age < CAP
+    }
 
 
 def _wait(
@@ -156,9 +182,9 @@ def _wait(
     clocks: Sequence[int],
     record: Outstanding,
 ) -> int:
-    """One wait: the set of what it ends for good."""
-    ended: dict[str, dict[int, int]] = {counter: {} for counter in waits}
-    over = 0
+    """Runs one wait; returns the set of the events of which no instance is outstanding any more."""
+    completed: dict[str, dict[int, int]] = {counter: {} for counter in waits}
+    completed_ids = 0
     events, channels = steps.events, steps.channels
     for number, (newest, oldest) in list(live.items()):
         counter = events[number].counter
@@ -169,25 +195,25 @@ def _wait(
         if channel < 0:
             if n:
                 continue
-            ended[counter][number] = 0
+            completed[counter][number] = 0
         else:
             latest = clocks[channel] - n
             if oldest > latest:
                 continue
-            ended[counter][number] = max(clocks[channel] - newest, n)
+            completed[counter][number] = max(clocks[channel] - newest, n)
             if newest > latest:
                 live[number] = (newest, latest + 1)
                 continue
         del live[number]
-        over |= 1 << number
-    record.at_wait[index] = ended
-    return over
+        completed_ids |= 1 << number
+    record.at_wait[index] = completed
+    return completed_ids
 
 
 # --------------------------------------------------------------------------- counter by counter
 
 Count = tuple[int, ...]
-"""For each counter, the most that may be outstanding."""
+"""By counter, the most operations that may be outstanding."""
 
 
 def outstanding_counts(
@@ -195,22 +221,23 @@ def outstanding_counts(
     maxima: Mapping[str, int],
     waits_of: Callable[[Instruction], Mapping[str, int]],
 ) -> tuple[Mapping[str, int] | None, ...]:
-    """What may be outstanding after each instruction of a function, at most.
+    """The most operations that may be outstanding after each instruction of a function.
 
     Args:
         function: the code; nothing is outstanding at its entry.
         maxima: the machine's counters -> largest value.
-        waits_of: what a wait instruction waits for.
+        waits_of: the counters that a wait instruction waits for, and their counts.
 
     Returns:
         For each instruction counter -> count, with the counters that the function's operations
         raise; None where control never comes.
     """
-    walk = _Walk(function, maxima, waits_of)
-    return walk.run()
+    return _CounterFlow(function, maxima, waits_of).run()
 
 
-class _Walk:
+class _CounterFlow:
+    """The dataflow of the counters' values."""
+
     def __init__(
         self,
         function: Function,
@@ -225,32 +252,34 @@ class _Walk:
             if inst.cls in RAISING
         }
         self._names = tuple(dict.fromkeys(name for names in raised.values() for name in names))
-        self._most = tuple(min(CAP, maxima.get(name, CAP)) for name in self._names)
-        place = {name: number for number, name in enumerate(self._names)}
-        # Instructions that change a count: what they add, what they leave.
-        self._adds = {i: [place[name] for name in names] for i, names in raised.items() if names}
-        self._leaves: dict[int, list[tuple[int, int]]] = {}
+        self._maxima = tuple(min(CAP, maxima.get(name, CAP)) for name in self._names)
+        number_of = {name: number for number, name in enumerate(self._names)}
+        # Instructions that change a count: the counters they raise, and the limits they set.
+        self._adds = {
+            i: [number_of[name] for name in names] for i, names in raised.items() if names
+        }
+        self._limits: dict[int, list[tuple[int, int]]] = {}
         for inst in function.instructions:
             if inst.cls == "wait":
                 waits = waits_of(inst).items()
-                self._leaves[inst.index] = [(place[c], n) for c, n in waits if c in place]
+                self._limits[inst.index] = [(number_of[c], n) for c, n in waits if c in number_of]
             elif inst.cls in FLOW_CLASSES and flow_of(inst.op, inst.operands) is Flow.CALL:
-                # The callee waits for everything before it comes back.
-                self._leaves[inst.index] = [(number, 0) for number in place.values()]
-        self._changing = sorted(self._adds.keys() | self._leaves.keys())
+                # The callee waits for everything before it returns.
+                self._limits[inst.index] = [(number, 0) for number in number_of.values()]
+        self._changing = sorted(self._adds.keys() | self._limits.keys())
 
     def run(self) -> tuple[Mapping[str, int] | None, ...]:
-        """The fixed point, written out."""
+        """Computes the fixed point and returns the counts of `outstanding_counts`."""
         blocks = self._function.blocks
         inside = [self._inside(block) for block in blocks]
         effects = [self._effect(changing) for changing in inside]
         entry_counts: dict[int, Count] = {0: (0,) * len(self._names)} if blocks else {}
-        waiting = [0] if blocks else []
-        while waiting:
-            index = heappop(waiting)
+        work = [0] if blocks else []
+        while work:
+            index = heappop(work)
             exit_count = tuple(
-                min(count + add, most)
-                for count, (add, most) in zip(entry_counts[index], effects[index], strict=True)
+                min(count + add, limit)
+                for count, (add, limit) in zip(entry_counts[index], effects[index], strict=True)
             )
             for successor in blocks[index].successors:
                 entry_count = entry_counts.get(successor)
@@ -259,9 +288,9 @@ class _Walk:
                 )
                 if joined != entry_count:
                     entry_counts[successor] = joined
-                    if successor not in waiting:
-                        heappush(waiting, successor)
-        return self._written_out(entry_counts, inside)
+                    if successor not in work:
+                        heappush(work, successor)
+        return self._counts_by_instruction(entry_counts, inside)
 
     def _inside(self, block: Block) -> Sequence[int]:
         """The instructions of a block that change a count."""
@@ -269,37 +298,39 @@ class _Walk:
         return changing[bisect_left(changing, block.start) : bisect_left(changing, block.stop)]
 
     def _effect(self, changing: Sequence[int]) -> tuple[tuple[int, int], ...]:
-        """What a block does to each count: it adds some, and leaves at most so many."""
-        adds = [0] * len(self._names)
-        mosts = list(self._most)
-        for at in changing:
-            for number in self._adds.get(at, ()):
-                adds[number] += 1
-                mosts[number] = min(mosts[number] + 1, self._most[number])
-            for number, left in self._leaves.get(at, ()):
-                mosts[number] = min(mosts[number], left)
-        return tuple(zip(adds, mosts, strict=True))
+        """(operations added, greatest count at its end) of a block, by counter."""
+        additions = [0] * len(self._names)
+        limits = list(self._maxima)
+        for position in changing:
+            for number in self._adds.get(position, ()):
+                additions[number] += 1
+                limits[number] = min(limits[number] + 1, self._maxima[number])
+            for number, wait_limit in self._limits.get(position, ()):
+                limits[number] = min(limits[number], wait_limit)
+        return tuple(zip(additions, limits, strict=True))
 
-    def _written_out(
+    def _counts_by_instruction(
         self, entry_counts: Mapping[int, Count], inside: Sequence[Sequence[int]]
     ) -> tuple[Mapping[str, int] | None, ...]:
+        """The counts after each instruction; None where control never comes."""
         count_maps: dict[Count, Mapping[str, int]] = {}
         result: list[Mapping[str, int] | None] = [None] * len(self._function.instructions)
         for index, count in entry_counts.items():
             block = self._function.blocks[index]
-            at = block.start
+            position = block.start
             for changing in (*inside[index], block.stop):
                 count_map = count_maps.setdefault(count, dict(zip(self._names, count, strict=True)))
-                result[at:changing] = [count_map] * (changing - at)
+                result[position:changing] = [count_map] * (changing - position)
                 if changing < block.stop:
                     count = self._step(changing, count)
-                at = changing
+                position = changing
         return tuple(result)
 
-    def _step(self, at: int, count: Count) -> Count:
+    def _step(self, position: int, count: Count) -> Count:
+        """The counts after an instruction that changes them."""
         changed = list(count)
-        for number in self._adds.get(at, ()):
-            changed[number] = min(changed[number] + 1, self._most[number])
-        for number, left in self._leaves.get(at, ()):
-            changed[number] = min(changed[number], left)
+        for number in self._adds.get(position, ()):
+            changed[number] = min(changed[number] + 1, self._maxima[number])
+        for number, wait_limit in self._limits.get(position, ()):
+            changed[number] = min(changed[number], wait_limit)
         return tuple(changed)

@@ -1,7 +1,7 @@
-"""The values that scalar registers may have, by the comparisons with numbers on the way.
+"""Values that scalar registers may have after comparisons with numbers.
 
-Registers hold 32 bits and are told as unsigned: a signed comparison with a number is one or two
-ranges of those. Copies, and sums with a number, carry what is known to another register.
+Registers hold 32 bits and count as unsigned: a signed comparison with a number is one or two ranges
+of unsigned values. Copies, and sums with a number, carry a range to another register.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ..mnemonics import Flow, flow_of
 from .registers import named, split_destination
 
 Values = tuple[tuple[int, int], ...]
-"""Ranges of values, first and last included, rising and apart."""
+"""Ranges of values, (first, last) both included, ascending and disjoint."""
 Ranges = frozenset[tuple[int, Values]]
-"""Registers of whose values something is known."""
+"""(register, its values), for registers whose values are restricted."""
 
 _SIZE = 1 << 32
 _SIGN = 1 << 31
@@ -35,50 +35,62 @@ _SUMS: Mapping[str, int] = {
 
 
 class Effect(Struct, frozen=True):
-    """What a block does to a register: it gets what `source` was, plus `plus`, or is lost."""
+    """The effect of a block on a register: it gets the value of `source` at the start of the block
+    plus `plus`, or an unknown one.
+    """
 
     register: int
     source: int | None = None
     plus: int = 0
 
 
-def compared(kind: str, type_: str, operands: str) -> tuple[int, Values] | None:
+def compared(comparison: str, type_: str, operands: str) -> tuple[int, Values] | None:
     """The register of a comparison with a number, and its values where the comparison holds.
 
     Args:
-        kind: `eq`, `lt` or `le`.
-        type_: `i32` or `u32`; others tell nothing.
+        comparison: `eq`, `lt` or `le`.
+        type_: `i32` or `u32`; None is returned for others.
         operands: as printed.
     """
-    left, _, right = (part.strip() for part in operands.partition(","))
+    left_operand, _, right_operand = (text.strip() for text in operands.partition(","))
     if type_ not in ("i32", "u32"):
         return None
-    base = _SIGN if type_ == "i32" and kind != "eq" else 0  # signed order, moved to begin at 0
-    register, number = _register(left), _number(right)
+    base = (
+        _SIGN if type_ == "i32" and comparison != "eq" else 0
+    )  # shifts signed order to start at 0
+    register, number = _register(left_operand), _number(right_operand)
     if register is not None and number is not None:
-        at = (number + base) % _SIZE
-        first, last = (at, at) if kind == "eq" else (0, at if kind == "le" else at - 1)
+        bound = (number + base) % _SIZE
+        first, last = (
+            (bound, bound)
+            if comparison == "eq"
+            else (0, bound if comparison == "le" else bound - 1)
+        )
     else:
-        register, number = _register(right), _number(left)
+        register, number = _register(right_operand), _number(left_operand)
         if register is None or number is None:
             return None
-        at = (number + base) % _SIZE
-        first, last = (at, at) if kind == "eq" else (at + (kind == "lt"), _SIZE - 1)
+        bound = (number + base) % _SIZE
+        first, last = (
+            (bound, bound) if comparison == "eq" else (bound + (comparison == "lt"), _SIZE - 1)
+        )
     return register, _shifted(((first, last),), -base) if first <= last else ()
 
 
-def narrowed(assumed: Ranges, register: int, among: Values, holds: bool) -> Ranges | None:
-    """What is known behind a comparison; None where it cannot come out so."""
+def narrowed(assumed: Ranges, register: int, true_values: Values, holds: bool) -> Ranges | None:
+    """The values after a comparison that holds or not; None where that outcome is impossible."""
     values = dict(assumed)
-    left = _intersection(values.get(register, ALL), among if holds else _without(among))
-    if not left:
+    remaining = _intersection(
+        values.get(register, ALL), true_values if holds else _without(true_values)
+    )
+    if not remaining:
         return None
-    values[register] = left
+    values[register] = remaining
     return frozenset(values.items())
 
 
 def effects(blocks: Sequence[Sequence[Instruction]], compared_: set[int]) -> list[list[Effect]]:
-    """Per block what its instructions do to registers that are compared, or are copied to such."""
+    """The effects of each block on registers that are compared, or copied to compared ones."""
     copies = [
         (change.register, change.source)
         for code in blocks
@@ -92,7 +104,7 @@ def effects(blocks: Sequence[Sequence[Instruction]], compared_: set[int]) -> lis
 
 
 def after(effects_: Sequence[Effect], assumed: Ranges) -> Ranges:
-    """What is known behind a block."""
+    """The values after a block, by its effects."""
     if not assumed or not effects_:
         return assumed
     old_values, values = dict(assumed), dict(assumed)
@@ -109,12 +121,12 @@ def live(
     compared_at: Mapping[int, int],
     successors: Sequence[Sequence[int]],
 ) -> list[frozenset[int]]:
-    """Per block the registers whose values before it decide a comparison in or behind it.
+    """By block, the registers whose values before it decide a comparison in or after it.
 
     Args:
-        effects_: per block, as `effects` gives them.
+        effects_: by block, as `effects` returns them.
         compared_at: block -> the register that its ending compares.
-        successors: per block.
+        successors: by block.
     """
     sources_of = [{effect.register: effect.source for effect in block} for block in effects_]
     live_in: list[frozenset[int]] = [frozenset() for _ in effects_]
@@ -133,9 +145,9 @@ def live(
 
 
 def written_registers(inst: Instruction) -> set[int]:
-    """Registers that an instruction may write: of a vector one the first two operands'."""
-    first, other_operands = split_destination(inst.operands)
-    registers = set(named(first))
+    """Registers that an instruction may write: of vector ones, all in the first two operands."""
+    first_operand, other_operands = split_destination(inst.operands)
+    registers = set(named(first_operand))
     return (
         registers
         if inst.op.name.startswith("s_")
@@ -144,6 +156,7 @@ def written_registers(inst: Instruction) -> set[int]:
 
 
 def _effects(code: Sequence[Instruction], tracked: set[int]) -> list[Effect]:
+    """The effects of a block on the tracked registers."""
     effect_of: dict[int, Effect] = {}
     for inst in code:
         if flow_of(inst.op, inst.operands) is Flow.CALL:
@@ -161,7 +174,7 @@ def _effects(code: Sequence[Instruction], tracked: set[int]) -> list[Effect]:
         effect_of.update(
             (register, Effect(register)) for register in written_registers(inst) & tracked
         )
-    # A register that counts would be known anew in each iteration, and never the same.
+    # A loop counter would get new values in each iteration without end.
     return [
         Effect(effect.register) if effect.source == effect.register and effect.plus else effect
         for effect in effect_of.values()
@@ -169,19 +182,19 @@ def _effects(code: Sequence[Instruction], tracked: set[int]) -> list[Effect]:
 
 
 def _copy_or_sum(inst: Instruction) -> Effect | None:
-    """What a copy or a sum with a number makes of which register; None for anything else."""
+    """The effect of a copy, or of a sum with a number; None for other instructions."""
     name = inst.op.name
     if name not in _COPIES and name not in _SUMS:
         return None
-    parts = [part.strip() for part in inst.operands.split(",")]
-    target = _register(parts[0])
+    operand_texts = [text.strip() for text in inst.operands.split(",")]
+    target = _register(operand_texts[0])
     if target is None:
         return None
-    if name in _COPIES and len(parts) == len(("target", "source")):
-        source = _register(parts[1])
+    if name in _COPIES and len(operand_texts) == len(("target", "source")):
+        source = _register(operand_texts[1])
         return Effect(target, source) if source is not None else None
-    if name in _SUMS and len(parts) == len(("target", "left", "right")):
-        source, number = _register(parts[1]), _number(parts[2])
+    if name in _SUMS and len(operand_texts) == len(("target", "left", "right")):
+        source, number = _register(operand_texts[1]), _number(operand_texts[2])
         if source is not None and number is not None:
             return Effect(target, source, _SUMS[name] * number)
     return None
@@ -213,12 +226,13 @@ def _intersection(left: Values, right: Values) -> Values:
 
 
 def _without(values: Values) -> Values:
-    gaps, at = [], 0
+    """All values but these."""
+    gaps, start = [], 0
     for first, last in values:
-        if at < first:
-            gaps.append((at, first - 1))
-        at = last + 1
-    return (*gaps, (at, _SIZE - 1)) if at < _SIZE else tuple(gaps)
+        if start < first:
+            gaps.append((start, first - 1))
+        start = last + 1
+    return (*gaps, (start, _SIZE - 1)) if start < _SIZE else tuple(gaps)
 
 
 def _joined(values: Sequence[tuple[int, int]]) -> Values:

@@ -41,15 +41,15 @@ def named(text: str) -> tuple[int, ...]:
     (2, 3, 1, 8192, 8193)
     """
     numbers: list[int] = []
-    for vcc, kind, single, first, last in _REGISTER.findall(text):
+    for vcc, prefix, single, first_index, last_index in _REGISTER.findall(text):
         if vcc:
             numbers.extend(_VCC_HALVES[vcc])
         elif single:
-            numbers.append(_FIRST_NUMBER[kind] + int(single))
+            numbers.append(_FIRST_NUMBER[prefix] + int(single))
         else:
-            start = int(first)
-            stop = min(int(last or first), start + _MAX_WIDTH - 1) + 1
-            numbers.extend(_FIRST_NUMBER[kind] + index for index in range(start, stop))
+            start = int(first_index)
+            stop = min(int(last_index or first_index), start + _MAX_WIDTH - 1) + 1
+            numbers.extend(_FIRST_NUMBER[prefix] + index for index in range(start, stop))
     return tuple(numbers)
 
 
@@ -73,14 +73,16 @@ def overlapping(register: int) -> tuple[int, ...]:
 
 
 def named_halves(text: str) -> tuple[int, ...]:
-    """As `named`, with halves of VGPRs told apart: `v1.l`, `v1.h` (true 16-bit code, gfx11 on)."""
+    """Numbers of all registers that an operand text names; halves of VGPRs (`v1.l`, `v1.h` in true
+    16-bit code, from gfx11 on) have their own.
+    """
     numbers: list[int] = []
     for word in text.replace(",", " ").split():
         half = _HALF.search(word)
         registers = named(word)
         if half is not None and len(registers) == 1:
-            part = low_half if half[1] == "l" else high_half
-            registers = (part(registers[0]),)
+            half_of = low_half if half[1] == "l" else high_half
+            registers = (half_of(registers[0]),)
         numbers.extend(registers)
     return tuple(numbers)
 
@@ -88,7 +90,7 @@ def named_halves(text: str) -> tuple[int, ...]:
 def unnamed_of(name: str, wave: int | None = None) -> tuple[int, ...]:
     """Registers that an instruction of this name reads without naming them.
 
-    A mask of 32 lanes is VCC_LO alone; VCC_HI is a scalar like any other then (RDNA ISA, "VCC").
+    A mask of 32 lanes is VCC_LO alone; VCC_HI is then an ordinary scalar (RDNA ISA, "VCC").
     """
     if _READS_VCC.match(name) is None:
         return ()
@@ -96,6 +98,6 @@ def unnamed_of(name: str, wave: int | None = None) -> tuple[int, ...]:
 
 
 def split_destination(operands: str) -> tuple[str, str]:
-    """The first operand and the others: what a load writes, and what it reads."""
-    first, _, other_operands = operands.partition(",")
-    return first, other_operands
+    """The first operand, which a load writes, and the others, which it reads."""
+    destination, _, sources = operands.partition(",")
+    return destination, sources

@@ -1,9 +1,9 @@
-"""How long before a wait the operation that it waits for was issued: the slack.
+"""The slack of a wait: how long before it the operation that it waits for was issued.
 
 Searched backwards from each wait over the control flow, back edges included, for the fewest
-instructions. Only ways count on which the wait really ends the operation: at least n others of the
-same order were raised after it, and no wait on the way ended it before. (In a pipelined loop the
-load that stands just above a wait may be the one that the *next* iteration waits for.)
+instructions. Only paths count on which the wait completes the operation: at least n others of the
+same order were raised after it, and no wait on the path completed it before. (In a pipelined loop
+the load just above a wait may be the one that the *next* iteration waits for.)
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .steps import Steps
 from .verdicts import Judged
 
 Cost = tuple[int, int, int]
-"""Instructions, those of them whose cycles are unknown, and the known cycles: compared in order."""
+"""(instructions, those of unknown cycles, known cycles), compared in this order."""
 _FREE: Cost = (0, 0, 0)
 _RAISE, _WAIT, _CLEAR = range(3)
 Mark = tuple[int, int, int]
-"""An instruction's index, what it does to a counter, and the event id or the wait's n."""
+"""(instruction's index, `_RAISE`, `_WAIT` or `_CLEAR`, event id or the wait's n)."""
 
 
 class Slack(Struct, frozen=True):
-    """What lies between issue and wait.
+    """The code between issue and wait.
 
     Args:
-        instructions: the fewest on any way.
-        cycles: of the matrix unit, on that way (the least where several are as short); None where
-            the figure of an instruction is not known.
+        instructions: the fewest on any path.
+        cycles: cycles of the matrix unit on that path (the least where several are as short); None
+            where the cycles of an instruction are not known.
     """
 
     instructions: int
@@ -60,6 +60,8 @@ def slacks(
 
 
 class _Search:
+    """Searches backwards from waits; set up once for a function."""
+
     def __init__(
         self, steps: Steps, blocks: Sequence[Block], cycles: Mapping[int, int | None]
     ) -> None:
@@ -69,14 +71,14 @@ class _Search:
         self._raised: dict[int, list[int]] = {}  # instruction's index -> event ids
         for number, producer in enumerate(steps.producers):
             self._raised.setdefault(producer, []).append(number)
-        self._matrix = sorted(cycles)
-        figures = [cycles[index] for index in self._matrix]
+        self._matrix_indices = sorted(cycles)
+        figures = [cycles[index] for index in self._matrix_indices]
         self._unknown = list(accumulate((f is None for f in figures), initial=0))
         self._known_cycles = list(accumulate((f or 0 for f in figures), initial=0))
         self._marks = _marks(steps)
 
     def slack(self, wait: Judged) -> Slack | None:
-        """The least over the operations that the wait is there for."""
+        """The least slack over the operations that the wait is needed for."""
         targets: dict[int, set[int]] = {}
         for producer in wait.waits_for:
             for number in self._raised.get(producer, ()):
@@ -91,72 +93,81 @@ class _Search:
         return Slack(instructions, None if unknown else cycles)
 
     def _nearest(self, wait: Judged, channel: int, event_ids: set[int]) -> Cost | None:
-        """Dijkstra over (block, younger ones still to pass, older ones that no wait has ended)."""
+        """The cheapest path back to one of the events, by Dijkstra's algorithm.
+
+        A node is a position, the number of younger events of the channel still to pass, and that of
+        older ones that no wait on the path has completed.
+        """
         marks = self._marks[wait.counter, channel]
         start = bisect_right(self._starts, wait.index) - 1
-        todo = [(_FREE, start, wait.index, wait.n if channel >= 0 else 0, CAP)]
+        queue = [(_FREE, start, wait.index, wait.n if channel >= 0 else 0, CAP)]
         best: Cost | None = None
         visited: set[tuple[int, int, int, int]] = set()
-        while todo:
-            cost, block, stop, to_pass, left = heappop(todo)
+        while queue:
+            cost, block, stop, to_pass, outstanding = heappop(queue)
             if best is not None and cost >= best:
                 break
-            if (block, stop, to_pass, left) in visited:
+            if (block, stop, to_pass, outstanding) in visited:
                 continue
-            visited.add((block, stop, to_pass, left))
-            passed = marks[block]
-            for place in range(bisect_left(passed, (stop,)) - 1, -1, -1):
-                index, kind, value = passed[place]
-                if kind == _RAISE:
+            visited.add((block, stop, to_pass, outstanding))
+            block_marks = marks[block]
+            for mark_number in range(bisect_left(block_marks, (stop,)) - 1, -1, -1):
+                index, action, value = block_marks[mark_number]
+                if action == _RAISE:
                     if to_pass <= 0 and value in event_ids:
                         total = self._plus(cost, index + 1, stop)
                         best = total if best is None else min(best, total)
-                        left = 0
+                        outstanding = 0
                     elif channel >= 0:
                         to_pass -= 1
-                        left -= left < CAP  # no wait has been passed: there is no limit
-                elif kind == _CLEAR:
-                    left = 0
+                        outstanding -= outstanding < CAP  # CAP until a wait was passed
+                elif action == _CLEAR:
+                    outstanding = 0
                 elif channel >= 0:
-                    left = min(left, value)
+                    outstanding = min(outstanding, value)
                 elif value == 0:
-                    left = 0
-                if left <= max(to_pass, 0):
+                    outstanding = 0
+                if outstanding <= max(to_pass, 0):
                     break
             else:
                 to_pass = max(to_pass, 0)
-                at = self._blocks[block]
-                entry_cost = self._plus(cost, at.start, stop)
-                for previous in at.predecessors:
+                block_model = self._blocks[block]
+                entry_cost = self._plus(cost, block_model.start, stop)
+                for previous in block_model.predecessors:
                     end = self._blocks[previous].stop
-                    heappush(todo, (entry_cost, previous, end, to_pass, left))
+                    heappush(queue, (entry_cost, previous, end, to_pass, outstanding))
         return best
 
     def _plus(self, cost: Cost, start: int, stop: int) -> Cost:
-        """The cost of going through instructions start to stop as well."""
+        """The cost with the instructions from start to stop added."""
         instructions, unknown, known_cycles = cost
-        first = bisect_left(self._matrix, start)
-        last = bisect_left(self._matrix, stop, first)
+        low = bisect_left(self._matrix_indices, start)
+        high = bisect_left(self._matrix_indices, stop, low)
         return (
             instructions + stop - start,
-            unknown + self._unknown[last] - self._unknown[first],
-            known_cycles + self._known_cycles[last] - self._known_cycles[first],
+            unknown + self._unknown[high] - self._unknown[low],
+            known_cycles + self._known_cycles[high] - self._known_cycles[low],
         )
 
 
 def _marks(steps: Steps) -> dict[tuple[str, int], list[list[Mark]]]:
-    """(Counter, channel) -> block -> what happens to the counter there, as far as it is seen."""
-    empty = range(len(steps.blocks))
-    keys = [(event.counter, at) for event, at in zip(steps.events, steps.channels, strict=True)]
-    by_key: dict[tuple[str, int], list[list[Mark]]] = {k: [[] for _ in empty] for k in set(keys)}
-    of_counter: dict[str, list[list[list[Mark]]]] = {}
+    """(Counter, channel) -> block -> the marks of the counter in it, in order."""
+    block_numbers = range(len(steps.blocks))
+    keys = [
+        (event.counter, channel)
+        for event, channel in zip(steps.events, steps.channels, strict=True)
+    ]
+    by_key: dict[tuple[str, int], list[list[Mark]]] = {
+        k: [[] for _ in block_numbers] for k in set(keys)
+    }
+    by_counter: dict[str, list[list[list[Mark]]]] = {}
     for (counter, _), marks in by_key.items():
-        of_counter.setdefault(counter, []).append(marks)
+        by_counter.setdefault(counter, []).append(marks)
     for index, block in enumerate(steps.blocks):
         for step in block:
             if step.waits is not None:
                 for counter, n in step.waits.items():
-                    for marks in of_counter.get(counter, ()):
+                    for marks in by_counter.get(counter, ()):
                         marks[index].append((step.index, _WAIT, n))
                 continue
             if step.clears:

@@ -1,8 +1,8 @@
-"""A function's instructions reduced to what matters to its counters, worked out once.
+"""A function's instructions reduced to what matters to its wait counters.
 
-An *event id* names one counter raised by one instruction. What an instruction touches is turned
-into the ids whose registers those are, so that the dataflow never looks at registers again. A *set*
-of ids is an int with their bits: most questions here are whether two sets meet.
+An *event id* names one counter raised by one instruction. The registers that an instruction touches
+are replaced by the ids of the events that write them, so that the dataflow needs no registers. A
+*set* of ids is an int with their bits: the dataflow mostly asks whether two sets intersect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .registers import high_half, low_half, named_halves, overlapping, split_des
 BARRIER: frozenset[Effect] = frozenset({"lds", "dma"})
 FENCE: frozenset[Effect] = frozenset({"load", "store", "lds", "dma", "other"})
 _COPIED: frozenset[Effect] = frozenset({"dma"})
-"""What reads LDS may read what was copied there, even where a lone wave needs no barrier."""
+"""Reads of LDS may read data copied there, even where a single wave needs no barrier."""
 _ORDERING = FLOW_CLASSES | {"barrier", "barrier_signal", "cache", "lds_read", "lds_atomic"}
 _PASSED_OVER = frozenset({"wait", "alu_wait", "nop", "hint"})
 _FENCED = frozenset({"barrier", "barrier_signal", "cache", "atomic", "lds_atomic", "message"})
@@ -35,15 +35,16 @@ class Step(Struct, frozen=True):
     """One instruction that raises, waits for or orders something, or a run that only touches.
 
     Args:
-        index: of the instruction in its function, the first of a run.
+        index: index of the instruction in its function; of a run, of its first one.
         raises: event ids.
-        touches: set of ids of events whose registers it reads or writes, itself perhaps among them.
+        touches: set of the events whose registers it reads or writes, its own perhaps among them.
         waits: counter -> n.
-        orders: set of ids that must be over before it, for other waves to see them in order.
-        fence: whether a wait stands here for a fence: what follows it orders memory.
+        orders: set of the events that must be complete before it, for other waves to see them in
+            order.
+        fence: whether a wait belongs to a fence: the code after it orders memory.
         clears: nothing is outstanding any more (a call: the callee waits for everything).
-        run: of a run that only touches, each instruction's index and what it touches; `touches` is
-            all of that.
+        run: of a run that only touches, each instruction's index and its `touches`; those of the
+            step are their union.
     """
 
     index: int
@@ -67,10 +68,10 @@ def members(ids: int) -> list[int]:
 
 
 class Steps(Struct, frozen=True):
-    """A function for the dataflow.
+    """A function reduced for the dataflow.
 
     Args:
-        events: by id.
+        events: the events, by id.
         producers: by id, the index of the instruction.
         channels: by id, the number of its (counter, order); -1 where no order is kept.
         counts: counter -> its channels' numbers.
@@ -89,37 +90,24 @@ def steps_of(
     maxima: Mapping[str, int],
     waits_of: Callable[[Instruction], Mapping[str, int]],
 ) -> Steps:
-    """Reduces a function.
+    """Reduces a function to steps.
 
     Args:
         function: the code.
         maxima: the machine's counters -> largest value.
-        waits_of: what a wait instruction waits for.
+        waits_of: the counters that a wait instruction waits for, and their counts.
     """
     counters = Counters.of(maxima)
     halves = counters.flat_in_order
     events: list[Event] = []
     producers: list[int] = []
     raised: dict[int, tuple[int, ...]] = {}
-    writers: dict[int, int] = {}
     for inst in function.instructions:
-        if inst.cls not in RAISING:
-            continue
-        inst_events = events_of(inst, counters)
-        if not inst_events:
-            continue
-        if halves and "_d16" in inst.op.name:
-            half = high_half if "_d16_hi" in inst.op.name else low_half
-            inst_events = tuple(
-                replace(event, writes=tuple(map(half, event.writes))) for event in inst_events
-            )
-        ids = tuple(range(len(events), len(events) + len(inst_events)))
-        raised[inst.index] = ids
-        for number, event in zip(ids, inst_events, strict=True):
-            events.append(event)
-            producers.append(inst.index)
-            for register in event.writes:
-                writers[register] = writers.get(register, 0) | 1 << number
+        inst_events = _events(inst, counters, halves) if inst.cls in RAISING else ()
+        if inst_events:
+            raised[inst.index] = tuple(range(len(events), len(events) + len(inst_events)))
+            events.extend(inst_events)
+            producers.extend([inst.index] * len(inst_events))
     numbers: dict[tuple[str, str], int] = {}
     channels = tuple(
         numbers.setdefault((e.counter, e.order), len(numbers)) if e.order else -1 for e in events
@@ -127,8 +115,14 @@ def steps_of(
     counts: dict[str, tuple[int, ...]] = {}
     for (counter, _), number in numbers.items():
         counts[counter] = (*counts.get(counter, ()), number)
-    wave = function.resources.wave_size
-    maker = _Maker(raised, writers, events, channels, waits_of, halves, wave)
+    maker = _StepMaker(
+        events=events,
+        raised=raised,
+        channels=channels,
+        waits_of=waits_of,
+        halves=halves,
+        wave_size=function.resources.wave_size,
+    )
     blocks = tuple(
         tuple(maker.steps(function.instructions[block.start : block.stop]))
         for block in function.blocks
@@ -136,75 +130,87 @@ def steps_of(
     return Steps(tuple(events), tuple(producers), channels, counts, blocks)
 
 
+def _events(inst: Instruction, counters: Counters, halves: bool) -> tuple[Event, ...]:
+    """The events of an instruction; 16-bit loads write half a register where `halves` is set."""
+    events = events_of(inst, counters)
+    if not halves or "_d16" not in inst.op.name:
+        return events
+    half = high_half if "_d16_hi" in inst.op.name else low_half
+    return tuple(replace(event, writes=tuple(map(half, event.writes))) for event in events)
+
+
 _HALF_STORE = re.compile(
     r"(?P<kind>ds|global|flat|scratch|buffer)_(?:store|write)_(?:d16_hi_)?(?:b8|b16|byte|short)"
     r"(?:_d16_hi)?"
 )
-_WHOLE = re.compile(r"v\d+")
+_FULL_VGPR = re.compile(r"v\d+")
 
 
 class _Memo(dict[str, int]):
-    """Sets of ids by text, each worked out once."""
+    """Sets of ids by text, each computed once."""
 
-    def __init__(self, make: Callable[[str], int]) -> None:
+    def __init__(self, compute: Callable[[str], int]) -> None:
         super().__init__()
-        self._make = make
+        self._compute = compute
 
     def __missing__(self, text: str) -> int:
-        value = self[text] = self._make(text)
+        value = self[text] = self._compute(text)
         return value
 
 
-class _Maker:
-    """Makes steps.
-
-    Args:
-        raised: instruction's index -> event ids.
-        writers: register -> set of the events that write it.
-        events: by id.
-        channels: by id.
-        waits_of: what a wait instruction waits for.
-        halves: whether a load into half a register leaves the other half alone.
-        wave: lanes of a wave.
-    """
+class _StepMaker:
+    """Makes the steps of a function's blocks."""
 
     def __init__(
         self,
-        raised: Mapping[int, tuple[int, ...]],
-        writers: Mapping[int, int],
+        *,
         events: Sequence[Event],
+        raised: Mapping[int, tuple[int, ...]],
         channels: Sequence[int],
         waits_of: Callable[[Instruction], Mapping[str, int]],
         halves: bool,
-        wave: int | None,
+        wave_size: int | None,
     ) -> None:
+        """Prepares the sets of events.
+
+        Args:
+            events: the events, by id.
+            raised: instruction's index -> event ids.
+            channels: by id.
+            waits_of: the counters that a wait instruction waits for, and their counts.
+            halves: whether a load into half a register leaves the other half alone.
+            wave_size: lanes of a wave.
+        """
         self._halves = halves
         self._raised = raised
-        self._writers = writers
         self._events = events
         self._waits_of = waits_of
         self._channels = channels
+        self._writers: dict[int, int] = {}  # register -> set of the events that write it
         self._of_channel: dict[int, int] = {}
         self._of_effect: dict[Effect, int] = {}
         for number, (event, channel) in enumerate(zip(events, channels, strict=True)):
             bit = 1 << number
+            for register in event.writes:
+                self._writers[register] = self._writers.get(register, 0) | bit
             self._of_channel[channel] = self._of_channel.get(channel, 0) | bit
             self._of_effect[event.effect] = self._of_effect.get(event.effect, 0) | bit
-        # Few different words make up all operands, and no register's name goes over two of them.
+        # All operands are made of few different words, and no register's name spans two of them.
         self._of_word = _Memo(lambda word: self._writers_of(named_halves(word)))
-        # What an instruction touches without naming it.
-        self._of_op = _Memo(lambda name: self._writers_of(unnamed_of(name, wave)))
+        # Events whose registers an instruction touches without naming them.
+        self._of_op = _Memo(lambda name: self._writers_of(unnamed_of(name, wave_size)))
 
     def steps(self, instructions: Sequence[Instruction]) -> list[Step]:
+        """The steps of one block."""
         steps: list[Step] = []
         run: list[tuple[int, int]] = []
-        for place, inst in enumerate(instructions):
+        for position, inst in enumerate(instructions):
             cls, index = inst.cls, inst.index
             if cls == "wait":
                 waits = self._waits_of(inst)
                 if waits:
                     _end(run, steps)
-                    fence = _is_fence(instructions, place + 1)
+                    fence = _is_fence(instructions, position + 1)
                     steps.append(Step(index, waits=waits, fence=fence))
                 continue
             raises = self._raised.get(index)
@@ -226,18 +232,18 @@ class _Maker:
         return steps
 
     def _named(self, text: str, initial_ids: int = 0) -> int:
-        """Events that write the registers that a text names, added to `initial_ids`."""
+        """The set of events that write the registers a text names, joined with `initial_ids`."""
         words = text.replace(",", " ").split()
         return functools.reduce(operator.or_, map(self._of_word.__getitem__, words), initial_ids)
 
     def _operands(self, inst: Instruction) -> str:
-        """The operands, with the half that a store of 16 bits and less reads."""
+        """The operands, with the half that a store of 16 bits and less reads (`v1.l`)."""
         store = _HALF_STORE.fullmatch(inst.op.name) if self._halves else None
         if store is None:
             return inst.operands
         words = inst.operands.split(",")
         data = 0 if store["kind"] == "buffer" else 1
-        if data < len(words) and _WHOLE.fullmatch(
+        if data < len(words) and _FULL_VGPR.fullmatch(
             words[data].split()[0] if words[data].split() else ""
         ):
             words[data] = f" {words[data].split()[0]}{'.h' if 'd16_hi' in inst.op.name else '.l'}"
@@ -251,6 +257,7 @@ class _Maker:
         return ids
 
     def _touches(self, inst: Instruction, raises: tuple[int, ...]) -> int:
+        """The set of events whose registers an instruction that raises `raises` touches."""
         if not self._writers:
             return 0
         touched = 0
@@ -258,19 +265,19 @@ class _Maker:
             touched |= self._writers_of(self._events[number].writes)
         if not touched:
             return self._named(self._operands(inst), self._of_op[inst.op.name])
-        # What it only writes may still be on its way to the same register, so long as the two
-        # come back in the order of issue.
+        # Results for a register that it only writes may still be outstanding, as long as the two
+        # arrive in the order of issue.
         for channel in {self._channels[number] for number in raises} - {-1}:
             touched &= ~self._of_channel[channel]
         # A 16-bit load into half a register keeps the other half. Before gfx10 that counts as a
-        # read of it, as LLVM has it; gfx11's halves are registers of their own.
+        # read of it, as in LLVM; gfx11's halves are registers of their own.
         merges = "_d16" in inst.op.name and not self._halves
         text = inst.operands if merges else split_destination(inst.operands)[1]
         return touched | self._named(text)
 
 
 def _end(run: list[tuple[int, int]], steps: list[Step]) -> None:
-    """Makes one step of a run."""
+    """Makes one step of a run and begins the next run."""
     if not run:
         return
     touches = 0
@@ -281,6 +288,7 @@ def _end(run: list[tuple[int, int]], steps: list[Step]) -> None:
 
 
 def _orders(inst: Instruction) -> tuple[frozenset[Effect], bool]:
+    """The effects that an instruction orders, and whether it completes everything."""
     if inst.cls in ("barrier", "barrier_signal"):
         return BARRIER, False
     if inst.cls == "cache":
@@ -292,13 +300,13 @@ def _orders(inst: Instruction) -> tuple[frozenset[Effect], bool]:
     return frozenset(), False
 
 
-def _is_fence(instructions: Sequence[Instruction], place: int) -> bool:
-    """Whether what comes next orders memory between waves: the wait before it may serve that.
+def _is_fence(instructions: Sequence[Instruction], start: int) -> bool:
+    """Whether the code from `start` on orders memory between waves, so that a wait there serves it.
 
-    LLVM puts a fence's wait straight before what it is for, after all scheduling.
+    LLVM inserts a fence's wait directly before the code it is for, after all scheduling.
     """
-    for at in range(place, len(instructions)):
-        inst = instructions[at]
+    for index in range(start, len(instructions)):
+        inst = instructions[index]
         if inst.cls in _PASSED_OVER:
             continue
         if inst.cls in _FENCED:

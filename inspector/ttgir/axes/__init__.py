@@ -1,1 +1,1 @@
-"""What is known of the integers and addresses of a TTGIR file: an analysis of every axis."""
+"""Axis analysis of a TTGIR file: facts about its integers and addresses, dimension by dimension."""

@@ -1,7 +1,7 @@
-"""Which argument or operation a value lost contiguity, divisibility or constancy to.
+"""The argument or operation at which a value lost contiguity, divisibility or constancy.
 
 Walks back from a value along the operands that lack the fact, to the operation or argument where it
-could first have held. Only done when asked: computing the facts records no causes.
+could first have held. Runs on demand: the analysis itself records no causes.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from ...model import TtgirOp
+from ..lowered import pointee_bytes
 from ..opforms import FUNCTIONS
 from .cause import Blame, Kind
 from .facts import Facts
-from .flow import Axes
+from .flow import Axes, loaded_tile
 from .reshaping import SPREADS, dimension_before
-from .transfer import pointee_bytes
 
 _MOST_STEPS = 200
 _LONGEST_SHIFT = 31
 _OF_ALL_NEIGHBOURS: frozenset[Kind] = frozenset(
     ("divided", "factor", "repeated", "reversed", "shared")
 )
-"""Causes that say how far apart neighbours are, or that they are equal."""
-# Comparisons of a range with a bound that change at multiples if the bound is one; the range stands
-# on the left, or on the right.
+"""Causes that state the distance of neighbours, or that they are equal."""
+# Comparisons of a range with a bound that change at multiples if the bound is a multiple, for a
+# range on the left and on the right.
 _BEFORE_MULTIPLES = frozenset(("slt", "ult", "sge", "uge"))
 _AFTER_MULTIPLES = frozenset(("sgt", "ugt", "sle", "ule"))
 
 
 def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
-    """Why fewer than `need` neighbours along a dimension are neighbours in memory."""
+    """The cause that fewer than `need` neighbours along a dimension are adjacent in memory."""
     blame = _Walk(axes).contiguity(value, dim, need)
     if blame.kind not in ("constant", "value"):
         return blame
@@ -40,12 +40,12 @@ def not_contiguous(axes: Axes, value: str, dim: int, need: int) -> Blame:
 
 
 def not_divisible(axes: Axes, value: str, dim: int, need: int) -> Blame:
-    """Why the first of the neighbours is not known to be a multiple of `need`."""
+    """The cause that the first of the neighbours is not known to be a multiple of `need`."""
     return _Walk(axes).divisibility(value, dim, need)
 
 
 def not_constant(axes: Axes, value: str, dim: int, need: int) -> Blame:
-    """Why fewer than `need` neighbours along a dimension are known to be equal."""
+    """The cause that fewer than `need` neighbours along a dimension are known to be equal."""
     return _Walk(axes).constancy(value, dim, need)
 
 
@@ -56,22 +56,24 @@ def is_argument(axes: Axes, value: str) -> bool:
 
 
 class _Walk:
-    """One walk back; `contiguity`, `divisibility`, `constancy` begin it, and have rules below."""
+    """A walk back that begins at `contiguity`, `divisibility` or `constancy`; the rules
+    are below.
+    """
 
-    __slots__ = ("axes", "seen")
+    __slots__ = ("axes", "visited")
 
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
-        self.seen: set[str] = set()
+        self.visited: set[str] = set()
 
     def _facts(self, name: str, dim: int) -> Facts:
         return self.axes.of(name, dim + 1)
 
     def _end(self, name: str) -> Blame:
-        """The value itself is to blame."""
+        """The cause that is the value itself."""
         if is_argument(self.axes, name):
             return Blame("argument", name)
-        op = self.axes.graph.made.get(name)
+        op = self.axes.graph.producers.get(name)
         if op is None:
             return Blame("value", name)
         constant = self.axes.of(name).constant
@@ -80,30 +82,31 @@ class _Walk:
         return Blame(_KINDS.get(op.name.rpartition(".")[2], "value"), name, op)
 
     def _next(self, name: str) -> TtgirOp | None:
-        """The operation to look into; None where the walk ends."""
-        if name in self.seen or len(self.seen) > _MOST_STEPS:
+        """The operation to continue with; None where the walk ends."""
+        if name in self.visited or len(self.visited) > _MOST_STEPS:
             return None
-        self.seen.add(name)
-        return self.axes.graph.made.get(name)
+        self.visited.add(name)
+        return self.axes.graph.producers.get(name)
 
     def _source(self, name: str, lacks: Callable[[str], bool]) -> str | None:
-        """Of the values that a loop-carried or merged one may take, one that lacks the fact.
+        """A source of a carried or merged value that lacks the fact.
 
-        Constants come last: what a loop computes says more than the number that it begins with.
+        Constants come last: the computation in a loop says more than its initial value.
         """
         graph = self.axes.graph
         argument = graph.carried.get(name)
         sources = argument.sources if argument is not None else graph.merged.get(name, ())
-        lacking = [s for s in sources if s not in self.seen and lacks(s)]
+        lacking = [s for s in sources if s not in self.visited and lacks(s)]
         return min(lacking, key=lambda s: self.axes.of(s).constant is not None, default=None)
 
     # ------------------------------------------------------------------ contiguity
 
     def contiguity(self, name: str, dim: int, need: int) -> Blame:
+        """The cause of a value's lack of contiguity."""
         source = self._source(name, lambda s: self._facts(s, dim).contiguity[dim] < need)
         op = self._next(name)
         if source is not None:
-            self.seen.add(name)
+            self.visited.add(name)
             cause = self.contiguity(source, dim, need)
             if cause.kind in _OF_ALL_NEIGHBOURS and not self.moves_as_one(name, dim):
                 return Blame("value", name, op)
@@ -122,53 +125,53 @@ class _Walk:
         return self._end(name) if rule is None else rule(self, op, dim, need)
 
     def moves_as_one(self, name: str, dim: int) -> bool:
-        """Whether a loop only adds to a carried value what is the same for all its elements."""
+        """Whether a loop only adds uniform amounts to a carried value."""
         argument = self.axes.graph.carried.get(name)
         if argument is None or argument.owner.name != "scf.for" or not argument.sources:
             return False
-        op = self.axes.graph.made.get(argument.sources[-1])
+        op = self.axes.graph.producers.get(argument.sources[-1])
         if op is None or op.name not in ("arith.addi", "tt.addptr") or name not in op.operands:
             return False
         return any(self.is_uniform(op, n, dim) for n in op.operands[:2] if n != name)
 
     def sum_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A sum: the operand that neither stays the same nor steps by one."""
+        """The cause in a sum: the operand that is neither constant nor contiguous."""
         for name in op.operands[:2]:
             facts = self._facts(name, dim)
             if facts.contiguity[dim] < need and facts.constancy[dim] < need:
                 other_operands = [n for n in op.operands[:2] if n != name]
-                alone = all(self.is_uniform(op, operand, dim) for operand in other_operands)
-                return self.of_operand(op, name, dim, need, alone=alone)
+                is_only = all(self.is_uniform(op, operand, dim) for operand in other_operands)
+                return self.of_operand(op, name, dim, need, is_only=is_only)
         moving = [n for n in op.operands[:2] if not self.is_uniform(op, n, dim)]
         if not moving:
             return Blame("repeated", op.results[0], op)
         if all(self._facts(n, dim).constancy[dim] >= need for n in moving):
-            alone = len(moving) == 1  # neighbours are equal in groups
-            return self.of_operand(op, moving[0], dim, need, alone=alone)
+            is_only = len(moving) == 1  # neighbours are equal in groups
+            return self.of_operand(op, moving[0], dim, need, is_only=is_only)
         if op.name == "arith.subi" and moving == [op.operands[1]]:
             return Blame("reversed", op.results[0], op)
         return self._end(op.results[0])
 
     def of_operand(
-        self, op: TtgirOp, name: str, dim: int, need: int, *, alone: bool = False
+        self, op: TtgirOp, name: str, dim: int, need: int, *, is_only: bool = False
     ) -> Blame:
-        """An operand's cause, if it holds of the operation's result as well.
+        """An operand's cause, if it applies to the operation's result as well.
 
-        How far neighbours are apart, or that they are equal, does so only where the operand alone
-        changes from neighbour to neighbour.
+        A distance of neighbours, or their equality, applies only where the operand is the only one
+        that changes from neighbour to neighbour.
         """
         cause = self.contiguity(name, dim, need)
-        if cause.kind in _OF_ALL_NEIGHBOURS and not alone:
+        if cause.kind in _OF_ALL_NEIGHBOURS and not is_only:
             return Blame("value", op.results[0], op)
         return cause
 
     def is_uniform(self, op: TtgirOp, name: str, dim: int) -> bool:
-        """Whether an operand of an elementwise operation is the same along a whole dimension."""
+        """Whether an operand of an elementwise operation is the same along an entire dimension."""
         shape = op.result_types[0].shape
         return not shape or self._facts(name, dim).constancy[dim] >= shape[dim]
 
     def product_contiguity(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A product: the factor that is the same for all neighbours and not known to be 1."""
+        """The cause in a product: the factor common to all neighbours and not known to be 1."""
         a, b = op.operands[:2]
         for moving, factor in ((a, b), (b, a)):
             facts, steps = self._facts(factor, dim), self._facts(moving, dim)
@@ -187,37 +190,37 @@ class _Walk:
         return self._end(op.results[0])
 
     def factor(self, name: str) -> Blame:
-        """The scalar behind a factor."""
+        """The cause that is a factor, by its scalar."""
         name = self.scalar(name)
         constant = self.axes.of(name).constant
-        return Blame("factor", name, self.axes.graph.made.get(name), constant)
+        return Blame("factor", name, self.axes.graph.producers.get(name), constant)
 
     def scalar(self, name: str) -> str:
         """The value that a tensor of equal elements was spread from."""
-        op = self.axes.graph.made.get(name)
+        op = self.axes.graph.producers.get(name)
         while op is not None and op.name.rpartition(".")[2] in SPREADS:
             name = op.operands[0]
-            op = self.axes.graph.made.get(name)
+            op = self.axes.graph.producers.get(name)
         return name
 
     def wrapped(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A remainder or quotient: the range, where it starts, or where it wraps around."""
+        """The cause in a remainder or quotient: the range, its start, or where it wraps around."""
         a, b = op.operands[:2]
-        ranged, by = self._facts(a, dim), self._facts(b, dim)
-        if ranged.contiguity[dim] < need and by.constant != 1:
+        ranged, divisor = self._facts(a, dim), self._facts(b, dim)
+        if ranged.contiguity[dim] < need and divisor.constant != 1:
             return self.of_operand(op, a, dim, need)
         if "div" in op.name:
             result = self._facts(op.results[0], dim)
-            is_shared = by.constant is not None or result.constancy[dim] > 1
-            return Blame("shared" if is_shared else "divided", self.scalar(b), op, by.constant)
-        if by.constancy[dim] >= need and by.divisibility[dim] < need:
-            return Blame("wrap", self.scalar(b), op, by.constant)
+            is_shared = divisor.constant is not None or result.constancy[dim] > 1
+            return Blame("shared" if is_shared else "divided", self.scalar(b), op, divisor.constant)
+        if divisor.constancy[dim] >= need and divisor.divisibility[dim] < need:
+            return Blame("wrap", self.scalar(b), op, divisor.constant)
         if ranged.divisibility[dim] < need:
             return self.divisibility(a, dim, need)
         return self._end(op.results[0])
 
     def shifted(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A shift to the right divides, one to the left multiplies."""
+        """The cause in a shift, which divides or multiplies."""
         a, b = op.operands[:2]
         amount = self._facts(b, dim).constant
         if amount is None or not 0 < amount < _LONGEST_SHIFT:
@@ -228,7 +231,7 @@ class _Walk:
         return Blame(kind, self.scalar(b), op, 1 << amount)
 
     def cleared(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A mask that clears the lowest bits, so that a group of neighbours becomes one value."""
+        """The cause in a mask of the lowest bits, which gives groups of neighbours one value."""
         a, b = op.operands[:2]
         mask = self._facts(b, dim).constant
         if mask is None or mask >= -1 or -mask & (-mask - 1):
@@ -238,9 +241,9 @@ class _Walk:
         return Blame("shared", self.scalar(b), op, -mask, factor=self.scalar(b))
 
     def choice(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A minimum, maximum or select: the first value to choose from that is not contiguous."""
-        first = 1 if op.name == "arith.select" else 0
-        for name in op.operands[first:]:
+        """The cause in a minimum, maximum or select: the first choice that is not contiguous."""
+        choices_start = 1 if op.name == "arith.select" else 0
+        for name in op.operands[choices_start:]:
             if self._facts(name, dim).contiguity[dim] < need:
                 return self.of_operand(op, name, dim, need)
         return self._end(op.results[0])
@@ -248,13 +251,15 @@ class _Walk:
     # ------------------------------------------------------------------ divisibility
 
     def divisibility(self, name: str, dim: int, need: int) -> Blame:
+        """The cause of a value's lack of divisibility."""
+
         def lacks(s: str) -> bool:
             return self._facts(s, dim).divisibility[dim] < need
 
         source = self._source(name, lacks)
         op = self._next(name)
         if source is not None:
-            self.seen.add(name)
+            self.visited.add(name)
             return self.divisibility(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
@@ -265,14 +270,14 @@ class _Walk:
         return self._end(name) if rule is None else rule(self, op, dim, need)
 
     def sum_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A sum: an added number that is no multiple, else the operand with the least divisor."""
+        """The cause in a sum: a constant that is no multiple, else the least divisible operand."""
         scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
         lacking: list[tuple[int, str, int]] = []
         for k, name in enumerate(op.operands[:2]):
-            by = scale if k else 1
-            divisibility = self._facts(name, dim).divisibility[dim] * by
+            operand_scale = scale if k else 1
+            divisibility = self._facts(name, dim).divisibility[dim] * operand_scale
             if divisibility < need:
-                lacking.append((divisibility, name, max(1, need // by)))
+                lacking.append((divisibility, name, max(1, need // operand_scale)))
         lacking.sort(key=lambda operand: operand[0])
         causes: list[Blame] = []
         for _, name, operand_need in lacking:
@@ -280,38 +285,39 @@ class _Walk:
             if constant is not None:
                 return Blame("shift", name, op, constant)
             causes.append(self.divisibility(name, dim, operand_need))
-        if causes:  # where a number is added, nothing else helps
+        if causes:  # beside an added constant nothing else helps
             return next((cause for cause in causes if cause.kind == "shift"), causes[0])
-        # The sum's runs are shorter than asked for: what cuts them cuts the multiples too.
+        # The sum's runs are shorter than needed, for the same cause as its multiples.
         for name in op.operands[:2]:
             if 1 < self._facts(name, dim).contiguity[dim] < need:
                 return self.contiguity(name, dim, need)
         return self._end(op.results[0])
 
     def product_divisibility(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A product: the factor with the least, where the other does not make up for it."""
+        """The cause in a product: the less divisible factor, less what the other contributes."""
         a, b = op.operands[:2]
         facts_of = {name: self._facts(name, dim) for name in (a, b)}
         divisibilities = {
             name: facts.divisibility[dim] if facts.contiguity[dim] == 1 else 1
             for name, facts in facts_of.items()
         }
-        # An argument is easier to change than what it is multiplied with, and so is a number.
+        # Arguments and constants are easier to change than computed factors.
         movable = [n for n in (a, b) if self._facts(n, dim).constant is None]
         stated = [n for n in movable if is_argument(self.axes, self.scalar(n))]
         numbers = [n for n in (a, b) if n not in movable and self._facts(n, dim).constant != 1]
         candidates = stated or numbers or movable or [a]
         worst = min(candidates, key=lambda n: divisibilities[n])
-        other = min(divisibilities[b if worst == a else a], need)
-        return self.divisibility(worst, dim, max(1, need // max(1, other)))
+        other_divisibility = min(divisibilities[b if worst == a else a], need)
+        return self.divisibility(worst, dim, max(1, need // max(1, other_divisibility)))
 
     # ------------------------------------------------------------------ constancy
 
     def constancy(self, name: str, dim: int, need: int) -> Blame:
+        """The cause of a value's lack of constancy."""
         source = self._source(name, lambda s: self._facts(s, dim).constancy[dim] < need)
         op = self._next(name)
         if source is not None:
-            self.seen.add(name)
+            self.visited.add(name)
             return self.constancy(source, dim, need)
         if op is None or name in self.axes.graph.merged:
             return self._end(name)
@@ -322,14 +328,14 @@ class _Walk:
         return self._end(name) if rule is None else rule(self, op, dim, need)
 
     def bits_constancy(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """An elementwise operation: the first operand that changes among the neighbours."""
+        """The cause in an elementwise operation: the first operand that is not constant."""
         for name in op.operands:
             if self._facts(name, dim).constancy[dim] < need:
                 return self.constancy(name, dim, need)
         return self._end(op.results[0])
 
     def comparison(self, op: TtgirOp, dim: int, need: int) -> Blame:
-        """A comparison of a range with a bound: what keeps them from crossing in steps."""
+        """The cause in a comparison of a range with a bound: why they do not cross at multiples."""
         a, b = op.operands[:2]
         ranged, bound = (a, b) if self._facts(b, dim).constancy[dim] >= need else (b, a)
         steps = _BEFORE_MULTIPLES if ranged == a else _AFTER_MULTIPLES
@@ -341,24 +347,6 @@ class _Walk:
             if self._facts(name, dim).divisibility[dim] < need:
                 return self.divisibility(name, dim, need)
         return self._end(op.results[0])
-
-
-def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
-    """A load of a tile among the operations that a value is computed from, if there is one."""
-    graph, visited, ahead = axes.graph, {value}, [value]
-    while ahead and len(visited) <= _MOST_STEPS:
-        name = ahead.pop()
-        op = graph.made.get(name)
-        if op is not None and name not in graph.merged:
-            if _KINDS.get(op.name.rpartition(".")[2]) == "loaded" and op.result_types[0].shape:
-                return op
-            sources = op.operands
-        else:
-            sources = tuple(graph.sources(name))
-        new = [s for s in sources if s not in visited]
-        visited.update(new)
-        ahead += new
-    return None
 
 
 _KINDS: Mapping[str, Kind] = {

@@ -1,4 +1,4 @@
-"""What a fact of some addresses or of a mask was lost to."""
+"""The cause that a fact about some addresses or a mask was lost."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Kind = Literal[
     "value",
     "wrap",
 ]
-"""What is at fault: an argument of the kernel of which the fact is not known; a number; a divisor
-of which nothing is known; a factor that neighbours are multiplied by; a value from memory; a
-comparison that may change at any element; the program's index; a range that is too short; one
-element for all neighbours; elements that count down; one element for some neighbours; a number that
-is added; any other operation; a remainder that may wrap around."""
+"""The kinds of causes, in this order: an argument of the kernel without the fact; a constant; an
+unknown divisor; a factor that neighbours are multiplied by; a value from memory; a comparison that
+may change at any element; the program's index; a range that is too short; one element for all
+neighbours; elements that count down; one element for some neighbours; a constant that is added; any
+other operation; a remainder that may wrap around."""
 
 
 class Blame(Struct, frozen=True):
-    """Where a fact was lost.
+    """The cause that a fact was lost.
 
     Attributes:
         kind: see `Kind`.
         value: the SSA value at fault, e.g. `%stride_bk`.
-        op: the operation that makes it, or that loses the fact with it; None for an argument.
-        constant: the number, for `constant` and a `factor` that is one; for `shared` how many
-            numbers in a row give one quotient.
+        op: the operation that computes it, or that loses the fact with it; None for an argument.
+        constant: the number, for `constant` and a constant `factor`; for `shared` the number of
+            consecutive numbers that give one quotient.
         factor: for `shared` and `reversed`, the value that the quotients or elements are multiplied
             by; None where they are the addresses' steps themselves.
     """

@@ -51,14 +51,14 @@ _LIMIT = 1 << 31
 
 
 def fold(op: TtgirOp, operands: Sequence[Facts]) -> int | None:
-    """The integer that an operation always yields; None where no single one is known.
+    """The integer that an operation always yields; None where it is not known.
 
     Unsigned division, which would need the width of negative operands, is not folded; nor are
     results that do not fit 32 bits.
 
     Args:
         op: the operation.
-        operands: what is known of its operands.
+        operands: the facts of its operands.
     """
     if op.name == "arith.constant":
         value = op.attributes.get("value")

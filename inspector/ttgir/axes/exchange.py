@@ -1,4 +1,4 @@
-"""Tiles that a loop computes with one dot and hands to the next one through LDS."""
+"""Tiles that a loop computes with one dot and passes to the next one through LDS."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _MOST_STEPS = 2000
 
 
 def rests_on_dot(graph: Graph, value: str) -> bool:
-    """Whether a tile in registers was made of a dot's result, by way of anything but memory."""
+    """Whether a tile in registers is computed from a dot's result without passing memory."""
     return any(op.name in DOTS for op in _makers(graph, [value]))
 
 
 def rests_on_load(graph: Graph, value: str) -> bool:
-    """Whether a tile in registers was made of one that was loaded from global memory."""
+    """Whether a tile in registers is computed from one loaded from global memory."""
     return any(op.name in LOADS for op in _makers(graph, [value]))
 
 
 def written_to(graph: Graph, buffer: str) -> list[str]:
-    """The tiles in registers that are written to a buffer, or to one that it is a part of."""
+    """The tiles in registers that are written to a buffer, or to one that it is a view of."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
     tiles = [
         op.operands[0]
@@ -50,8 +50,8 @@ def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
 
 
 def _allocations(graph: Graph, buffer: str) -> Iterator[TtgirOp]:
-    """Where a buffer, a part of one, or one that a loop carries was allocated."""
-    for op in _makers(graph, [buffer], inside=_is_view):
+    """Yields the allocations of a buffer, through views and loops."""
+    for op in _makers(graph, [buffer], follow=_is_view):
         if _short(op) == "local_alloc":
             yield op
 
@@ -65,23 +65,23 @@ def _short(op: TtgirOp) -> str:
 
 
 def _is_computation(op: TtgirOp) -> bool:
-    """Whether a tile of registers is made of tiles of registers."""
+    """Whether an operation computes a tile of registers from tiles of registers."""
     return op.name not in LOADS and op.name not in DOTS and _short(op) != "local_load"
 
 
 def _makers(
-    graph: Graph, ahead: Sequence[str], inside: Callable[[TtgirOp], bool] = _is_computation
+    graph: Graph, values: Sequence[str], follow: Callable[[TtgirOp], bool] = _is_computation
 ) -> Iterator[TtgirOp]:
-    """The operations that values are made by, going back through those that `inside` accepts."""
-    waiting, visited = list(ahead), set(ahead)
-    while waiting and len(visited) <= _MOST_STEPS:
-        name = waiting.pop()
-        op = graph.made.get(name)
+    """Yields the operations that compute values, going back through those that `follow` accepts."""
+    work, visited = list(values), set(values)
+    while work and len(visited) <= _MOST_STEPS:
+        name = work.pop()
+        op = graph.producers.get(name)
         if op is not None and name not in graph.merged:
             yield op
-            sources = op.operands if inside(op) else ()
+            sources = op.operands if follow(op) else ()
         else:
             sources = tuple(graph.sources(name))
-        new = [source for source in sources if source not in visited]
-        visited.update(new)
-        waiting += new
+        unvisited = [source for source in sources if source not in visited]
+        visited.update(unvisited)
+        work += unvisited

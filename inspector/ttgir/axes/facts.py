@@ -1,11 +1,11 @@
-"""Facts about one integer or pointer value, per dimension, and how facts of two paths meet.
+"""Facts about an integer or pointer value, per dimension, and their meet over two paths.
 
-They mean what Triton's own analysis of the same name means by them, since its answers decide how
-wide an access becomes. Along a dimension a tensor falls into aligned groups of equal length:
+They are defined as in Triton's own analysis, which decides how wide an access becomes. Along a
+dimension a tensor falls into aligned groups of equal length:
 
-    contiguity    elements of a group are x, x+1, x+2, ... (pointers: neighbouring elements)
-    divisibility  divides the first element of each group of `contiguity` (pointers: in bytes)
-    constancy     elements of a group are all the same
+contiguity    elements of a group are x, x+1, x+2, ... (pointers: neighbouring elements)
+divisibility  divides the first element of each group of `contiguity` (pointers: in bytes)
+constancy     elements of a group are all the same
 
 A scalar has one dimension.
 """
@@ -22,12 +22,13 @@ UNBOUNDED = 1 << 62
 
 
 class Facts(Struct, frozen=True):
-    """What is known of one value; `constant` where all its elements are this number.
+    """The facts of one value.
 
     Attributes:
         contiguity: per dimension, in elements.
         divisibility: per dimension; bytes for pointers.
         constancy: per dimension, in elements.
+        constant: the number that all elements are; None where there is none.
     """
 
     contiguity: tuple[int, ...]
@@ -47,7 +48,7 @@ def product(a: int, b: int) -> int:
 
 
 def nothing(rank: int) -> Facts:
-    """The facts of a value of which nothing is known."""
+    """The facts of an unknown value."""
     all_ones = (1,) * max(1, rank)
     return Facts(all_ones, all_ones, all_ones)
 
@@ -66,7 +67,7 @@ def settled(
     constancy: Sequence[int],
     constant: int | None = None,
 ) -> Facts:
-    """Facts, with what one dimension says of every element said of all dimensions.
+    """Facts in which a divisor of every element, known from one dimension, counts in all.
 
     Where groups are single elements, the divisibility is that of every element.
     """
@@ -78,12 +79,12 @@ def settled(
 
 
 def everywhere(contiguity: Sequence[int], divisibility: Sequence[int]) -> int:
-    """The divisibility that holds of every element."""
+    """The divisibility of every single element."""
     return max((d for c, d in zip(contiguity, divisibility, strict=True) if c == 1), default=1)
 
 
 def meet(a: Facts, b: Facts) -> Facts:
-    """What holds of a value that is either the one or the other."""
+    """The facts of a value that is one of two."""
     if a is b:
         return a
     rank = range(len(a.contiguity))
@@ -98,7 +99,7 @@ def meet(a: Facts, b: Facts) -> Facts:
 
 
 def shared_divisibility(a: Facts, b: Facts, d: int) -> int:
-    """What divides the first elements of both values' groups along one dimension.
+    """A divisor of the first elements of both values' groups along one dimension.
 
     Where the groups differ in length, the shorter ones begin inside the longer ones.
     """

@@ -1,9 +1,9 @@
-"""Values of a TTGIR file in the words of the source, as far as the file tells them.
+"""Values of a TTGIR file in the terms of the source, as far as the file has them.
 
 Recent versions of Triton name every value of a statement after the variable that the statement
 assigns: in `acc += tl.dot(tl.load(p, mask=k + rk < K), b)` the sum `k + rk` is called `acc`, too.
-`variables.py` tells which values are the variable itself; the others are written as expressions.
-Older versions number values. Arguments keep their names, or their numbers.
+`variables.py` determines the values that are the variable itself; the others are written as
+expressions. Older versions number values. Arguments keep their names, or their numbers.
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ _SHAPES = frozenset(
 )
 
 
-def words(axes: Axes, value: str, at: SourceLoc | None) -> str:
-    """A value as the source would write it.
+def words(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
+    """Spells a value as the source would write it.
 
     Args:
         axes: the function's values.
         value: its name in the file.
-        at: the place of the access in question: a name that its own statement gives means nothing.
+        access_loc: the position of the access in question; a name from the access's own statement
+            means nothing.
 
     Returns:
-        A variable, an argument or a short expression; `…` stands for what has no name.
+        A variable, an argument or a short expression; `…` stands for values without a name.
     """
-    return _words(axes, value, at, 0)
+    return _words(axes, value, access_loc, 0)
 
 
 def argument_name(value: str) -> str:
@@ -72,7 +73,8 @@ def argument_name(value: str) -> str:
     return f"argument {match.group(1)} ({value})" if match else value[1:]
 
 
-def _words(axes: Axes, value: str, at: SourceLoc | None, depth: int) -> str:
+def _words(axes: Axes, value: str, access_loc: SourceLoc | None, depth: int) -> str:
+    """Spells a value inside an expression that is `depth` deep."""
     graph = axes.graph
     if is_argument(axes, value):
         return argument_name(value)
@@ -80,28 +82,31 @@ def _words(axes: Axes, value: str, at: SourceLoc | None, depth: int) -> str:
     if constant is not None:
         return str(constant)
     name = variable(graph, value)
-    op = graph.made.get(value)
+    op = graph.producers.get(value)
     if op is None or value in graph.merged:
         if name is not None:
             return name
         if is_loop_index(graph, value):
             return LOOP_INDEX
         source = delayed_source(graph, value)
-        return _words(axes, source, at, depth) if source is not None else ELLIPSIS
+        return _words(axes, source, access_loc, depth) if source is not None else ELLIPSIS
     if op.name.rpartition(".")[2] in _SHAPES and op.operands:
-        return _words(axes, op.operands[0], at, depth)
-    if name is not None and _elsewhere(op, at):
+        return _words(axes, op.operands[0], access_loc, depth)
+    if name is not None and _elsewhere(op, access_loc):
         return name
     if depth >= _DEEPEST:
         return ELLIPSIS
-    return _expression(axes, op, at, depth)
+    return _expression(axes, op, access_loc, depth)
 
 
-def _expression(axes: Axes, op: TtgirOp, at: SourceLoc | None, depth: int) -> str:
+def _expression(axes: Axes, op: TtgirOp, access_loc: SourceLoc | None, depth: int) -> str:
+    """Spells the operation that computes a value."""
     sign = _SIGNS.get(op.name) or _PREDICATES.get(str(op.attributes.get("predicate")))
     if sign is not None and len(op.operands) == 2:
-        left, right = (_words(axes, operand, at, depth + 1) for operand in op.operands)
-        text = f"{left} {sign} {right}"
+        left_text, right_text = (
+            _words(axes, operand, access_loc, depth + 1) for operand in op.operands
+        )
+        text = f"{left_text} {sign} {right_text}"
         return f"({text})" if depth else text
     if op.name == "tt.get_program_id":
         return f"program_id({op.attributes.get('axis', ELLIPSIS)})"
@@ -110,9 +115,9 @@ def _expression(axes: Axes, op: TtgirOp, at: SourceLoc | None, depth: int) -> st
     return ELLIPSIS
 
 
-def _elsewhere(op: TtgirOp, at: SourceLoc | None) -> bool:
-    """Whether another line of the source than that at `at` makes a value."""
-    if op.loc is None or at is None:
+def _elsewhere(op: TtgirOp, access_loc: SourceLoc | None) -> bool:
+    """Whether a value is computed on another line of the source than the access's."""
+    if op.loc is None or access_loc is None:
         return True
-    own_place, other_place = op.loc.in_user_code, at.in_user_code
-    return (own_place.file, own_place.line) != (other_place.file, other_place.line)
+    own_loc, other_loc = op.loc.in_user_code, access_loc.in_user_code
+    return (own_loc.file, own_loc.line) != (other_loc.file, other_loc.line)

@@ -1,4 +1,4 @@
-"""Operations that only move, repeat or convert elements: none is computed from several."""
+"""Operations that only move, repeat or convert elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIMENSION_KEEPING = frozenset(
 def dimension_before(op: TtgirOp, dim: int) -> int | None:
     """The operand's dimension that becomes `dim` of the result; -1 where `dim` is new.
 
-    None for operations that do more, and where the operand lacks that dimension (edited text).
+    None for operations that compute, and where the operand lacks that dimension (edited text).
     """
     through = _operand_dimension(op, dim)
     rank = len(op.operand_types[0].shape) if op.operand_types else 0
@@ -22,6 +22,7 @@ def dimension_before(op: TtgirOp, dim: int) -> int | None:
 
 
 def _operand_dimension(op: TtgirOp, dim: int) -> int | None:
+    """The dimension of the operand, which may lack it; as `dimension_before` otherwise."""
     short = op.name.rpartition(".")[2]
     if short in _DIMENSION_KEEPING:
         return dim

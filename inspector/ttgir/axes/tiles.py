@@ -1,9 +1,9 @@
-"""How wide the accesses of an operation that moves a tile can be, and what each fact allows.
+"""The width of accesses of operations that move tiles, and the limits that each fact sets.
 
-Widths follow the rules by which Triton lowers such operations. For global memory: as many elements
-as a thread holds side by side along its layout's fastest dimension, as are neighbours in memory,
-as the address is aligned to and as share a mask bit, up to 128 bits. For LDS: as many as a thread
-holds that lie side by side in the buffer.
+Widths follow the rules by which Triton lowers such operations. For global memory: the elements that
+a thread holds side by side along its layout's fastest dimension, that are adjacent in memory, that
+the alignment allows and that share a mask bit, up to 128 bits. For LDS: the elements of a thread
+that lie side by side in the buffer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ...model import Layout, TtgirOp, TtgirType
 from ..layouts import to_linear
-from ..linear import LinearLayout
-from ..lowered import element_bits
+from ..linear import LinearLayout, echelon_basis, in_echelon
+from ..lowered import element_bits, pointee
 from ..matrix import order_of
 from ..shared import shared_offset
 from .facts import Facts
@@ -26,12 +26,13 @@ WIDEST_BITS = 128
 
 
 class Tile(Struct, frozen=True):
-    """One operation that moves a tile.
+    """An operation that moves a tile.
 
     Attributes:
         op: the operation.
         cls: class of the machine instructions that it becomes.
-        of: type of the tile in registers; of its addresses where it passes them by.
+        tensor_type: type of the tile in registers, or of its addresses where it passes registers
+            by.
         element: element type in memory.
         pointer: the scalar pointer or the tensor of pointers; None for LDS.
         offsets: tensor of offsets that is added to `pointer`.
@@ -41,7 +42,7 @@ class Tile(Struct, frozen=True):
 
     op: TtgirOp
     cls: str
-    of: TtgirType
+    tensor_type: TtgirType
     element: str
     pointer: str | None = None
     offsets: str | None = None
@@ -50,21 +51,20 @@ class Tile(Struct, frozen=True):
 
     @property
     def addresses(self) -> str | None:
-        """The tensor whose elements say where the tile lies."""
+        """The tensor of the tile's addresses or offsets."""
         return self.offsets or self.pointer
 
 
 class Limits(Struct, frozen=True):
-    """What each fact allows, in elements, along the dimension in which accesses are widened.
+    """The limits of the facts, in elements, along the dimension in which accesses are widened.
 
     Attributes:
         dim: that dimension; the fastest of the layout, or of the LDS buffer.
         per_thread: neighbours that a thread holds.
-        held: elements that a thread holds altogether.
+        thread_elements: elements that a thread holds in total.
         bits: bits of an element.
-        lanes: of the workgroup.
-        share: neighbours that each lane could have, were the tile's different addresses spread
-            evenly over them all.
+        lanes: lanes of the workgroup.
+        share: neighbours of each lane, were the tile's different addresses spread evenly over all.
         shared: neighbours that are known to have the same address.
         distinct: different addresses along the dimension, at most.
         across: the dimension along which neighbouring lanes lie.
@@ -76,7 +76,7 @@ class Limits(Struct, frozen=True):
 
     dim: int
     per_thread: int
-    held: int
+    thread_elements: int
     bits: int
     lanes: int = 1
     share: int = WIDEST_BITS
@@ -94,7 +94,7 @@ class Limits(Struct, frozen=True):
         return self.elements * self.bits
 
     @property
-    def most(self) -> int:
+    def widest(self) -> int:
         """Elements that one access could move in any layout of the tile."""
         return max(self.elements, min(WIDEST_BITS // self.bits, self.share))
 
@@ -107,7 +107,7 @@ class Limits(Struct, frozen=True):
 
 
 class _Form(Struct, frozen=True):
-    """Places of the operands of an operation that accesses global memory."""
+    """Operand positions of an operation that accesses global memory."""
 
     cls: str
     pointer: int
@@ -127,7 +127,7 @@ _LDS = frozenset(("local_load", "local_store", "local_alloc"))
 
 
 def tile_of(op: TtgirOp) -> Tile | None:
-    """What an operation moves; None if it does not move a tile to or from registers or LDS."""
+    """The tile that an operation moves; None if it moves none to or from registers or LDS."""
     dialect, _, short = op.name.partition(".")
     form = _GLOBAL.get(op.name) or (_GLOBAL.get(short) if dialect != "tt" else None)
     if form is not None:
@@ -136,21 +136,22 @@ def tile_of(op: TtgirOp) -> Tile | None:
 
 
 def _global_tile(op: TtgirOp, form: _Form) -> Tile | None:
+    """The tile of an access of global memory; None for scalars and descriptors."""
     try:
-        where = form.pointer if form.offsets is None else form.offsets
+        address_position = form.pointer if form.offsets is None else form.offsets
         tile_type = (
-            op.operand_types[where]
+            op.operand_types[address_position]
             if form.cls == "lds_direct"
             else (op.result_types[0] if form.value is None else op.operand_types[form.value])
         )
         pointer = op.operand_types[form.pointer]
-        addresses = op.operand_types[where]
+        addresses = op.operand_types[address_position]
     except IndexError:
         return None
     if addresses.kind != "tensor" or not addresses.shape:
         return None  # a scalar, or a descriptor
-    places = [form.pointer, form.offsets, form.value]
-    mask_start = max(place for place in places if place is not None) + 1
+    positions = [form.pointer, form.offsets, form.value]
+    mask_start = max(position for position in positions if position is not None) + 1
     mask = next(
         (
             name
@@ -162,17 +163,13 @@ def _global_tile(op: TtgirOp, form: _Form) -> Tile | None:
         None,
     )
     offsets = None if form.offsets is None else op.operands[form.offsets]
-    element = _pointee(pointer) if form.cls == "lds_direct" else tile_type.element
+    element = pointee(pointer) if form.cls == "lds_direct" else tile_type.element
     tile_type = TtgirType(tile_type.text, "tensor", element, addresses.shape, addresses.layout)
     return Tile(op, form.cls, tile_type, element, op.operands[form.pointer], offsets, mask)
 
 
-def _pointee(pointer_type: TtgirType) -> str:
-    text = pointer_type.element if pointer_type.kind == "tensor" else pointer_type.text
-    return text.partition("<")[2].rpartition(">")[0].partition(",")[0] or pointer_type.element
-
-
 def _lds_tile(op: TtgirOp, short: str) -> Tile | None:
+    """The tile of an access of LDS."""
     if short == "local_load":
         pair = (op.result_types[:1], op.operand_types[:1], "lds_read")
     elif short == "local_store":
@@ -191,30 +188,30 @@ def _lds_tile(op: TtgirOp, short: str) -> Tile | None:
 class Layouts:
     """Linear layouts of the tiles of one file, each computed once."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_cache",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, tuple[int, ...]], LinearLayout | None] = {}
+        self._cache: dict[tuple[str, tuple[int, ...]], LinearLayout | None] = {}
 
     def of(self, layout: Layout | None, shape: tuple[int, ...]) -> LinearLayout | None:
         """The linear layout of a tensor; None where it has none."""
         if layout is None:
             return None
         key = (layout.text, shape)
-        if key not in self._known:
-            self._known[key] = to_linear(layout, shape)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = to_linear(layout, shape)
+        return self._cache[key]
 
 
 def limits_of(tile: Tile, axes: Axes | None, layouts: Layouts) -> Limits | None:
-    """What limits the width of a tile's accesses; None where the layout is not known.
+    """The limits on the width of a tile's accesses; None where the layout is not known.
 
     Args:
         tile: the operation.
-        axes: what is known of its addresses and mask; an access of LDS needs none.
-        layouts: of the file's tiles.
+        axes: the facts of its addresses and mask; an access of LDS needs none.
+        layouts: the layouts of the file's tiles.
     """
-    linear = layouts.of(tile.of.layout, tile.of.shape)
+    linear = layouts.of(tile.tensor_type.layout, tile.tensor_type.shape)
     bits = element_bits(tile.element)
     if linear is None or bits is None:
         return None
@@ -227,11 +224,12 @@ def limits_of(tile: Tile, axes: Axes | None, layouts: Layouts) -> Limits | None:
 
 
 def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> Limits:
-    rank = len(tile.of.shape)
+    """The limits on accesses of global memory."""
+    rank = len(tile.tensor_type.shape)
     across = _first_step(linear.lane)
     dim = fastest(linear)
     if own_run(linear, dim) == 1 and across is not None:
-        dim = across  # no neighbours in a lane: those of its neighbour are what matters
+        dim = across  # no neighbours in a lane: those in the next lane matter
     facts = axes.of(tile.addresses or "", rank)
     size = bits // 8
     divisibility = facts.divisibility[dim]
@@ -243,7 +241,7 @@ def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> L
     contiguity = facts.contiguity[dim]
     elements = min(WIDEST_BITS // bits, run, contiguity, max(1, divisibility // size))
     hint = tile.op.attributes.get("contiguity")
-    if isinstance(hint, int):  # what the compiler knew before it changed the addresses' form
+    if isinstance(hint, int):  # from before the compiler changed the addresses' form
         elements = max(elements, hint)
         contiguity = max(contiguity, hint)
         divisibility = max(divisibility, hint * size)
@@ -252,24 +250,24 @@ def _global_limits(tile: Tile, axes: Axes, linear: LinearLayout, bits: int) -> L
     lanes = 1 << (len(linear.lane) + len(linear.warp))
     distinct = distinct_addresses(facts, linear.shape)
     return Limits(
-        dim,
-        run,
-        linear.distinct_elements_per_thread,
-        bits,
-        lanes,
-        max(1, min(prod(distinct) // lanes, distinct[dim])),
-        min(facts.constancy[dim], linear.shape[dim]),
-        distinct[dim],
-        across,
-        contiguity,
-        divisibility,
-        mask,
-        max(1, elements),
+        dim=dim,
+        per_thread=run,
+        thread_elements=linear.distinct_elements_per_thread,
+        bits=bits,
+        lanes=lanes,
+        share=max(1, min(prod(distinct) // lanes, distinct[dim])),
+        shared=min(facts.constancy[dim], linear.shape[dim]),
+        distinct=distinct[dim],
+        across=across,
+        contiguity=contiguity,
+        divisibility=divisibility,
+        mask=mask,
+        elements=max(1, elements),
     )
 
 
 def distinct_addresses(facts: Facts, shape: Sequence[int]) -> tuple[int, ...]:
-    """How many different addresses lie along each dimension of a tile, at most."""
+    """The most different addresses along each dimension of a tile."""
     return tuple(
         max(1, size // max(1, constancy))
         for size, constancy in zip(shape, facts.constancy, strict=False)
@@ -277,13 +275,15 @@ def distinct_addresses(facts: Facts, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def fastest(linear: LinearLayout) -> int:
-    """The dimension that a thread's registers step along first; the last where there is one."""
-    first = _first_step(linear.register)
-    return len(linear.shape) - 1 if first is None else first
+    """The dimension that a thread's registers step along first; the last if they step
+    along none.
+    """
+    first_dim = _first_step(linear.register)
+    return len(linear.shape) - 1 if first_dim is None else first_dim
 
 
 def _first_step(bases: Sequence[Sequence[int]]) -> int | None:
-    """The dimension of the first step that goes anywhere."""
+    """The dimension of the first basis vector that is not zero."""
     return next((dim for basis in bases for dim, step in enumerate(basis) if step), None)
 
 
@@ -301,47 +301,32 @@ def _lds_limits(tile: Tile, buffer: TtgirType, linear: LinearLayout, bits: int) 
     """The largest aligned run of buffer offsets that a thread holds.
 
     Offsets of an unpadded buffer are linear in the coordinates over GF(2), so a thread holds a run
-    of 2^n if its register steps span the offsets 1, 2, ... 2^(n-1). Padding stands between runs.
-    A swizzle exchanges groups of `vec` differently in each row, so that no access spans two.
+    of 2^n if its register steps span the offsets 1, 2, ... 2^(n-1). Padding lies between runs.
+    A swizzle exchanges groups of `vec` differently in each row, so no access spans two groups.
     """
     steps = [_offset(buffer, basis) for basis in linear.register if any(basis)]
     if any(step is None for step in steps):
         return None
-    span = _reduced([step for step in steps if step is not None])
+    span = echelon_basis([step for step in steps if step is not None])
     params = buffer.layout.params if buffer.layout is not None else {}
     vec, phases = params.get("vec"), params.get("maxPhase")
-    most = WIDEST_BITS // bits
+    max_elements = WIDEST_BITS // bits
     if isinstance(vec, int) and isinstance(phases, int) and phases > 1:
-        most = min(most, vec)
+        max_elements = min(max_elements, vec)
     run = 1
-    while run < most and _in_span(run, span):
+    while run < max_elements and in_echelon(run, span):
         run *= 2
-    dim = order_of(buffer.layout, len(tile.of.shape))[0] if buffer.layout is not None else 0
-    held = linear.distinct_elements_per_thread
-    return Limits(dim, run, held, bits, elements=run)
+    dim = (
+        order_of(buffer.layout, len(tile.tensor_type.shape))[0] if buffer.layout is not None else 0
+    )
+    return Limits(dim, run, linear.distinct_elements_per_thread, bits, elements=run)
 
 
-def _offset(buffer: TtgirType, where: Sequence[int]) -> int | None:
-    return shared_offset(buffer.layout, buffer.shape, where)
-
-
-def _reduced(vectors: Sequence[int]) -> list[int]:
-    echelon: list[int] = []
-    for vector in vectors:
-        for pivot in echelon:
-            vector = min(vector, vector ^ pivot)
-        if vector:
-            echelon.append(vector)
-    return echelon
-
-
-def _in_span(vector: int, echelon: Sequence[int]) -> bool:
-    for pivot in echelon:
-        vector = min(vector, vector ^ pivot)
-    return vector == 0
+def _offset(buffer: TtgirType, coordinates: Sequence[int]) -> int | None:
+    return shared_offset(buffer.layout, buffer.shape, coordinates)
 
 
 def needed_values(tiles: Sequence[Tile]) -> list[str]:
-    """The values whose facts the limits of some tiles rest on."""
+    """The values that the limits of some tiles depend on."""
     names = [name for tile in tiles for name in (tile.pointer, tile.offsets, tile.mask)]
     return [name for name in names if name is not None]

@@ -1,7 +1,7 @@
-"""What one operation makes of the facts of its operands: one function for each operation.
+"""The facts of an operation's result by those of its operands: one function per operation.
 
-Division and remainder assume that what is divided is not negative, as Triton does of offsets.
-Operations that are not in the table say nothing of their results.
+Division and remainder assume that the dividend is not negative, as Triton does of offsets. Results
+of operations that are not in the table are unknown.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd, prod
 
-from ...model import TtgirOp, TtgirType
-from ..lowered import element_bits
+from ...model import TtgirOp
+from ..lowered import pointee_bytes
 from .constants import fold
 from .facts import (
     UNBOUNDED,
@@ -55,32 +55,22 @@ def facts_after(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     return facts
 
 
-def pointee_bytes(pointer_type: TtgirType) -> int:
-    """Bytes of what a pointer, or each of a tensor of pointers, points to; at least 1."""
-    text = pointer_type.element if pointer_type.kind == "tensor" else pointer_type.text
-    inner = text.partition("<")[2].rpartition(">")[0] or pointer_type.element
-    bits = element_bits(inner.partition(",")[0])
-    return max(1, (bits or 8) // 8)
-
-
 def _hinted(op: TtgirOp, facts: Facts) -> Facts:
     rank = len(facts.contiguity)
-    parts = (facts.contiguity, facts.divisibility, facts.constancy)
+    derived = (facts.contiguity, facts.divisibility, facts.constancy)
     contiguity, divisibility, constancy = (
-        _hint(op.attributes.get(name), part, rank) for name, part in zip(HINTS, parts, strict=True)
+        _hint(op.attributes.get(name), values, rank)
+        for name, values in zip(HINTS, derived, strict=True)
     )
     return settled(contiguity, divisibility, constancy, facts.constant)
 
 
-def _hint(stated: object, derived: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    if isinstance(stated, int) and stated > 0:
-        return (stated,) * rank
-    if isinstance(stated, tuple) and len(stated) == rank:
-        return tuple(n if isinstance(n, int) and n > 0 else 1 for n in stated)
+def _hint(hint: object, derived: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    if isinstance(hint, int) and hint > 0:
+        return (hint,) * rank
+    if isinstance(hint, tuple) and len(hint) == rank:
+        return tuple(n if isinstance(n, int) and n > 0 else 1 for n in hint)
     return derived
-
-
-# --------------------------------------------------------------------------- arithmetic
 
 
 def _constancy(a: Facts, b: Facts) -> list[int]:
@@ -92,24 +82,25 @@ def _is_sub(op: TtgirOp) -> bool:
 
 
 def _add(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    """Sums and differences, pointers plus offsets included."""
     a, b = operands[0], operands[1]
     scale = pointee_bytes(op.operand_types[0]) if op.name == "tt.addptr" else 1
     contiguity, divisibility = [], []
     for d in range(len(a.contiguity)):
         ca, cb = a.contiguity[d], b.contiguity[d]
         run = gcd(ca, b.constancy[d])
-        if not _is_sub(op):  # x - (y, y+1, ...) falls: only the other way round adds up
+        if not _is_sub(op):  # x - (y, y+1, ...) falls
             run = max(run, gcd(a.constancy[d], cb))
         da, db = a.divisibility[d], product(b.divisibility[d], scale)
         if ca > 1 and cb > 1:
             cancels = _is_sub(op) and ca == cb  # the differences within a group cancel out
-            by = gcd(da, db) if cancels else gcd(da, db, 2)
+            divisor = gcd(da, db) if cancels else gcd(da, db, 2)
         elif ca > 1 or cb > 1:
-            by = gcd(da, db, product(run, scale))
+            divisor = gcd(da, db, product(run, scale))
         else:
-            by = gcd(da, db)
+            divisor = gcd(da, db)
         contiguity.append(run)
-        divisibility.append(by)
+        divisibility.append(divisor)
     return settled(contiguity, divisibility, _constancy(a, b))
 
 
@@ -120,8 +111,8 @@ def _mul(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     if a.constant == 1:
         return _same_numbers(b, a)
     divisibility = [
-        product(_each(a, d), _each(b, d)) for d in range(len(a.contiguity))
-    ]  # of every element: x, x+1, ... times n are not neighbours any more
+        product(_element_divisor(a, d), _element_divisor(b, d)) for d in range(len(a.contiguity))
+    ]  # of every element: multiples of x, x+1, ... are not contiguous
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
@@ -129,8 +120,8 @@ def _same_numbers(a: Facts, neutral: Facts) -> Facts:
     return settled(a.contiguity, a.divisibility, _constancy(a, neutral))
 
 
-def _each(a: Facts, d: int) -> int:
-    """What is known to divide every element, by one dimension's word."""
+def _element_divisor(a: Facts, d: int) -> int:
+    """A divisor of every element, as far as one dimension tells."""
     return a.divisibility[d] if a.contiguity[d] == 1 else 1
 
 
@@ -139,7 +130,7 @@ def _shape(op: TtgirOp) -> tuple[int, ...]:
 
 
 def _steps(a: Facts, b: Facts, shape: Sequence[int], d: int) -> int | None:
-    """Elements that a range runs between two multiples of a divisor; None if that is not known."""
+    """The elements between two multiples of a divisor in a range; None if unknown."""
     if not shape or a.contiguity[d] != shape[d] or b.constancy[d] != shape[d]:
         return None
     return gcd(a.contiguity[d], a.divisibility[d], b.divisibility[d])
@@ -154,13 +145,15 @@ def _div(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     divisibility = []
     for d in range(len(a.contiguity)):
         constancy[d] = max(constancy[d], _steps(a, b, shape, d) or 1)
-        divisibility.append(_quotient(_each(a, d), b.constant))
+        divisibility.append(_quotient(_element_divisor(a, d), b.constant))
     return settled((1,) * len(constancy), divisibility, constancy)
 
 
-def _quotient(by: int, divisor: int | None) -> int:
+def _quotient(divisibility: int, divisor: int | None) -> int:
     size = abs(divisor) if divisor else 0
-    return by // size if size and not size & (size - 1) and by % size == 0 else 1
+    return (
+        divisibility // size if size and not size & (size - 1) and divisibility % size == 0 else 1
+    )
 
 
 def _rem(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
@@ -169,11 +162,11 @@ def _rem(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     contiguity, divisibility = [], []
     for d in range(len(a.contiguity)):
         run = _steps(a, b, shape, d) or 1
-        by = gcd(a.divisibility[d], b.divisibility[d]) if b.constancy[d] > 1 else 1
+        divisor = gcd(a.divisibility[d], b.divisibility[d]) if b.constancy[d] > 1 else 1
         if a.contiguity[d] > run:
-            by = gcd(by, run)
+            divisor = gcd(divisor, run)
         contiguity.append(run)
-        divisibility.append(by)
+        divisibility.append(divisor)
     return settled(contiguity, divisibility, _constancy(a, b))
 
 
@@ -187,7 +180,7 @@ def _shift_left(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     if b.constant == 0:
         return _same_numbers(a, b)
     factor = 1 << b.constant if b.constant is not None and 0 <= b.constant < 62 else 1
-    divisibility = [product(_each(a, d), factor) for d in range(len(a.contiguity))]
+    divisibility = [product(_element_divisor(a, d), factor) for d in range(len(a.contiguity))]
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
@@ -196,7 +189,7 @@ def _shift_right(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     if b.constant == 0:
         return _same_numbers(a, b)
     divisor = 1 << b.constant if b.constant is not None and 0 <= b.constant < 62 else None
-    divisibility = [_quotient(_each(a, d), divisor) for d in range(len(a.contiguity))]
+    divisibility = [_quotient(_element_divisor(a, d), divisor) for d in range(len(a.contiguity))]
     return settled((1,) * len(divisibility), divisibility, _constancy(a, b))
 
 
@@ -209,6 +202,7 @@ _BELOW = frozenset(("slt", "ult", "sge", "uge"))
 
 
 def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    """Comparisons, whose results are constant in groups."""
     a, b = operands[0], operands[1]
     shape = _shape(op)
     if not shape:
@@ -216,7 +210,7 @@ def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
     constancy = _constancy(a, b)
     predicate = op.attributes.get("predicate")
     for d, size in enumerate(shape):
-        # A range crosses a bound only where both are multiples of the same number.
+        # A range crosses a bound only at a common multiple.
         if predicate in _ABOVE and a.constancy[d] == size:
             run = gcd(b.contiguity[d], a.divisibility[d], b.divisibility[d])
         elif predicate in _BELOW and b.constancy[d] == size:
@@ -229,6 +223,7 @@ def _compare(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
 
 
 def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
+    """A select between two values."""
     condition, a, b = operands[0], operands[1], operands[2]
     if condition.constant is not None:
         return a if condition.constant else b
@@ -237,15 +232,12 @@ def _select(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
     contiguity, divisibility, constancy = [], [], []
     for d in range(len(a.contiguity)):
         run = gcd(a.contiguity[d], b.contiguity[d], condition.constancy[d])
-        whole = a.contiguity[d] == run and b.contiguity[d] == run
-        by = shared_divisibility(a, b, d)
+        same_groups = a.contiguity[d] == run and b.contiguity[d] == run
+        divisor = shared_divisibility(a, b, d)
         contiguity.append(run)
-        divisibility.append(by if whole else gcd(by, run))
+        divisibility.append(divisor if same_groups else gcd(divisor, run))
         constancy.append(gcd(a.constancy[d], b.constancy[d], condition.constancy[d]))
     return settled(contiguity, divisibility, constancy)
-
-
-# --------------------------------------------------------------------------- shapes
 
 
 def _first_operand(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
@@ -267,20 +259,21 @@ def _splat(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
 
 
 def _expand(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    """A tensor with a new dimension of extent 1."""
     axis, source = op.attributes.get("axis"), operands[0]
     if not isinstance(axis, int) or not 0 <= axis <= len(source.contiguity):
         return None
     if source.constant is not None:
         return of_constant(source.constant, _shape(op))
-    # A row of a new dimension is one element: only what divides every element divides it.
-    new = min(_each(source, d) for d in range(len(source.contiguity)))
+    # A group along the new dimension is one element: its divisor must divide every element.
+    divisor = min(_element_divisor(source, d) for d in range(len(source.contiguity)))
 
-    def with_new(values: tuple[int, ...], new_value: int) -> tuple[int, ...]:
-        return (*values[:axis], new_value, *values[axis:])
+    def with_new(values: tuple[int, ...], inserted: int) -> tuple[int, ...]:
+        return (*values[:axis], inserted, *values[axis:])
 
     return settled(
         with_new(source.contiguity, 1),
-        with_new(source.divisibility, new),
+        with_new(source.divisibility, divisor),
         with_new(source.constancy, 1),
     )
 
@@ -311,14 +304,19 @@ def _transpose(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
 
 
 def _reshape(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
+    """A reshape that keeps the order of the elements."""
     a, old, new = operands[0], op.operand_types[0].shape, _shape(op)
     if op.attributes.get("allow_reorder") or len(a.contiguity) != len(old):
         return None
     if a.constant is not None:
         return of_constant(a.constant, new)
-    every = everywhere(a.contiguity, a.divisibility)
+    element_divisor = everywhere(a.contiguity, a.divisibility)
     strides = [prod(old[d + 1 :]) for d in range(len(old))]
-    contiguity, divisibility, constancy = [1] * len(new), [every] * len(new), [1] * len(new)
+    contiguity, divisibility, constancy = (
+        [1] * len(new),
+        [element_divisor] * len(new),
+        [1] * len(new),
+    )
     for d, size in enumerate(new):
         stride = prod(new[d + 1 :])
         for o, start in enumerate(strides):
@@ -326,14 +324,16 @@ def _reshape(op: TtgirOp, operands: Sequence[Facts]) -> Facts | None:
                 continue
             if start == stride and a.contiguity[o] > 1:
                 contiguity[d] = run = min(a.contiguity[o], size)
-                by = a.divisibility[o]
-                divisibility[d] = max(every, by if run == a.contiguity[o] else gcd(by, run))
+                divisor = a.divisibility[o]
+                divisibility[d] = max(
+                    element_divisor, divisor if run == a.contiguity[o] else gcd(divisor, run)
+                )
             constancy[d] = max(1, min(size, start * a.constancy[o] // stride))
     return settled(contiguity, divisibility, constancy)
 
 
 def _loaded(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
-    # The same address and the same mask bit give the same value.
+    """A load: equal addresses and mask bits give equal values."""
     all_ones = (1,) * len(operands[0].contiguity)
     masked = len(operands) > 1 and len(operands[1].constancy) == len(all_ones)
     constancy = _constancy(operands[0], operands[1]) if masked else operands[0].constancy
@@ -355,7 +355,7 @@ def _bitcast(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
 
 
 def _poison(op: TtgirOp, operands: Sequence[Facts]) -> Facts:
-    # Never accessed: any fact holds.
+    """A value that is never accessed: any fact holds."""
     every = (UNBOUNDED,) * max(1, len(_shape(op)))
     return Facts(every, every, every)
 

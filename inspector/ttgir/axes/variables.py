@@ -1,17 +1,17 @@
-"""Which values of a TTGIR file are variables of the source.
+"""The values of a TTGIR file that are variables of the source.
 
-The name of a value is that of the variable whose statement made it, and says nothing of which part
-of the statement it is. Positions tell: an expression begins no later than any of its parts. So a
-value is the variable only if nothing of that name begins before it on its line, and if nothing that
-uses it begins before it. What the compiler adds to a loop bears the loop's position, and the name
-of the loop's first result; such a value is no variable either.
+The name of a value is that of the variable whose statement it comes from, and does not tell which
+part of the statement it is. Positions do: an expression begins no later than any of its parts. So a
+value is the variable only if no value of that name begins before it on its line, and no user of it
+begins before it. Values that the compiler adds to a loop have the loop's position, and the name of
+the loop's first result; they are no variables either.
 
-Lowering takes sums apart and puts them together again, so that the whole of a statement may be
-gone and a part of it left. The TTIR, which still has the whole, says what operation it was; without
-TTIR no value is taken for a variable.
+Lowering splits and recombines sums, so that the value of a statement may be gone and a part of it
+left. The TTIR, which still has the value, tells its operation; without TTIR no value is taken for a
+variable.
 
-A range (`tl.arange`) gets no name: Triton merges equal ranges, and the name that is left may be
-that of another variable.
+A range (`tl.arange`) gets no name: Triton merges equal ranges, and the remaining name may be
+another variable's.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class NamedLine(Struct, frozen=True):
     """A variable's name with a line of one function's source.
 
     Args:
-        name: as the source spells it.
+        name: the name as the source spells it.
         file: path.
         line: from 1.
-        inlined_at: where the function is inlined; None where it is not.
+        inlined_at: the call site that the function is inlined at; None where it is not.
     """
 
     name: str
@@ -54,13 +54,13 @@ class NamedLine(Struct, frozen=True):
 
 
 class Assignment(Struct, frozen=True):
-    """What a variable is assigned.
+    """The value that a variable is assigned.
 
     Args:
-        line: its name and where it is assigned.
-        column: of the operation's position.
-        operation: `arith.addi`.
-        shape: of the result; empty for a scalar.
+        line: its name and the line of the assignment.
+        column: column of the operation's position.
+        operation: name of the operation, `arith.addi`.
+        shape: shape of the result; empty for a scalar.
     """
 
     line: NamedLine
@@ -70,7 +70,7 @@ class Assignment(Struct, frozen=True):
 
 
 def variable(graph: Graph, value: str) -> str | None:
-    """The variable that a value is; None where it is none or that cannot be told.
+    """The variable that a value is; None where it is none or unknown.
 
     Args:
         graph: the function.
@@ -83,7 +83,7 @@ def variable(graph: Graph, value: str) -> str | None:
         return variable_name
     carried = graph.carried.get(value)
     if carried is not None and carried.owner.name == "scf.while":
-        return _stem(value, _stems(graph))  # Triton names these itself
+        return _stem(value, _stems(graph))  # Triton names these after the variable
     if is_loop_index(graph, value):
         return None
     sources = carried.sources if carried is not None else graph.merged.get(value, ())
@@ -116,27 +116,27 @@ def delayed_source(graph: Graph, value: str) -> str | None:
 
 
 def _argument_of(graph: Graph, result: str) -> str:
-    """The argument that a loop carries a result in; empty where it is no loop's."""
-    op = graph.made.get(result)
+    """The argument in which a loop carries a result; empty where it is no loop's result."""
+    op = graph.producers.get(result)
     regions = op.attributes.get("block_args", ()) if op is not None else ()
     if op is None or op.name != "scf.for" or not regions:
         return ""
-    place = op.results.index(result) + 1  # the index comes first
-    return str(regions[0][place]) if place < len(regions[0]) else ""
+    position = op.results.index(result) + 1  # the index comes first
+    return str(regions[0][position]) if position < len(regions[0]) else ""
 
 
 def _depends_on(graph: Graph, value: str, root: str) -> bool:
     """Whether `value` is computed from `root`; True as well after `_MOST_STEPS` values."""
-    visited, ahead = {value}, [value]
-    while ahead and len(visited) <= _MOST_STEPS:
-        name = ahead.pop()
-        op = graph.made.get(name)
+    visited, work = {value}, [value]
+    while work and len(visited) <= _MOST_STEPS:
+        name = work.pop()
+        op = graph.producers.get(name)
         inputs = op.operands if op is not None and name not in graph.merged else graph.sources(name)
         if root in inputs:
             return True
-        new = [source for source in inputs if source not in visited]
-        visited.update(new)
-        ahead += new
+        unvisited = [source for source in inputs if source not in visited]
+        visited.update(unvisited)
+        work += unvisited
     return len(visited) > _MOST_STEPS
 
 
@@ -144,10 +144,11 @@ def _depends_on(graph: Graph, value: str, root: str) -> bool:
 
 
 def _variables(graph: Graph) -> Mapping[str, str]:
-    if graph.before is None:
+    """The variables that values are, by the positions in TTGIR and TTIR."""
+    if graph.ttir is None:
         return {}
     try:
-        module = parse_ttgir(graph.before, "TTIR")
+        module = parse_ttgir(graph.ttir, "TTIR")
     except KinspectError:
         return {}  # an edited file
     of_ttir = {
@@ -163,52 +164,52 @@ def _variables(graph: Graph) -> Mapping[str, str]:
 
 
 def _outermost(graph: Graph) -> Mapping[str, Assignment]:
-    """The values that are, by their positions, what a statement assigns to a variable."""
+    """The values that, by their positions, a statement assigns to a variable."""
     stems = _stems(graph)
     of_loops = {op.loc for op in graph.ops if op.name in _REGIONS and op.loc is not None}
-    first = _first_columns(graph, stems)
-    parts = _parts(graph, of_loops)
+    first_columns = _first_columns(graph, stems)
+    subexpressions = _subexpressions(graph, of_loops)
     outermost: dict[str, Assignment] = {}
-    for value, op in graph.made.items():
+    for value, op in graph.producers.items():
         name = _stem(value, stems)
-        if name is None or op.loc is None or op.loc in of_loops or value in parts:
+        if name is None or op.loc is None or op.loc in of_loops or value in subexpressions:
             continue
         if value in graph.merged or op.name in _MERGED_BY_TRITON:
             continue
-        own = op.loc.in_user_code
-        line = NamedLine(name, own.file, own.line, own.inlined_at)
-        if (own.column or 0) <= first[line]:
-            outermost[value] = Assignment(line, own.column, op.name, op.result_types[0].shape)
+        loc = op.loc.in_user_code
+        line = NamedLine(name, loc.file, loc.line, loc.inlined_at)
+        if (loc.column or 0) <= first_columns[line]:
+            outermost[value] = Assignment(line, loc.column, op.name, op.result_types[0].shape)
     return outermost
 
 
 def _first_columns(graph: Graph, stems: frozenset[str]) -> dict[NamedLine, int]:
-    """Where the first value of a name begins on each line."""
-    first: dict[NamedLine, int] = {}
-    for value, op in graph.made.items():
+    """The column where the first value of a name begins on each line."""
+    columns: dict[NamedLine, int] = {}
+    for value, op in graph.producers.items():
         name = _stem(value, stems)
         if name is not None and op.loc is not None:
-            own = op.loc.in_user_code
-            line = NamedLine(name, own.file, own.line, own.inlined_at)
-            first[line] = min(first.get(line, own.column or 0), own.column or 0)
-    return first
+            loc = op.loc.in_user_code
+            line = NamedLine(name, loc.file, loc.line, loc.inlined_at)
+            columns[line] = min(columns.get(line, loc.column or 0), loc.column or 0)
+    return columns
 
 
-def _parts(graph: Graph, of_loops: set[SourceLoc]) -> frozenset[str]:
-    """Values that are used by an expression which begins where they do, or before."""
-    parts: set[str] = set()
+def _subexpressions(graph: Graph, of_loops: set[SourceLoc]) -> frozenset[str]:
+    """Values that are used by an expression that begins where they do, or before."""
+    subexpressions: set[str] = set()
     for user in graph.ops:
         if user.loc is None or user.loc in of_loops or user.name in _ENDS:
             continue
         for value in user.operands:
-            maker = graph.made.get(value)
-            if maker is not None and value not in parts and _is_inside(maker, user):
-                parts.add(value)
-    return frozenset(parts)
+            maker = graph.producers.get(value)
+            if maker is not None and value not in subexpressions and _is_inside(maker, user):
+                subexpressions.add(value)
+    return frozenset(subexpressions)
 
 
 def _is_inside(maker: TtgirOp, user: TtgirOp) -> bool:
-    """Whether a value begins no earlier than its user, in the function that both stand in."""
+    """Whether a value begins no earlier than its user, in a function common to both."""
     for maker_frame in _frames(maker.loc):
         for user_frame in _frames(user.loc):
             if (
@@ -235,14 +236,14 @@ def _frames(loc: SourceLoc | None) -> Iterator[SourceLoc]:
 
 def _stems(graph: Graph) -> frozenset[str]:
     """Names in the file without the number of a result."""
-    names = (*graph.made, *graph.carried)
+    names = (*graph.producers, *graph.carried)
     return frozenset(name.partition("#")[0].partition("'")[0] for name in names)
 
 
 def _stem(value: str, stems: frozenset[str]) -> str | None:
-    """The name in the source behind one in the file; None where the file only numbers it.
+    """The name in the source of a value; None where the file only numbers it.
 
-    MLIR tells values of one name apart by a number: `%offs`, `%offs_3`.
+    MLIR distinguishes values of one name by a number: `%offs`, `%offs_3`.
     """
     name = value.partition("#")[0].partition("'")[0]
     if _UNNAMED.match(name):

@@ -1,7 +1,7 @@
-"""The dots of a TTIR text, read without the rest of it.
+"""Reads the dots of a TTIR text without parsing the rest of it.
 
-Of TTIR only its dots are asked (`lowered.fates`), and they are a few lines of hundreds. Those and
-the conversions that may stand before them print the types of all that matters about them.
+Of TTIR only the dots are needed (`lowered.fates`), a few lines of hundreds. They and the
+conversions that may precede them print all types that matter here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _LOCATION = re.compile(r"^(#\w+) = loc\(.*$", re.MULTILINE)
 
 
 def read_dots(text: str, name: str) -> TtgirModule:
-    """The dots and conversions of a TTIR text, in file order; all of it where they are odd.
+    """The dots and conversions of a TTIR text, in file order; the full module in odd cases.
 
-    Operand types are those that the operation prints in their order; others are unknown.
+    Operand types are those that the operation prints, in printed order; others are unknown.
 
     Raises:
-        KinspectError: as `parse_ttgir`, where the whole is read.
+        KinspectError: as `parse_ttgir`, where the full text is parsed.
     """
     if _DOT not in text:
         return TtgirModule({}, {}, (), ())
@@ -46,7 +46,9 @@ def read_dots(text: str, name: str) -> TtgirModule:
 
 
 def _ops(text: str, name: str) -> tuple[TtgirOp, ...] | None:
-    """None where a line is not one statement by itself, or its location is not in the table."""
+    """The operations; None where a line is not one statement, or its location is not in
+    the table.
+    """
     statements: list[tuple[Statement, int]] = []
     line, counted = 1, 0
     for match in _STATEMENT.finditer(text):
@@ -58,33 +60,36 @@ def _ops(text: str, name: str) -> tuple[TtgirOp, ...] | None:
         statements.append((parsed, line))
     if sum(_DOT in parsed.form for parsed, _ in statements) != text.count(_DOT):
         return None
-    places = _places(text, [parsed.loc for parsed, _ in statements])
-    if places is None:
+    location_lines = _location_lines(text, [parsed.loc for parsed, _ in statements])
+    if location_lines is None:
         return None
-    context, table = Context(name), LocTable({}, places)
+    context, table = Context(name), LocTable({}, location_lines)
     return tuple(
         _op(k, parsed, line, context, table) for k, (parsed, line) in enumerate(statements)
     )
 
 
-def _places(text: str, aliases: list[str]) -> dict[str | None, LocationLine] | None:
-    """The lines that define some locations, and those that these rest on."""
+def _location_lines(text: str, aliases: list[str]) -> dict[str | None, LocationLine] | None:
+    """The lines that define some locations and those that they refer to; None where one
+    is missing.
+    """
     lines = {match[1]: match[0] for match in _LOCATION.finditer(text)}
-    places: dict[str | None, LocationLine] = {}
-    todo = list(aliases)
-    while todo:
-        alias = todo.pop()
-        if alias in places:
+    location_lines: dict[str | None, LocationLine] = {}
+    work = list(aliases)
+    while work:
+        alias = work.pop()
+        if alias in location_lines:
             continue
-        place = location(lines.get(alias, ""))
-        if place is None:
+        location_line = location(lines.get(alias, ""))
+        if location_line is None:
             return None
-        places[alias] = place
-        todo += [inner for inner in place[4:] if inner is not None]
-    return places
+        location_lines[alias] = location_line
+        work += [inner for inner in location_line[4:] if inner is not None]
+    return location_lines
 
 
 def _op(index: int, parsed: Statement, line: int, context: Context, table: LocTable) -> TtgirOp:
+    """The operation of a statement."""
     form = read_form(parsed.form)
     shaped_types = [context.shaped(text, line) for text in parsed.types]
     printed = [shaped_types[t] if isinstance(t, int) else t for t in form.printed]
@@ -92,7 +97,7 @@ def _op(index: int, parsed: Statement, line: int, context: Context, table: LocTa
     if form.arrow is not None:
         arrow = [shaped_types[t] if isinstance(t, int) else t for t in form.arrow]
     operands = tuple(parsed.names[k] for k in form.operands)
-    results = tuple(parsed.names[k] + part for k, part in form.results)
+    results = tuple(parsed.names[k] + suffix for k, suffix in form.results)
     # A scaled dot prints its operands' types in another order; its elements are attributes.
     stated_types = () if form.name in OPERAND_ORDER else printed[: len(operands)]
     unknown = (UNKNOWN_TYPE,) * (len(operands) - len(stated_types))

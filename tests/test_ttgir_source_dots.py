@@ -10,11 +10,11 @@ from types import ModuleType
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import TtgirModule, TtgirOp
-from kinspect.inspector.ttgir import asked
-from kinspect.inspector.ttgir.asked import read_dots
+from kinspect.inspector.ttgir import source_dots
 from kinspect.inspector.ttgir.lowered import CONVERSIONS
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.queries import DOTS
+from kinspect.inspector.ttgir.source_dots import read_dots
 
 DATA = Path(__file__).parent / "data" / "ttgir"
 
@@ -94,7 +94,7 @@ def test_positions_go_through_names_and_call_sites() -> None:
 def test_odd_texts_are_read_whole(old: str, new: str) -> None:
     text = TEXT.replace(old, new)
     assert text != TEXT
-    assert asked._ops(text, "own") is None
+    assert source_dots._ops(text, "own") is None
     assert_same(text)
 
 
