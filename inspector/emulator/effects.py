@@ -13,8 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import Instruction
+from .access import KEEPS_HALF
 from .crosslane import DPP_CONTROLS
-from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of
+from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
 from .outstanding import scalar_bits, vector_bits
 from .registry import Target
 
@@ -26,14 +27,32 @@ _NO_RESULT: Final = re.compile(
 )
 _TWO_RESULTS: Final = re.compile(
     r"v_(add|sub|subrev)(c|b|brev)?_co_(ci_)?u32|v_(addc|subb|subbrev)_co_u32|v_div_scale_f(32|64)"
-    r"|v_mad_co_[ui]64_[ui]32|v_mad_[ui]64_[ui]32|v_(add|sub)_u32_carry|v_swap\w+"
-    r"|v_permlane(16|32)_swap_b32"
+    r"|v_mad_co_[ui]64_[ui]32|v_mad_[ui]64_[ui]32|v_(add|sub)_u32_carry"
 )
+_SWAPS: Final = re.compile(r"v_swap\w*|v_permlane(16|32)_swap_b32")
 _READS_RESULT: Final = re.compile(
-    r"v_(fmac|mac|pk_fmac|dot\d+c|swap|permlane\w*_swap)\w*|v_smfmac_\w+|v_swmmac_\w+"
-    r"|s_fmac_\w+|s_addk_\w+|s_mulk_\w+|s_cmovk?_\w+|v_writelane_b32"
+    r"v_(fmac|mac|pk_fmac|dot\d+a?cc?|swap|permlane\w*_swap|permlane64|cvt_pkaccum)(_\w+)?"
+    r"|v_smfmac_\w+|v_swmmac_\w+|v_writelane_b32"
+    r"|s_fmac_\w+|s_addk_\w+|s_mulk_\w+|s_cmovk?_\w+|s_bitset[01]_\w+"
 )
 _COMPARES_LANES: Final = re.compile(r"v_cmpx_\w+")
+
+
+_MIXED: Final = re.compile(r"v_(?:fma|mad)_mix(lo|hi)_\w+")
+_WRITES_HALF: Final = re.compile(
+    r"v_cvt_(scalef32_)?(sr_)?pk_(fp8|bf8)_\w+|v_cvt_scalef32_f16_(fp8|bf8)"
+    r"|v_cvt_sr_(bf16|f16)_f32|v_ashr_pk_[iu]8_i32"
+)
+"""Their OPSEL says which half; the other one stays (CDNA3 ISA, 12.11; CDNA4 ISA, 12.11)."""
+_HALF_RESULT: Final = re.compile(
+    r"v_(?!cmp|pk_|pack|dot|cvt_(?!f16|i16|u16|bf16)|mad_[iu]32|sad|perm|(sw)?mma|wmma)"
+    r"\w*_([iuf]|bf?)16(_\w+)?"
+)
+"""Operations with a result of 16 bits, which keep the other half from gfx10 on."""
+_WRITES_BYTE: Final = re.compile(
+    r"v_cvt_sr_(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?pk_fp4_\w+"
+)
+"""A part of one half, or that whole half with other bits of it: both halves keep something."""
 
 
 class Effect(Struct, frozen=True):
@@ -109,7 +128,7 @@ def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
         reads |= bits_of(operand)
     for operand in written:
         writes |= bits_of(operand)
-    if parts.name.startswith(("s_cbranch_vcc", "v_div_fmas")):  # which do not name it
+    if _reads_vcc_unnamed(parts):
         reads |= scalar_bits(VCC, target.lanes // 32)
     low = high = writes
     if written:
@@ -118,6 +137,13 @@ def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
     return Effect(reads, writes, low, high)
+
+
+def _reads_vcc_unnamed(parts: Decoded) -> bool:
+    """Whether VCC is a source that the text does not name."""
+    if parts.name == "v_cndmask_b32":  # as a half of VOPD
+        return len(parts.operands) == 3
+    return parts.name.startswith(("s_cbranch_vcc", "v_div_fmas"))
 
 
 def results_and_sources(
@@ -142,6 +168,8 @@ def result_count(inst: Instruction, parts: Decoded) -> int:
         return int(returns or name in ("ds_append", "ds_consume"))
     if _COMPARES_LANES.fullmatch(name):
         return int(len(parts.operands) > 2)
+    if _SWAPS.fullmatch(name):
+        return 2
     return 2 if _TWO_RESULTS.fullmatch(name) and len(parts.operands) > 2 else 1
 
 
@@ -159,6 +187,15 @@ def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target:
     named_half = next((operand.half for operand in written if operand.half is not None), None)
     if named_half is not None:
         return half != named_half
+    mixed = _MIXED.fullmatch(name)
+    if mixed is not None:
+        return half != int(mixed[1] == "hi")
+    if _WRITES_BYTE.fullmatch(name):
+        return True
+    if _WRITES_HALF.fullmatch(name):
+        return half != opsel(parts)[3]
+    if name in KEEPS_HALF or (target.generation >= 10 and _HALF_RESULT.fullmatch(name)):
+        return half != opsel(parts)[3]
     if "d16" in name and not target.d16_clears:
         return half != int(name.endswith("_hi") or "_hi_" in name)
     if "op_sel" in parts.modifiers and not name.startswith("v_pk_"):
