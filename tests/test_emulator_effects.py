@@ -49,8 +49,8 @@ def faults(arch: str, line: str) -> list[str]:
     vectors, scalars = _registers(rng, code.target.lanes)
     other_vectors, other_scalars = _registers(rng, code.target.lanes)
     for row in range(VECTORS):
-        if _has(effect.reads, row):
-            other_vectors[row] = vectors[row]
+        kept = 0xFFFF * _has(effect.reads_low, row) | 0xFFFF0000 * _has(effect.reads_high, row)
+        other_vectors[row] ^= (other_vectors[row] ^ vectors[row]) & np.uint32(kept)
     for row in range(len(scalars)):
         if _has(effect.reads, SCALAR_BIT + row):
             other_scalars[row] = scalars[row]

@@ -59,15 +59,18 @@ class Effect(Struct, frozen=True):
     """One instruction's registers.
 
     Args:
-        reads: every register that it reads.
+        reads: every register that it reads, in part or whole.
         writes: every register that it writes, in part or whole.
         low, high: those whose old bits 0 to 15, 16 to 31 are gone, in the lanes that are active.
+        reads_low, reads_high: those of which it reads bits 0 to 15, 16 to 31.
     """
 
     reads: int = 0
     writes: int = 0
     low: int = 0
     high: int = 0
+    reads_low: int = 0
+    reads_high: int = 0
 
 
 def bits_of(operand: Operand) -> int:
@@ -113,6 +116,8 @@ def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
         first.writes | second.writes,
         first.low | second.low,
         first.high | second.high,
+        first.reads_low | second.reads_low,
+        first.reads_high | second.reads_high,
     )
 
 
@@ -123,20 +128,25 @@ def half_effect(inst: Instruction, half: Decoded, target: Target) -> Effect:
 
 def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     written, sources = results_and_sources(inst, parts)
-    reads = writes = 0
-    for operand in sources:
-        reads |= bits_of(operand)
+    reads = writes = reads_low = reads_high = 0
+    for number, operand in enumerate(sources):
+        bits = bits_of(operand)
+        half = _half_read(parts, number, operand)
+        reads |= bits
+        reads_low |= 0 if half == 1 else bits
+        reads_high |= 0 if half == 0 else bits
     for operand in written:
         writes |= bits_of(operand)
     if _reads_vcc_unnamed(parts):
-        reads |= scalar_bits(VCC, target.lanes // 32)
+        vcc = scalar_bits(VCC, target.lanes // 32)
+        reads, reads_low, reads_high = reads | vcc, reads_low | vcc, reads_high | vcc
     low = high = writes
     if written:
         low = 0 if _keeps_half(parts, written, 0, target) else writes
         high = 0 if _keeps_half(parts, written, 1, target) else writes
     if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
-    return Effect(reads, writes, low, high)
+    return Effect(reads, writes, low, high, reads_low, reads_high)
 
 
 def _reads_vcc_unnamed(parts: Decoded) -> bool:
@@ -155,6 +165,45 @@ def results_and_sources(
     if results and _READS_RESULT.fullmatch(parts.name):
         sources = (*sources, *written)
     return written, sources
+
+
+def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
+    """The one half of a source that is read; None for both, or where it is not known.
+
+    Args:
+        parts: the instruction.
+        number: of the source among the operands that are read.
+        operand: the source.
+    """
+    if operand.half is not None:
+        return operand.half
+    if operand.kind != "vgpr" or operand.count != 1:
+        return None
+    stored = _STORES_HALF.fullmatch(parts.name)
+    if stored is not None:
+        data = 0 if stored[1] == "buffer" else 1
+        return int("hi" in parts.name) if number == data else None
+    if parts.encoding == "sdwa" or number > 2:
+        return None
+    converted = _CONVERTS.fullmatch(parts.name)
+    if (converted is not None and converted[1] in _HALF_TYPES) or (
+        converted is None and _HALF_SOURCES.fullmatch(parts.name)
+    ):
+        return opsel(parts)[number]
+    return None
+
+
+_HALF_TYPES: Final = ("f16", "bf16", "i16", "u16")
+_CONVERTS: Final = re.compile(r"v_cvt_(?!pk|norm|sr|scalef32|off)\w+?_(\w+?)")
+_HALF_SOURCES: Final = re.compile(
+    r"v_(add|sub|subrev|mul|mul_lo|fma|mad|max|min|max3|min3|med3|pack_b32|div_fixup|sqrt|rcp|rsq"
+    r"|exp|log|floor|ceil|trunc|rndne|fract|lshlrev|lshrrev|ashrrev|and|or|xor)(_nc|_num)?"
+    r"_(f16|i16|u16|b16)"
+)
+"""All of whose sources have 16 bits."""
+_STORES_HALF: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:byte|short|b8|b16)(?:_d16_hi)?"
+)
 
 
 def result_count(inst: Instruction, parts: Decoded) -> int:

@@ -81,6 +81,10 @@ class Liveness(Struct, frozen=True):
                 used |= self.effects[index].reads | self.effects[index].writes
         return live & ~used
 
+    def vector_count(self, rows: int) -> int:
+        """VGPRs and AGPRs in a set."""
+        return (rows & _VECTORS).bit_count()
+
     def dead_writes(self, function: Function) -> list[int]:
         """Indices of the vector instructions whose results nothing reads."""
         return [
@@ -130,7 +134,12 @@ def liveness(function: Function, machine: Machine) -> Liveness:
 def _with_call(inst: Instruction, effect: Effect) -> Effect:
     """A call's and a return's effect: any register of the calling convention may be read."""
     if _is_call(inst) or inst.mnemonic.startswith("s_setpc"):
-        return replace(effect, reads=effect.reads | _PASSED)
+        return replace(
+            effect,
+            reads=effect.reads | _PASSED,
+            reads_low=effect.reads_low | _PASSED,
+            reads_high=effect.reads_high | _PASSED,
+        )
     return effect
 
 
@@ -150,7 +159,7 @@ def _either(halves: int) -> int:
 
 def _above(live: int, effect: Effect, ended: int) -> int:
     """The halves that are live before an instruction, from those behind it."""
-    return (live & ~ended) | effect.reads | effect.reads << HIGH_HALVES
+    return (live & ~ended) | effect.reads_low | effect.reads_high << HIGH_HALVES
 
 
 def _ended(function: Function, effects: Sequence[Effect]) -> list[int]:
