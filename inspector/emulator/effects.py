@@ -6,6 +6,7 @@ operand may be either, it counts as read.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -71,6 +72,12 @@ class Effect(Struct, frozen=True):
     high: int = 0
     reads_low: int = 0
     reads_high: int = 0
+
+
+@functools.cache
+def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
+    """A mnemonic against a pattern; there are few of either and many instructions."""
+    return pattern.fullmatch(name)
 
 
 def bits_of(operand: Operand) -> int:
@@ -144,7 +151,7 @@ def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     if written:
         low = 0 if _keeps_half(parts, written, 0, target) else writes
         high = 0 if _keeps_half(parts, written, 1, target) else writes
-    if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
+    if _match(_COMPARES_LANES, parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
     return Effect(reads, writes, low, high, reads_low, reads_high)
 
@@ -162,7 +169,7 @@ def results_and_sources(
     """The operands that are written, and those that are read; one may be both."""
     results = result_count(inst, parts)
     written, sources = parts.operands[:results], parts.operands[results:]
-    if results and _READS_RESULT.fullmatch(parts.name):
+    if results and _match(_READS_RESULT, parts.name):
         sources = (*sources, *written)
     return written, sources
 
@@ -179,15 +186,15 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
         return operand.half
     if operand.kind != "vgpr" or operand.count != 1:
         return None
-    stored = _STORES_HALF.fullmatch(parts.name)
+    stored = _match(_STORES_HALF, parts.name)
     if stored is not None:
         data = 0 if stored[1] == "buffer" else 1
         return int("hi" in parts.name) if number == data else None
     if parts.encoding == "sdwa" or number > 2:
         return None
-    converted = _CONVERTS.fullmatch(parts.name)
+    converted = _match(_CONVERTS, parts.name)
     if (converted is not None and converted[1] in _HALF_TYPES) or (
-        converted is None and _HALF_SOURCES.fullmatch(parts.name)
+        converted is None and _match(_HALF_SOURCES, parts.name)
     ):
         return opsel(parts)[number]
     return None
@@ -209,17 +216,17 @@ _STORES_HALF: Final = re.compile(
 def result_count(inst: Instruction, parts: Decoded) -> int:
     """How many of the first operands are results."""
     name = parts.name
-    if not parts.operands or _NO_RESULT.fullmatch(name) or "lds" in parts.modifiers:
+    if not parts.operands or _match(_NO_RESULT, name) or "lds" in parts.modifiers:
         return 0
     if "atomic" in inst.cls:
         in_lds = name.startswith("ds_")
         returns = "_rtn" in name if in_lds else returns_value(parts)
         return int(returns or name in ("ds_append", "ds_consume"))
-    if _COMPARES_LANES.fullmatch(name):
+    if _match(_COMPARES_LANES, name):
         return int(len(parts.operands) > 2)
-    if _SWAPS.fullmatch(name):
+    if _match(_SWAPS, name):
         return 2
-    return 2 if _TWO_RESULTS.fullmatch(name) and len(parts.operands) > 2 else 1
+    return 2 if _match(_TWO_RESULTS, name) and len(parts.operands) > 2 else 1
 
 
 def returns_value(parts: Decoded) -> bool:
@@ -236,14 +243,14 @@ def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target:
     named_half = next((operand.half for operand in written if operand.half is not None), None)
     if named_half is not None:
         return half != named_half
-    mixed = _MIXED.fullmatch(name)
+    mixed = _match(_MIXED, name)
     if mixed is not None:
         return half != int(mixed[1] == "hi")
-    if _WRITES_BYTE.fullmatch(name):
+    if _match(_WRITES_BYTE, name):
         return True
-    if _WRITES_HALF.fullmatch(name):
+    if _match(_WRITES_HALF, name):
         return half != opsel(parts)[3]
-    if name in KEEPS_HALF or (target.generation >= 10 and _HALF_RESULT.fullmatch(name)):
+    if name in KEEPS_HALF or (target.generation >= 10 and _match(_HALF_RESULT, name)):
         return half != opsel(parts)[3]
     if "d16" in name and not target.d16_clears:
         return half != int(name.endswith("_hi") or "_hi_" in name)
@@ -254,7 +261,7 @@ def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target:
 
 def _keeps_lanes(parts: Decoded) -> bool:
     """Whether DPP leaves lanes unwritten."""
-    controls = parts.modifiers.keys() & DPP_CONTROLS
+    controls = parts.modifiers.keys() & DPP_CONTROLS if parts.modifiers else None
     if not controls:
         return False
     masks = {parts.modifiers.get(mask, "0xf") for mask in ("row_mask", "bank_mask")}
