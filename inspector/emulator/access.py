@@ -310,7 +310,7 @@ def assemble(
         read = source(operand, kind, half=half, before=before)
         reads.append(_then(read, flush) if (flush := flushing(kind, context.target)) else read)
     half = halves[len(operands)] if len(halves) > len(operands) else 0
-    keeps_half = decoded.name in _KEEPS_HALF
+    keeps_half = decoded.name in KEEPS_HALF
     write = result_destination(decoded, result, context.target, half=half, keep_half=keeps_half)
     changes = after_result(decoded, result, context.target)
     if not changes:
@@ -325,7 +325,7 @@ def assemble(
     return _assignment(reads, finished, write)
 
 
-_KEEPS_HALF: Final = frozenset(
+KEEPS_HALF: Final = frozenset(
     {f"v_{name}_{kind}" for name in ("min3", "max3", "med3") for kind in ("f16", "i16", "u16")}
     | {"v_fma_f16", "v_mad_f16", "v_mad_u16", "v_mad_i16", "v_div_fixup_f16", "v_add_i16",
        "v_sub_i16", "v_sat_pk_u8_i16", "v_cvt_norm_i16_f16", "v_cvt_norm_u16_f16",

@@ -6,6 +6,7 @@ operand may be either, it counts as read.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -13,8 +14,9 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import Instruction
+from .access import KEEPS_HALF
 from .crosslane import DPP_CONTROLS
-from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of
+from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
 from .outstanding import scalar_bits, vector_bits
 from .registry import Target
 
@@ -26,29 +28,56 @@ _NO_RESULT: Final = re.compile(
 )
 _TWO_RESULTS: Final = re.compile(
     r"v_(add|sub|subrev)(c|b|brev)?_co_(ci_)?u32|v_(addc|subb|subbrev)_co_u32|v_div_scale_f(32|64)"
-    r"|v_mad_co_[ui]64_[ui]32|v_mad_[ui]64_[ui]32|v_(add|sub)_u32_carry|v_swap\w+"
-    r"|v_permlane(16|32)_swap_b32"
+    r"|v_mad_co_[ui]64_[ui]32|v_mad_[ui]64_[ui]32|v_(add|sub)_u32_carry"
 )
+_SWAPS: Final = re.compile(r"v_swap\w*|v_permlane(16|32)_swap_b32")
 _READS_RESULT: Final = re.compile(
-    r"v_(fmac|mac|pk_fmac|dot\d+c|swap|permlane\w*_swap)\w*|v_smfmac_\w+|v_swmmac_\w+"
-    r"|s_fmac_\w+|s_addk_\w+|s_mulk_\w+|s_cmovk?_\w+|v_writelane_b32"
+    r"v_(fmac|mac|pk_fmac|dot\d+a?cc?|swap|permlane\w*_swap|permlane64|cvt_pkaccum)(_\w+)?"
+    r"|v_smfmac_\w+|v_swmmac_\w+|v_writelane_b32"
+    r"|s_fmac_\w+|s_addk_\w+|s_mulk_\w+|s_cmovk?_\w+|s_bitset[01]_\w+"
 )
 _COMPARES_LANES: Final = re.compile(r"v_cmpx_\w+")
+
+
+_MIXED: Final = re.compile(r"v_(?:fma|mad)_mix(lo|hi)_\w+")
+_WRITES_HALF: Final = re.compile(
+    r"v_cvt_(scalef32_)?(sr_)?pk_(fp8|bf8)_\w+|v_cvt_scalef32_f16_(fp8|bf8)"
+    r"|v_cvt_sr_(bf16|f16)_f32|v_ashr_pk_[iu]8_i32"
+)
+"""Their OPSEL says which half; the other one stays (CDNA3 ISA, 12.11; CDNA4 ISA, 12.11)."""
+_HALF_RESULT: Final = re.compile(
+    r"v_(?!cmp|pk_|pack|dot|cvt_(?!f16|i16|u16|bf16)|mad_[iu]32|sad|perm|(sw)?mma|wmma)"
+    r"\w*_([iuf]|bf?)16(_\w+)?"
+)
+"""Operations with a result of 16 bits, which keep the other half from gfx10 on."""
+_WRITES_BYTE: Final = re.compile(
+    r"v_cvt_sr_(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?pk_fp4_\w+"
+)
+"""A part of one half, or that whole half with other bits of it: both halves keep something."""
 
 
 class Effect(Struct, frozen=True):
     """One instruction's registers.
 
     Args:
-        reads: every register that it reads.
+        reads: every register that it reads, in part or whole.
         writes: every register that it writes, in part or whole.
         low, high: those whose old bits 0 to 15, 16 to 31 are gone, in the lanes that are active.
+        reads_low, reads_high: those of which it reads bits 0 to 15, 16 to 31.
     """
 
     reads: int = 0
     writes: int = 0
     low: int = 0
     high: int = 0
+    reads_low: int = 0
+    reads_high: int = 0
+
+
+@functools.cache
+def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
+    """A mnemonic against a pattern; there are few of either and many instructions."""
+    return pattern.fullmatch(name)
 
 
 def bits_of(operand: Operand) -> int:
@@ -94,6 +123,8 @@ def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
         first.writes | second.writes,
         first.low | second.low,
         first.high | second.high,
+        first.reads_low | second.reads_low,
+        first.reads_high | second.reads_high,
     )
 
 
@@ -104,20 +135,32 @@ def half_effect(inst: Instruction, half: Decoded, target: Target) -> Effect:
 
 def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     written, sources = results_and_sources(inst, parts)
-    reads = writes = 0
-    for operand in sources:
-        reads |= bits_of(operand)
+    reads = writes = reads_low = reads_high = 0
+    for number, operand in enumerate(sources):
+        bits = bits_of(operand)
+        half = _half_read(parts, number, operand)
+        reads |= bits
+        reads_low |= 0 if half == 1 else bits
+        reads_high |= 0 if half == 0 else bits
     for operand in written:
         writes |= bits_of(operand)
-    if parts.name.startswith(("s_cbranch_vcc", "v_div_fmas")):  # which do not name it
-        reads |= scalar_bits(VCC, target.lanes // 32)
+    if _reads_vcc_unnamed(parts):
+        vcc = scalar_bits(VCC, target.lanes // 32)
+        reads, reads_low, reads_high = reads | vcc, reads_low | vcc, reads_high | vcc
     low = high = writes
     if written:
         low = 0 if _keeps_half(parts, written, 0, target) else writes
         high = 0 if _keeps_half(parts, written, 1, target) else writes
-    if _COMPARES_LANES.fullmatch(parts.name) or "saveexec" in parts.name:
+    if _match(_COMPARES_LANES, parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
-    return Effect(reads, writes, low, high)
+    return Effect(reads, writes, low, high, reads_low, reads_high)
+
+
+def _reads_vcc_unnamed(parts: Decoded) -> bool:
+    """Whether VCC is a source that the text does not name."""
+    if parts.name == "v_cndmask_b32":  # as a half of VOPD
+        return len(parts.operands) == 3
+    return parts.name.startswith(("s_cbranch_vcc", "v_div_fmas"))
 
 
 def results_and_sources(
@@ -126,23 +169,64 @@ def results_and_sources(
     """The operands that are written, and those that are read; one may be both."""
     results = result_count(inst, parts)
     written, sources = parts.operands[:results], parts.operands[results:]
-    if results and _READS_RESULT.fullmatch(parts.name):
+    if results and _match(_READS_RESULT, parts.name):
         sources = (*sources, *written)
     return written, sources
+
+
+def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
+    """The one half of a source that is read; None for both, or where it is not known.
+
+    Args:
+        parts: the instruction.
+        number: of the source among the operands that are read.
+        operand: the source.
+    """
+    if operand.half is not None:
+        return operand.half
+    if operand.kind != "vgpr" or operand.count != 1:
+        return None
+    stored = _match(_STORES_HALF, parts.name)
+    if stored is not None:
+        data = 0 if stored[1] == "buffer" else 1
+        return int("hi" in parts.name) if number == data else None
+    if parts.encoding == "sdwa" or number > 2:
+        return None
+    converted = _match(_CONVERTS, parts.name)
+    if (converted is not None and converted[1] in _HALF_TYPES) or (
+        converted is None and _match(_HALF_SOURCES, parts.name)
+    ):
+        return opsel(parts)[number]
+    return None
+
+
+_HALF_TYPES: Final = ("f16", "bf16", "i16", "u16")
+_CONVERTS: Final = re.compile(r"v_cvt_(?!pk|norm|sr|scalef32|off)\w+?_(\w+?)")
+_HALF_SOURCES: Final = re.compile(
+    r"v_(add|sub|subrev|mul|mul_lo|fma|mad|max|min|max3|min3|med3|pack_b32|div_fixup|sqrt|rcp|rsq"
+    r"|exp|log|floor|ceil|trunc|rndne|fract|lshlrev|lshrrev|ashrrev|and|or|xor)(_nc|_num)?"
+    r"_(f16|i16|u16|b16)"
+)
+"""All of whose sources have 16 bits."""
+_STORES_HALF: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:byte|short|b8|b16)(?:_d16_hi)?"
+)
 
 
 def result_count(inst: Instruction, parts: Decoded) -> int:
     """How many of the first operands are results."""
     name = parts.name
-    if not parts.operands or _NO_RESULT.fullmatch(name) or "lds" in parts.modifiers:
+    if not parts.operands or _match(_NO_RESULT, name) or "lds" in parts.modifiers:
         return 0
     if "atomic" in inst.cls:
         in_lds = name.startswith("ds_")
         returns = "_rtn" in name if in_lds else returns_value(parts)
         return int(returns or name in ("ds_append", "ds_consume"))
-    if _COMPARES_LANES.fullmatch(name):
+    if _match(_COMPARES_LANES, name):
         return int(len(parts.operands) > 2)
-    return 2 if _TWO_RESULTS.fullmatch(name) and len(parts.operands) > 2 else 1
+    if _match(_SWAPS, name):
+        return 2
+    return 2 if _match(_TWO_RESULTS, name) and len(parts.operands) > 2 else 1
 
 
 def returns_value(parts: Decoded) -> bool:
@@ -159,6 +243,15 @@ def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target:
     named_half = next((operand.half for operand in written if operand.half is not None), None)
     if named_half is not None:
         return half != named_half
+    mixed = _match(_MIXED, name)
+    if mixed is not None:
+        return half != int(mixed[1] == "hi")
+    if _match(_WRITES_BYTE, name):
+        return True
+    if _match(_WRITES_HALF, name):
+        return half != opsel(parts)[3]
+    if name in KEEPS_HALF or (target.generation >= 10 and _match(_HALF_RESULT, name)):
+        return half != opsel(parts)[3]
     if "d16" in name and not target.d16_clears:
         return half != int(name.endswith("_hi") or "_hi_" in name)
     if "op_sel" in parts.modifiers and not name.startswith("v_pk_"):
@@ -168,7 +261,7 @@ def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target:
 
 def _keeps_lanes(parts: Decoded) -> bool:
     """Whether DPP leaves lanes unwritten."""
-    controls = parts.modifiers.keys() & DPP_CONTROLS
+    controls = parts.modifiers.keys() & DPP_CONTROLS if parts.modifiers else None
     if not controls:
         return False
     masks = {parts.modifiers.get(mask, "0xf") for mask in ("row_mask", "bank_mask")}

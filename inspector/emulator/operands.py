@@ -253,3 +253,12 @@ _WIDTHS: Final = {
     "u8": 8, "i8": 8, "u16": 16, "i16": 16, "f16": 16, "bf16": 16,
     "u32": 32, "i32": 32, "f32": 32, "u64": 64, "i64": 64, "f64": 64,
 }  # fmt: skip
+
+
+def opsel(decoded: Decoded) -> tuple[int, int, int, int]:
+    """The field OPSEL: LLVM prints bits 0, 1 and 3 of instructions of two sources."""
+    given = decoded.numbers("op_sel", ())
+    if len(given) == 3:
+        return given[0], given[1], 0, given[2]
+    first, second, third, fourth, *_ = (*given, 0, 0, 0, 0)
+    return first, second, third, fourth

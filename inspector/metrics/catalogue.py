@@ -17,6 +17,7 @@ from . import (
     launch,
     lds_buffers,
     lds_races,
+    live_registers,
     loop_shape,
     matrix,
     measured,
@@ -45,6 +46,7 @@ class Family(Struct, frozen=True):
 
 METRICS: tuple[Family, ...] = (
     Family(registers.SPECS, kernel=registers.compute),
+    Family(live_registers.SPECS, region=live_registers.compute),
     Family(demand.LAUNCH_SPECS, kernel=demand.launch_metrics),
     Family(demand.OCCUPANCY_SPECS, kernel=demand.occupancy_metrics),
     Family(mix.CLASS_SPECS, region=mix.class_counts),

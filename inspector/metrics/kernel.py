@@ -14,6 +14,7 @@ from . import (
     lanes,
     launch,
     lds_buffers,
+    live_registers,
     loop_shape,
     redundancy,
     scratch_use,
@@ -50,7 +51,8 @@ def kernel_report(
         work=redundancy.source_work(subject.ttgir),
     )
     uses, places = lanes.uses_of(subject)
-    subject = replace(subject, uses=uses, places=places)
+    live = live_registers.followed(subject)
+    subject = replace(subject, uses=uses, places=places, live=live)
     memory, waits = _listed_ops(subject)
     resources = subject.function.resources
     loops = reports(subject)

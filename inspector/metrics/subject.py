@@ -31,6 +31,7 @@ from ..model import (
 
 if TYPE_CHECKING:
     from ..emulator.addresses import Places
+    from ..emulator.liveness import Liveness
     from ..ttgir.copies import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]
@@ -120,7 +121,9 @@ class Subject(Struct, frozen=True):
     `ttir` is the source's TTIR, `ttgir` the compiler's result before LLVM. `sync`, `demand`,
     `work`, `uses` and `places` (both by index of the instruction) are computed from the others
     once, by `wait_verdicts.synchronisation`, `demand.demand`, `redundancy.source_work` and
-    `lanes.uses_of`. `ttir` holds the dots alone; `ttir_text` is all of it, which few kernels need.
+    `lanes.uses_of`; `live`, the live registers or why they are unknown, by
+    `live_registers.followed`. `ttir` holds the dots alone; `ttir_text` is all of it, which few
+    kernels need.
     """
 
     function: Function
@@ -134,6 +137,7 @@ class Subject(Struct, frozen=True):
     work: SourceWork | None = None
     uses: Mapping[int, LaneUse] = field(default_factory=dict)
     places: Mapping[int, Sequence[Places]] = field(default_factory=dict)
+    live: tuple[Liveness | None, str] = (None, "its registers were not followed")
 
 
 class Tally(Struct, frozen=True):

@@ -20,6 +20,7 @@ from ..lint.selection import PREVIEW, Words, chosen, union
 from ..metrics.bounds import OF_LANES
 from ..metrics.lane_metrics import LANE_FIGURES
 from ..metrics.lds_races import RACES
+from ..metrics.live_registers import LIVE_FIGURES
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
 from . import analysis
@@ -127,7 +128,7 @@ class Plan(Struct, frozen=True):
     @property
     def asks_of_lanes(self) -> bool:
         """Whether a rule or a budget needs to know what lanes touch, which takes time."""
-        return not (LANE_FIGURES | OF_LANES).isdisjoint(self._metrics)
+        return not (LANE_FIGURES | OF_LANES | LIVE_FIGURES).isdisjoint(self._metrics)
 
     @property
     def asks_of_races(self) -> bool:

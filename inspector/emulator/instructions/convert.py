@@ -25,7 +25,7 @@ from ..access import (
     source,
 )
 from ..numbers import SMALL, float8, to_small
-from ..operands import Decoded
+from ..operands import Decoded, opsel
 from ..registry import Builder, Context, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
 from .half import two_halves
@@ -167,15 +167,6 @@ builds("v_ashr_pk_u8_i32")(_shifted_bytes(0, 255))
 _define("v_cvt_f32_bf16", "f32", "bf16", lambda a: np.asarray(a))
 
 # ---------------------------------------------------------------------- places in a register
-
-
-def opsel(decoded: Decoded) -> tuple[int, int, int, int]:
-    """The field OPSEL: LLVM prints bits 0, 1 and 3 of instructions of two sources."""
-    given = decoded.numbers("op_sel", ())
-    if len(given) == 3:
-        return given[0], given[1], 0, given[2]
-    first, second, third, fourth, *_ = (*given, 0, 0, 0, 0)
-    return first, second, third, fourth
 
 
 def source_byte(decoded: Decoded) -> int:

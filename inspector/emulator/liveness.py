@@ -1,0 +1,246 @@
+"""Which registers hold a value that some instruction may still read, at every instruction.
+
+A register is live where its value may be read before it is written whole, on any path, and where
+something may have written it at all: LLVM reads registers that nobody has written (half of a pack),
+and these need no space. Halves are followed apart, since 16-bit operations write one of them.
+
+Values are those of active lanes. A write under a narrowed EXEC ends the old value only where the
+lanes that it leaves out go round it (a branch on EXEC in front); LLVM leaves that branch out of
+short blocks, and then the old value is read behind it as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..model import Block, Function, Instruction, Machine
+from .effects import Effect, effects_of
+from .operands import EXEC, SUFFIXES, VCC, decode
+from .outstanding import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
+from .registry import Target
+from .start import target_of
+from .undefined import set_up
+
+_LOW: Final = (1 << HIGH_HALVES) - 1
+_VECTORS: Final = vector_bits(0, SCALAR_BIT)
+_VECTOR_HALVES: Final = _VECTORS | _VECTORS << HIGH_HALVES
+_SGPRS: Final = scalar_bits(0, VCC + 2)
+"""SGPRs and VCC; trap temporaries, M0 and EXEC are allocated to no wave."""
+_EXEC: Final = scalar_bits(EXEC, 2)
+_WIDENS: Final = re.compile(r"s_(mov|or|or_saveexec|orn2_saveexec|or_not\d_saveexec)_b(32|64)")
+"""What may set bits of EXEC; everything else that writes EXEC clears some."""
+_PASSED: Final = vector_bits(0, 32) | scalar_bits(0, 30)
+"""Where LLVM's AMDGPU calling convention passes arguments and results."""
+_DROPPABLE: Final = frozenset(("valu", "acc_move", "cross_lane", "mfma", "wmma"))
+"""Classes of instructions that do nothing but write their results."""
+
+
+class Liveness(Struct, frozen=True):
+    """Live registers of a function, as sets of bits (`outstanding.vector_bits`).
+
+    Args:
+        target: the GPU.
+        effects: what each instruction reads and writes.
+        before: the registers that are live before each instruction.
+        after: those behind it.
+    """
+
+    target: Target
+    effects: Sequence[Effect]
+    before: Sequence[int]
+    after: Sequence[int]
+
+    def vgprs(self, index: int) -> int:
+        """VGPRs that an instruction needs at once: before it, or behind it with its results."""
+        return self._needed(index, vector_bits(0, self.target.accum_offset))
+
+    def agprs(self, index: int) -> int:
+        """AGPRs that it needs."""
+        first = self.target.accum_offset
+        return self._needed(index, vector_bits(first, SCALAR_BIT - first))
+
+    def sgprs(self, index: int) -> int:
+        """SGPRs that it needs, VCC among them."""
+        return self._needed(index, _SGPRS)
+
+    def _needed(self, index: int, file: int) -> int:
+        behind = self.after[index] | self.effects[index].writes
+        return max((self.before[index] & file).bit_count(), (behind & file).bit_count())
+
+    def untouched(self, blocks: Sequence[Block]) -> int:
+        """Registers that are live all through some blocks, which neither read nor write them."""
+        live, used = _LOW, 0
+        for block in blocks:
+            for index in range(block.start, block.stop):
+                live &= self.before[index]
+                used |= self.effects[index].reads | self.effects[index].writes
+        return live & ~used
+
+    def vector_count(self, rows: int) -> int:
+        """VGPRs and AGPRs in a set."""
+        return (rows & _VECTORS).bit_count()
+
+    def dead_writes(self, function: Function) -> list[int]:
+        """Indices of the vector instructions whose results nothing reads."""
+        return [
+            inst.index
+            for inst, effect in zip(function.instructions, self.effects, strict=True)
+            if inst.cls in _DROPPABLE
+            and effect.writes
+            and not effect.writes & (self.after[inst.index] | _EXEC)
+        ]
+
+
+def liveness(function: Function, machine: Machine) -> Liveness:
+    """Follows every register of a function.
+
+    Args:
+        function: a kernel, or a function that kernels call.
+        machine: its target.
+    """
+    target = target_of(function, machine.arch)
+    instructions = function.instructions
+    decoded = [
+        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset) for inst in instructions
+    ]
+    effects = [
+        _with_call(inst, effect)
+        for inst, effect in zip(
+            instructions, effects_of(instructions, decoded, target), strict=True
+        )
+    ]
+    ended = _ended(function, effects)
+    leaving = _leaving(function, effects, ended)
+    arriving = _arriving(function, effects, target)
+    before, after = [0] * len(effects), [0] * len(effects)
+    for block, live, written in zip(function.blocks, leaving, arriving, strict=True):
+        written_before = [written]
+        for index in range(block.start, block.stop):
+            written |= _defined_by(instructions[index], effects[index])
+            written_before.append(written)
+        for index in range(block.stop - 1, block.start - 1, -1):
+            may_hold, after_it = written_before[index - block.start :][:2]
+            after[index] = _either(live) & after_it
+            live = _above(live, effects[index], ended[index])
+            before[index] = _either(live) & may_hold
+    return Liveness(target, effects, before, after)
+
+
+def _with_call(inst: Instruction, effect: Effect) -> Effect:
+    """A call's and a return's effect: any register of the calling convention may be read."""
+    if _is_call(inst) or inst.mnemonic.startswith("s_setpc"):
+        return replace(
+            effect,
+            reads=effect.reads | _PASSED,
+            reads_low=effect.reads_low | _PASSED,
+            reads_high=effect.reads_high | _PASSED,
+        )
+    return effect
+
+
+def _defined_by(inst: Instruction, effect: Effect) -> int:
+    """Registers that hold something behind an instruction: a callee may leave results."""
+    return effect.writes | _PASSED if _is_call(inst) else effect.writes
+
+
+def _is_call(inst: Instruction) -> bool:
+    return "call" in inst.op.traits
+
+
+def _either(halves: int) -> int:
+    """Registers of which a half is in a set of halves."""
+    return (halves | halves >> HIGH_HALVES) & _LOW
+
+
+def _above(live: int, effect: Effect, ended: int) -> int:
+    """The halves that are live before an instruction, from those behind it."""
+    return (live & ~ended) | effect.reads_low | effect.reads_high << HIGH_HALVES
+
+
+def _ended(function: Function, effects: Sequence[Effect]) -> list[int]:
+    """The halves whose old values each instruction ends in all lanes that come there."""
+    narrowed = _narrowed(function, effects)
+    ended = [0] * len(effects)
+    for block in function.blocks:
+        inside = narrowed[block.index]
+        for index in range(block.start, block.stop):
+            effect = effects[index]
+            halves = effect.low | effect.high << HIGH_HALVES
+            ended[index] = halves & ~_VECTOR_HALVES if inside else halves
+            inside = _narrows(function.instructions[index], effect, inside)
+    return ended
+
+
+def _narrows(inst: Instruction, effect: Effect, inside: bool) -> bool:
+    """Whether lanes that are switched off come to what follows an instruction."""
+    if effect.writes & _EXEC:
+        return _WIDENS.match(inst.mnemonic) is None
+    # Lanes that a branch on EXEC leaves out have gone the other way, or do nothing there.
+    return inside and not inst.mnemonic.startswith("s_cbranch_exec")
+
+
+def _narrowed(function: Function, effects: Sequence[Effect]) -> list[bool]:
+    """Whether blocks begin under an EXEC that was narrowed with no branch in between."""
+    narrowed = [False] * len(function.blocks)
+    waiting = list(range(len(function.blocks)))
+    while waiting:
+        block = function.blocks[waiting.pop()]
+        inside = narrowed[block.index]
+        for index in range(block.start, block.stop):
+            inside = _narrows(function.instructions[index], effects[index], inside)
+        for successor in block.successors:
+            if inside and not narrowed[successor]:
+                narrowed[successor] = True
+                waiting.append(successor)
+    return narrowed
+
+
+def _leaving(function: Function, effects: Sequence[Effect], ended: Sequence[int]) -> list[int]:
+    """The halves that are live at the end of each block."""
+    blocks = function.blocks
+    read, replaced = [], []
+    for block in blocks:
+        live, gone = 0, 0
+        for index in range(block.stop - 1, block.start - 1, -1):
+            live = _above(live, effects[index], ended[index])
+            gone |= ended[index]
+        read.append(live)
+        replaced.append(gone)
+    leaving = [0] * len(blocks)
+    waiting = list(range(len(blocks)))
+    while waiting:
+        number = waiting.pop()
+        entering = read[number] | (leaving[number] & ~replaced[number])
+        for predecessor in blocks[number].predecessors:
+            if entering & ~leaving[predecessor]:
+                leaving[predecessor] |= entering
+                waiting.append(predecessor)
+    return leaving
+
+
+def _arriving(function: Function, effects: Sequence[Effect], target: Target) -> list[int]:
+    """The registers that may have been written when each block begins."""
+    blocks = function.blocks
+    written = [0] * len(blocks)
+    for block in blocks:
+        for index in range(block.start, block.stop):
+            inst = function.instructions[index]
+            written[block.index] |= _defined_by(inst, effects[index])
+    arriving = [0] * len(blocks)
+    start = function.resources.wave_start
+    if blocks:
+        arriving[0] = _LOW if start is None else set_up(start, target)
+    waiting = list(range(len(blocks)))[::-1]
+    while waiting:
+        number = waiting.pop()
+        outgoing = arriving[number] | written[number]
+        for successor in blocks[number].successors:
+            if outgoing & ~arriving[successor]:
+                arriving[successor] |= outgoing
+                waiting.append(successor)
+    return arriving

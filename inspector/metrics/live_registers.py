@@ -1,0 +1,129 @@
+"""How many registers hold values that are still needed: the pressure behind the allocated counts.
+
+The allocator cannot do with fewer than the fullest instruction needs; what it takes beyond that is
+the price of its order and of tuples that must lie together.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import unforeseen
+from ..model import Instruction, Metric, MetricSpec
+from .subject import NOT_ALL_READ, Subject, Tally, innermost_loops, source_line
+
+if TYPE_CHECKING:
+    from ..emulator.liveness import Liveness
+
+VGPRS, AGPRS, SGPRS = "live.vgprs", "live.agprs", "live.sgprs"
+_FULLEST, _UNTOUCHED, _DEAD = "live.at", "live.untouched", "live.dead_writes"
+_NOT_FOLLOWED = "its registers were not followed"
+
+SPECS = (
+    MetricSpec(
+        VGPRS,
+        "registers",
+        "derived",
+        "both",
+        "VGPRs that hold values which are still read, at the instruction where they are most; no "
+        "allocation can take fewer",
+    ),
+    MetricSpec(AGPRS, "registers", "derived", "both", "AGPRs likewise, where they are most"),
+    MetricSpec(
+        SGPRS, "registers", "derived", "both", "SGPRs likewise, where they are most, VCC included"
+    ),
+    MetricSpec(
+        _FULLEST,
+        "mapping",
+        "derived",
+        "both",
+        "The instruction at which most VGPRs and AGPRs are live: `vgprs`, `agprs`, `at` which line "
+        "(`isa`: of the assembly), `instruction`",
+    ),
+    MetricSpec(
+        _UNTOUCHED,
+        "registers",
+        "derived",
+        "loop",
+        "VGPRs and AGPRs that live through the whole loop, nested loops included, and are neither "
+        "read nor written in it",
+    ),
+    MetricSpec(
+        _DEAD,
+        "instructions",
+        "derived",
+        "both",
+        "Vector instructions whose results nothing reads",
+    ),
+)
+
+LIVE_FIGURES = frozenset(spec.name for spec in SPECS)
+
+
+def followed(subject: Subject) -> tuple[Liveness | None, str]:
+    """The kernel's live registers, or why they are not known."""
+    if subject.function.unread:
+        return None, NOT_ALL_READ
+    if subject.machine is None or not subject.facts.analyse_lanes:
+        return None, _NOT_FOLLOWED
+    if importlib.util.find_spec("numpy") is None:
+        return None, _NOT_FOLLOWED
+    # NumPy takes a tenth of a second to import, which few commands need.
+    from ..emulator.liveness import liveness
+
+    try:
+        return liveness(subject.function, subject.machine), ""
+    except Exception as error:
+        # A bug in the emulator's tables must not take the report with it.
+        return None, unforeseen(error).message
+
+
+def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
+    """Figures of a region: the fullest of its instructions."""
+    live, why = subject.live
+    if live is None or not counted.indices:
+        for spec in SPECS:
+            if spec.scope == "both":
+                yield Metric(spec.name, None, spec.unit, spec.origin, why)
+        return
+    needed = [(live.vgprs(i), live.agprs(i), live.sgprs(i)) for i in counted.indices]
+    for name, column in zip((VGPRS, AGPRS, SGPRS), zip(*needed, strict=True), strict=True):
+        yield Metric(name, max(column), "registers", "derived")
+    vector = [vgprs + agprs for vgprs, agprs, _ in needed]
+    fullest = vector.index(max(vector))
+    inst = subject.function.instructions[counted.indices[fullest]]
+    yield Metric(_FULLEST, _place(inst, *needed[fullest][:2]), "mapping", "derived")
+    own = set(counted.indices)
+    dead = sum(index in own for index in live.dead_writes(subject.function))
+    yield Metric(_DEAD, dead, "instructions", "derived")
+    if len(own) < len(subject.function.instructions):
+        yield from _untouched(subject, live, counted.indices)
+
+
+def _place(inst: Instruction, vgprs: int, agprs: int) -> dict[str, int | str | None]:
+    return {
+        "vgprs": vgprs,
+        "agprs": agprs,
+        "at": source_line(inst.loc),
+        "isa": inst.line,
+        "instruction": inst.mnemonic,
+    }
+
+
+def _untouched(subject: Subject, live: Liveness, indices: Sequence[int]) -> Iterator[Metric]:
+    """Of the loop to which a region's instructions belong."""
+    function = subject.function
+    owner = innermost_loops(function)
+    loop = next(
+        (
+            owner[block.index]
+            for block in function.blocks
+            if block.index in owner and block.start <= indices[0] < block.stop
+        ),
+        None,
+    )
+    if loop is not None:
+        rows = live.untouched([function.blocks[number] for number in loop.blocks])
+        yield Metric(_UNTOUCHED, live.vector_count(rows), "registers", "derived")

@@ -1,0 +1,110 @@
+"""What each instruction is said to read and write, against what it does when it is executed."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from emulated import code_of, run_lines
+from kinspect.inspector.emulator.access import NotCoveredError
+from kinspect.inspector.emulator.effects import Effect, effect_of
+from kinspect.inspector.emulator.operands import EXEC, M0, VCC
+from kinspect.inspector.emulator.outstanding import SCALAR_BIT
+from kinspect.inspector.emulator.waves import Waves
+from test_emulator_witness import FORMS
+
+Array = np.ndarray[Any, Any]
+
+SCALARS: Final = 104
+"""SGPRs that are looked at, and VCC."""
+VECTORS: Final = 300
+
+
+def _has(rows: int, row: int) -> bool:
+    return bool(rows >> row & 1)
+
+
+def _registers(rng: np.random.Generator, lanes: int) -> tuple[Array, Array]:
+    vectors = rng.integers(0, 1 << 32, (VECTORS, lanes), np.uint32)
+    scalars = rng.integers(0, 1 << 32, VCC + 2, np.uint32)
+    return vectors, scalars
+
+
+def _executed(arch: str, line: str, vectors: Array, scalars: Array) -> Waves:
+    return run_lines(
+        arch, line, dict(enumerate(vectors)),
+        dict(enumerate(scalars[:SCALARS])),
+        vcc=int(scalars[VCC]) | int(scalars[VCC + 1]) << 32, accum_offset=256,
+    )  # fmt: skip
+
+
+def faults(arch: str, line: str) -> list[str]:
+    """Registers that one instruction writes or depends on without being said to."""
+    code = code_of(arch, line, accum_offset=256)
+    inst, parts = code.function.instructions[0], code.decoded[0]
+    effect: Effect = effect_of(inst, parts, code.target)
+    rng = np.random.default_rng(zlib.crc32(line.encode()))
+    vectors, scalars = _registers(rng, code.target.lanes)
+    other_vectors, other_scalars = _registers(rng, code.target.lanes)
+    for row in range(VECTORS):
+        kept = 0xFFFF * _has(effect.reads_low, row) | 0xFFFF0000 * _has(effect.reads_high, row)
+        other_vectors[row] ^= (other_vectors[row] ^ vectors[row]) & np.uint32(kept)
+    for row in range(len(scalars)):
+        if _has(effect.reads, SCALAR_BIT + row):
+            other_scalars[row] = scalars[row]
+    one, other = (
+        _executed(arch, line, *registers)
+        for registers in ((vectors, scalars), (other_vectors, other_scalars))
+    )
+    wrong = [
+        f"v{row} is written"
+        for row in range(VECTORS)
+        if not _has(effect.writes, row) and (one.u32[row, 0] != vectors[row]).any()
+    ]
+    rows = [*range(SCALARS), *range(VCC, VCC + code.target.lanes // 32)]
+    wrong += [
+        f"s{row} is written"
+        for row in rows
+        if not _has(effect.writes, SCALAR_BIT + row) and one.scalar[row, 0] != scalars[row]
+    ]
+    for halves, bits in ((effect.low, 0xFFFF), (effect.high, 0xFFFF0000)):
+        wrong += [
+            f"v{row} & {bits:#x} depends on what is not read"
+            for row in range(VECTORS)
+            if _has(halves, row) and ((one.u32[row, 0] ^ other.u32[row, 0]) & bits).any()
+        ]
+    wrong += [
+        f"s{row} depends on what is not read"
+        for row in [*rows, EXEC, M0]
+        if _has(effect.low, SCALAR_BIT + row) and one.scalar[row, 0] != other.scalar[row, 0]
+    ]
+    return [f"{arch} {line}: {each}" for each in wrong]
+
+
+ARCHS: Final = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+
+
+def _check(arch: str, step: int) -> None:
+    pairs = (line.split(" ", 1) for line in FORMS.read_text().splitlines())
+    wrong, tried = [], 0
+    for line in [line for target, line in pairs if target == arch][::step]:
+        try:
+            wrong += faults(arch, line)
+            tried += 1
+        except NotCoveredError:
+            continue
+    assert not wrong, "\n".join(wrong)
+    assert tried > 100 / step, tried
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_effects_are_what_instructions_do(arch: str) -> None:
+    _check(arch, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+def test_effects_of_every_form(arch: str) -> None:
+    _check(arch, 1)

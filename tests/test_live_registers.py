@@ -1,0 +1,47 @@
+"""`live.*`: figures of live registers in a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kinspect.inspector.model import KernelReport, int_of
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+
+
+def report(text: str, **changes: bool) -> KernelReport:
+    (kernel,) = analyze_text(text, Context(str(SMALL), **changes))
+    return kernel
+
+
+def test_figures_of_a_small_kernel_counted_by_hand() -> None:
+    kernel = report(SMALL.read_text())
+    # At the load: v0, v20 and the four that it fills; s[4:7], s8 and s9; all of the accumulator.
+    assert int_of(kernel.metrics, "live.vgprs") == 6
+    assert int_of(kernel.metrics, "live.sgprs") == 6
+    assert int_of(kernel.metrics, "live.agprs") == 16
+    (loop,) = kernel.loops
+    assert loop.metrics["live.at"].value == {
+        "vgprs": 6, "agprs": 16, "at": None, "isa": 16, "instruction": "global_load_dwordx4",
+    }  # fmt: skip
+    assert int_of(loop.metrics, "live.untouched") == 0
+    assert int_of(kernel.metrics, "live.dead_writes") == 0
+
+
+def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
+    text = SMALL.read_text().replace(
+        "\ts_mov_b32 s9, 0\n", "\ts_mov_b32 s9, 0\n\tv_mov_b32_e32 v21, 1\n\tv_mov_b32_e32 v22, 1\n"
+    )
+    text = text.replace("\tglobal_store_dword v0, v2", "\tglobal_store_dword v21, v2")
+    kernel = report(text)
+    assert int_of(kernel.metrics, "live.dead_writes") == 1
+    assert int_of(kernel.loops[0].metrics, "live.untouched") == 1
+
+
+def test_unknown_where_it_was_not_looked_for_or_code_is_missing() -> None:
+    kernel = report(SMALL.read_text(), lanes=False)
+    assert kernel.metrics["live.vgprs"].value is None
+    assert kernel.metrics["live.vgprs"].note
+    strange = SMALL.read_text().replace("\ts_nop 15\n", "\ts_setpc_b64 s[2:3]\n")
+    assert report(strange).metrics["live.vgprs"].value is None
