@@ -1,6 +1,6 @@
 """Compiles a trace's specialisations for AMD targets, from the source of their kernels.
 
-Nothing that the trace names is imported or run, unless the user trusts it: see `kernels.py`.
+No module that the trace names is imported, unless the user trusts it: see `kernels.py`.
 
 The front end runs again, since TTIR differs by target. A recording from another vendor's machine is
 translated: options that AMD's backend lacks are dropped, and `tt.pointer_range`, which only AMD's
@@ -30,15 +30,15 @@ from .kernels import Kernels
 from .values import Resolve, UnknownValueError, decode
 
 READABLE = (1, 2)
-"""Versions of traces."""
+"""Versions of traces that can be read."""
 HIP = "hip"
-BOUND_TO_TARGET = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
-"""Options whose values belong to the recording machine's target."""
-OF_FILES = frozenset({"extern_libs"})
+TARGET_OPTIONS = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
+"""Options whose values hold for the recording machine's target only."""
+FILE_OPTIONS = frozenset({"extern_libs"})
 """Options that name files to link."""
-ALWAYS_KNOWN = ("num_warps", "num_stages")
-"""Options taken as the recording backend resolved them where the launch's own are not known."""
-UNCOUNTED: Mapping[str, Any] = {
+RESOLVED_OPTIONS = ("num_warps", "num_stages")
+"""Options taken as the recording backend resolved them, where the launch's own are not known."""
+NO_COUNTS: Mapping[str, Any] = {
     "compiled": False,
     "launches": None,
     "tuning_launches": 0,
@@ -47,7 +47,7 @@ UNCOUNTED: Mapping[str, Any] = {
     "other_grids": 0,
     "small": [],
 }
-"""What a specialisation says of its launches where nothing counted them."""
+"""Fields about launches of a specialisation whose launches nobody counted."""
 CHANGED = "{file} has changed since it was recorded: what was recorded is compiled"
 POINTER_RANGE = "S"
 """AMD's letter for a pointer into a storage of less than 2 GiB (`HIPBackend.parse_attr`)."""
@@ -58,8 +58,8 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
     Args:
         request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `wanted`,
-            `trust` (whether what the trace names may be imported), and `finished` (keys that
-            earlier children came to).
+            `trust` (whether the modules that the trace names may be imported), and `finished` (keys
+            that earlier children began).
         emit: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
             `{"error": ...}`; last, `{"launches": ...}` for each target.
     """
@@ -101,14 +101,14 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
 
 class Replay:
-    """The specialisations of a trace, for one target.
+    """Compiles the specialisations of a trace to TTIR for one target.
 
     Args:
         arch: gfx name.
-        kernels: makes the kernels of what the trace holds.
+        kernels: builds the kernels from the trace.
         definitions: imports them, where the user trusts the trace; else None.
         emit: takes the records.
-        finished: keys to pass over.
+        finished: keys to leave out.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Replay:
         self._specializations: list[dict[str, Any]] = []
 
     def run(self, specializations: list[dict[str, Any]]) -> None:
-        """Emits all of them."""
+        """Emits the variants and errors of all the specialisations, then their launches."""
         self._specializations = specializations
         launches: dict[str, dict[str, Any]] = {}
         emitted = set(self._finished)
@@ -149,7 +149,13 @@ class Replay:
     def _specialization(
         self, spec: dict[str, Any], emitted: set[str], launches: dict[str, dict[str, Any]]
     ) -> None:
-        """Emits one specialisation, once for each set of storages that it was launched with."""
+        """Emits one specialisation, once for each set of small storages of its launches.
+
+        Args:
+            spec: the trace's record.
+            emitted: keys emitted so far; added to.
+            launches: key -> `count` and `grids`; added to.
+        """
         options, notes = self._options(spec)
         sets = list(self._attributes(spec))
         if len(sets) > 1:
@@ -157,7 +163,7 @@ class Replay:
         for attrs in sets:
             key = self._key(spec, attrs, options)
             if spec["launches"] is not None and len(sets) == 1:
-                _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
+                _add_launches(launches.setdefault(key, {"count": 0, "grids": []}), spec)
             if key not in emitted:
                 emitted.add(key)
                 self._emit_variant(key, spec, attrs=attrs, options=options, notes=notes)
@@ -171,53 +177,54 @@ class Replay:
         options: dict[str, Any],
         notes: list[str],
     ) -> None:
+        """Emits a variant, or the error that prevents it.
+
+        Args:
+            key: names the variant.
+            spec: the trace's record.
+            attrs: path of an argument -> attributes.
+            options: compile options, encoded.
+            notes: remarks for the user.
+        """
         name, recorded = _name(spec), spec["kernel"]
         if recorded["gluon"]:
             hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
             self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
             return
-        begun = {"begin": key, "kernel": name, "arch": self._arch}
-        place = f"{recorded['file']}:{recorded['line']}"
+        begin_record = {"begin": key, "kernel": name, "arch": self._arch}
         kernel: Any = None
+
+        def lowered(kernel: Any, resolve: Resolve) -> dict[str, Any]:
+            """The variant of a kernel whose values `resolve` returns."""
+            source = self._source(kernel, spec, attrs, resolve)
+            self._emit(begin_record)
+            return lower(source, self._arch, self._decoded(options, resolve))
+
         try:
             try:
                 kernels = self._kernels.of(recorded)
                 kernel, resolve = kernels[0], self._kernels.resolver(kernels)
-                source = self._source(kernel, spec, attrs, resolve)
-                self._emit(begun)
-                variant = lower(source, self._arch, self._decoded(options, resolve))
+                variant = lowered(kernel, resolve)
                 changed = self._kernels.changed_files(recorded)
                 notes = [*notes, *(CHANGED.format(file=file) for file in changed)]
             except (RefusedError, MissingKernelError) as failure:
                 if self._definitions is None:
                     raise
                 kernel, resolve = self._imported(recorded, failure), self._definitions.object
-                source = self._source(kernel, spec, attrs, resolve)
-                self._emit(begun)
-                variant = lower(source, self._arch, self._decoded(options, resolve))
-        except RefusedError as failure:
-            self._refuse(_untrusted(name, recorded, failure))
-            return
-        except MissingKernelError as failure:
-            self._refuse(error("capture", failure.message, failure.hint, name))
-            return
-        except UnknownValueError as failure:
-            hint = "kinspect cannot write such a value to a trace: analyze the script itself"
-            message = f"{name}: a constexpr of it was not recorded: {failure}"
-            self._refuse(error("capture", message, hint, name))
+                variant = lowered(kernel, resolve)
+        except (RefusedError, MissingKernelError, UnknownValueError) as failure:
+            self._refuse(_replay_error(name, recorded, failure))
             return
         except Exception as failure:
-            functions = [kernel] if kernel is not None else []
-            self._emit(
-                front_end_error(
-                    failure,
-                    name,
-                    None,
-                    arch=self._arch,
-                    functions=functions,
-                    fallback=place,
-                )
+            record = front_end_error(
+                failure,
+                name,
+                None,
+                arch=self._arch,
+                functions=[kernel] if kernel is not None else [],
+                fallback=f"{recorded['file']}:{recorded['line']}",
             )
+            self._emit(record)
             return
         file, line = definition(kernel)
         tuning = spec["tuning"]
@@ -238,7 +245,14 @@ class Replay:
     def _source(
         self, kernel: Any, spec: Mapping[str, Any], attrs: Mapping[Any, Any], resolve: Resolve
     ) -> Any:
-        """The front end's input. Types are checked first, since Triton evaluates parts of them."""
+        """The front end's input.
+
+        Types are checked first, since Triton evaluates parts of them.
+
+        Raises:
+            RefusedError: a type is none of Triton's.
+            UnknownValueError: a constexpr was not recorded.
+        """
         signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
         for kind in signature.values():
             check_type(kind)
@@ -246,7 +260,15 @@ class Replay:
         return self._ast_source(kernel, signature, constants, dict(attrs))
 
     def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
-        """The kernel as its module defines it, which is imported for that."""
+        """The kernel as its module defines it, after an import of that.
+
+        Args:
+            recorded: a trace's `kernel`.
+            failure: why it could not be built from the trace: the cause of a MissingKernelError.
+
+        Raises:
+            MissingKernelError: the module does not define it.
+        """
         assert self._definitions is not None
         kernels = (
             s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
@@ -258,41 +280,43 @@ class Replay:
             raise missing from failure
 
     def _refuse(self, record: dict[str, Any]) -> None:
-        """Emits an error once that holds for all specialisations of a kernel."""
+        """Emits an error, once, though many specialisations of a kernel may have it."""
         message = record["error"]["message"]
         if message not in self._refused:
             self._refused.add(message)
             self._emit(record)
 
     def _options(self, spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """The options that the launch asked for, as far as AMD's backend has them."""
+        """The launch's options that AMD's backend has, and notes on the others."""
         notes = []
         stated = spec["asked"]
         if stated is None:
-            stated = {n: v for n, v in spec["options"].items() if n in ALWAYS_KNOWN}
+            stated = {n: v for n, v in spec["options"].items() if n in RESOLVED_OPTIONS}
             notes.append(
                 "the options that the launch asked for are not known: num_warps and "
                 "num_stages are those of the recording machine"
             )
-        from_hip = spec["target"]["backend"] == HIP
+        is_hip = spec["target"]["backend"] == HIP
         if (
-            not from_hip
+            not is_hip
             and not spec["small"]
             and any("*" in str(k) for k in spec["signature"].values())
         ):
             notes.append("sizes of storages are not known: compiled without tt.pointer_range")
         options: dict[str, Any] = {}
-        left = []
+        unsupported = []
         for name, value in stated.items():
-            if name in self._option_names and (from_hip or name not in BOUND_TO_TARGET):
-                if name in OF_FILES and self._definitions is None:
+            if name in self._option_names and (is_hip or name not in TARGET_OPTIONS):
+                if name in FILE_OPTIONS and self._definitions is None:
                     notes.append(f"{name} of the launch is not used: it names files to link")
                 else:
                     options[name] = value
             elif value is not None:
-                left.append(name)
-        if left:
-            notes.append(f"options that AMD's backend does not have: {', '.join(sorted(left))}")
+                unsupported.append(name)
+        if unsupported:
+            notes.append(
+                f"options that AMD's backend does not have: {', '.join(sorted(unsupported))}"
+            )
         if spec["at_least"] and spec["launches"]:
             notes.append(
                 "a recorded process was killed: up to an eighth of its launches is missing"
@@ -315,9 +339,11 @@ class Replay:
             yield attrs
 
     def _decoded(self, options: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+        """Options with their values rebuilt."""
         return {name: decode(value, resolve) for name, value in options.items()}
 
     def _plain(self, config: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+        """An autotuner's configuration as a report shows it."""
         texts = {}
         for name, value in config.items():
             try:
@@ -329,7 +355,10 @@ class Replay:
     def _key(
         self, spec: Mapping[str, Any], attrs: Mapping[Any, Any], options: Mapping[str, Any]
     ) -> str:
-        """Names what is compiled: specialisations that differ for one vendor alone are one."""
+        """Names a variant, by a hash over everything that its compile depends on.
+
+        Specialisations that differ only in another vendor's options share a key.
+        """
         parts = [
             spec["kernel"]["qualname"],
             spec["kernel"]["sha256"],
@@ -343,8 +372,24 @@ class Replay:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) -> dict[str, Any]:
-    """The error of a kernel that the trace's data alone cannot rebuild."""
+def _replay_error(
+    name: str,
+    recorded: Mapping[str, Any],
+    failure: RefusedError | MissingKernelError | UnknownValueError,
+) -> dict[str, Any]:
+    """The error record of a kernel that cannot be rebuilt.
+
+    Args:
+        name: the kernel's name.
+        recorded: a trace's `kernel`.
+        failure: what prevents it.
+    """
+    if isinstance(failure, MissingKernelError):
+        return error("capture", failure.message, failure.hint, name)
+    if isinstance(failure, UnknownValueError):
+        hint = "kinspect cannot write such a value to a trace: analyze the script itself"
+        message = f"{name}: a constexpr of it was not recorded: {failure}"
+        return error("capture", message, hint, name)
     message = f"{recorded['file']}:{recorded['line']}: {message_of(failure, name)}"
     hint = (
         f"if you trust the trace, --trust-trace imports {recorded['module']} "
@@ -355,8 +400,8 @@ def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) ->
     return error("capture", message, hint, name)
 
 
-def _add(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
-    """Adds the launches of a specialisation to those of its like."""
+def _add_launches(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
+    """Adds a specialisation's launches to the `count` and `grids` of its key."""
     counts = {tuple(grid): launches for grid, launches in facts["grids"]}
     for grid, launches in spec["grids"]:
         counts[tuple(grid)] = counts.get(tuple(grid), 0) + launches
@@ -392,7 +437,7 @@ def _read(
             elif "source" in record:
                 sources[record["source"]["id"]] = record["source"]["functions"]
             elif "specialization" in record:
-                specializations.append({**UNCOUNTED, **record["specialization"]})
+                specializations.append({**NO_COUNTS, **record["specialization"]})
             elif "end" in record:
                 return processes, sources, specializations, True
     return processes, sources, specializations, False
