@@ -31,12 +31,12 @@ def _comparing(really: Callable[..., Any], is_unknown: Callable[[Any], bool]) ->
 
 def _is_unknown_tensor(value: Any) -> bool:
     dispatcher = getattr(value, "dispatcher", None)
-    return dispatcher is not None and bool(dispatcher.is_unknown(value))
+    return dispatcher is not None and bool(dispatcher.reads.is_unknown(value))
 
 
 def _reason(value: Any) -> str | None:
     dispatcher = getattr(value, "dispatcher", None)
-    return dispatcher.reason_of(value) if dispatcher is not None else None
+    return value._memory.reason if dispatcher is not None else None
 
 
 def _is_unknown_array(value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.utils._device
 
-from .dispatch import DEVICE_TYPES, Dispatcher
+from .placement import DEVICE_TYPES, Placement, device_of
 from .stubs import Inert
 from .tensors import DeviceTensor
 
@@ -43,9 +43,9 @@ LEGACY_TYPES = {
 }
 
 
-def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
+def install(placement: Placement, compile: Callable[..., Any]) -> None:
     """Rewrites them in this process; `compile` takes the place of torch.compile."""
-    rewriter = _Rewriter(dispatcher)
+    rewriter = _Rewriter(placement)
     rewriter.tensor_methods()
     rewriter.constructors()
     rewriter.default_device()
@@ -60,16 +60,16 @@ def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
 class _Rewriter:
     """Replaces torch's functions one group at a time."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
         self._rewritten: dict[Any, Callable[..., Any]] = {}
 
     def tensor_methods(self) -> None:
         """Those of plain CPU tensors; device tensors have their own."""
-        move, device_of = self._dispatcher.move, self._dispatcher.device_of
+        move = self._placement.move
         plain_type = torch.Tensor.type
         new_tensor = torch.Tensor.new_tensor
-        dispatcher = self._dispatcher
+        placement = self._placement
 
         def cuda(tensor: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
             return move(tensor, device_of(device, default="cuda"))
@@ -94,7 +94,7 @@ class _Rewriter:
         functools.update_wrapper(new, new_tensor)
 
         def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            return dispatcher.to(tensor, *args, **kwargs)
+            return placement.to(tensor, *args, **kwargs)
 
         def type_as(tensor: Any, like: Any) -> Any:
             return move(tensor, like.device, like.dtype)
@@ -109,14 +109,11 @@ class _Rewriter:
 
     def constructors(self) -> None:
         """Functions that take a device. An ordinal needs an accelerator in C++, a text does not."""
-        device_of = self._dispatcher.device_of
         for original in torch.utils._device._device_constructors():
             name = original.__name__
             if getattr(torch, name, None) is not original:
                 continue
-            replacement = (
-                self._from_data(original) if name in FROM_DATA else _ordinal(original, device_of)
-            )
+            replacement = self._from_data(original) if name in FROM_DATA else _ordinal(original)
             setattr(torch, name, replacement)
             self._rewritten[original] = replacement
         for name in LIKE:
@@ -131,7 +128,7 @@ class _Rewriter:
             setattr(torch.cuda, name, _legacy_type(name, dtype))
 
     def _from_data(self, original: Any) -> Callable[..., Any]:
-        dispatcher = self._dispatcher
+        move = self._placement.move
         copies = original.__name__ == "tensor"
 
         @functools.wraps(original)
@@ -140,14 +137,14 @@ class _Rewriter:
             grad = kwargs.pop("requires_grad", False)
             kwargs.pop("pin_memory", None)  # of no consequence
             if isinstance(data, DeviceTensor):
-                claim = dispatcher.device_of(device, default=str(data.device))
+                claim = device_of(device, default=str(data.device))
                 dtype = kwargs.get("dtype", args[0] if args else None)
                 source = data.detach() if copies else data
-                result = dispatcher.move(source, claim, dtype, copies or bool(kwargs.get("copy")))
+                result = move(source, claim, dtype, copies or bool(kwargs.get("copy")))
             else:
                 result = original(_with_host_scalars(data), *args, **kwargs)
                 if device is not None:
-                    result = dispatcher.move(result, dispatcher.device_of(device))
+                    result = move(result, device_of(device))
             return result.requires_grad_() if grad else result
 
         return from_data
@@ -157,7 +154,7 @@ class _Rewriter:
 
         Torch's C++ asks for the CPU as well, and means the device: so only Python's word counts.
         """
-        move, device_of = self._dispatcher.move, self._dispatcher.device_of
+        move = self._placement.move
 
         @functools.wraps(original)
         def on_host_if_asked(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -173,7 +170,7 @@ class _Rewriter:
 
     def _following(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The result is where the first argument is."""
-        move = self._dispatcher.move
+        move = self._placement.move
 
         @functools.wraps(original)
         def following(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -200,7 +197,6 @@ class _Rewriter:
     def modules(self) -> None:
         """`module.to(0)`: an ordinal needs an accelerator in C++."""
         original = torch.nn.Module.to
-        device_of = self._dispatcher.device_of
 
         @functools.wraps(original)
         def to(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -238,7 +234,6 @@ class _Rewriter:
     def generator(self) -> None:
         """Generators of the device are CPU generators that say otherwise."""
         cpu_generator = torch.Generator
-        device_of = self._dispatcher.device_of
 
         class Generator(cpu_generator):  # type: ignore[misc,valid-type]
             """A generator on the claimed device."""
@@ -282,19 +277,19 @@ class _Rewriter:
     def files(self) -> None:
         """`torch.load(..., map_location='cuda')`."""
         original = torch.load
-        dispatcher = self._dispatcher
+        move = self._placement.move
 
         @functools.wraps(original)
         def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
             target = None
             if isinstance(map_location, (str, torch.device)):
-                target = dispatcher.device_of(map_location)
+                target = device_of(map_location)
                 map_location = "cpu" if target.type in DEVICE_TYPES else map_location
             loaded = original(f, map_location, *args, **kwargs)
             if target is None or target.type not in DEVICE_TYPES:
                 return loaded
             return torch.utils._pytree.tree_map_only(
-                torch.Tensor, lambda tensor: dispatcher.move(tensor, target), loaded
+                torch.Tensor, lambda tensor: move(tensor, target), loaded
             )
 
         torch.load = load
@@ -353,7 +348,7 @@ def _is_ordinal(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _ordinal(original: Any, device_of: Callable[..., Any]) -> Callable[..., Any]:
+def _ordinal(original: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def with_device(*args: Any, **kwargs: Any) -> Any:
         if _is_ordinal(kwargs.get("device")):

@@ -238,11 +238,11 @@ def _step(call: Work) -> Step:
     operand = pieces.reduced_operand(call)
     if operand is not None:
         chain = pieces.Chain()
-        piece = pieces.in_pieces(operand, chain)
+        piece = pieces.pieces_of(operand, chain)
         if piece is not None:
             seconds = sum(map(seconds_of, (call, *chain.calls)))
-            needs = tuple(source.call for source in sources_of(chain.whole))
-            return Step(call, needs, piece, pieces.PIECE * 32, seconds)
+            needs = tuple(source.call for source in sources_of(chain.scalars))
+            return Step(call, needs, piece, pieces.PIECE_ELEMENTS * 32, seconds)
     needs = tuple(source.call for source in sources_of((*call.operands, *call.targets)))
     size = sum(part.nbytes for part in (*call.results, *call.targets) if isinstance(part, Part))
     return Step(call, needs, None, size, seconds_of(call))
@@ -280,8 +280,8 @@ def _run_operator(step: Step, storages: Storages) -> list[Any]:
     assert isinstance(call, Call)
     if step.piece is not None:
         return [pieces.reduce_in_pieces(call, step.piece, storages).untyped_storage()]
-    if pieces.is_filled(call):
-        return [pieces.filled(call, storages).untyped_storage()]
+    if pieces.is_generator(call):
+        return [pieces.generated(call, storages).untyped_storage()]
     torch.manual_seed(pieces.seed_of(call, 0))
     targets = [value_of(operand, storages) for operand in call.targets]
     targets = [geometry_of(tensor).of(tensor.untyped_storage().clone()) for tensor in targets]

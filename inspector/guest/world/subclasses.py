@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .dispatch import DEVICE_TYPES
+from .placement import DEVICE_TYPES
 
 CLAIM = "_kinspect_claim"
 """The attribute of a wrapper that holds the device which it was made for."""

@@ -19,15 +19,17 @@ from . import (
     torch_patches,
 )
 from .device import Device
-from .dispatch import DEVICE_TYPES, Dispatcher
+from .dispatch import Dispatcher
 from .graphs.entry import Compile
 from .graphs.generated import Generated
 from .graphs.helion import MODULE as HELION
 from .graphs.helion import Helion
 from .graphs.originals import Originals
+from .placement import DEVICE_TYPES
 from .refused import RefusedError
 from .rerunning import Budget
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
+from .writes import mark_known
 
 # Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
 DTYPES = {
@@ -68,12 +70,12 @@ class TorchWorld:
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
         torch_patches.install(device)
-        functions.install(self._dispatcher, self._compile)
+        functions.install(self._dispatcher.placement, self._compile)
         # C++ wants a real accelerator to name the type of an ordinal: `torch.device(0)`.
         torch.device = _class_of_devices(torch.device)
         subclasses.install()
         _switch_autocast_on_both()
-        distributed.install(self._dispatcher)
+        distributed.install(note)
         comparisons.install(torch)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
         originals.settle()
@@ -129,18 +131,18 @@ class TorchWorld:
         execute: Callable[..., None] | None,
         refusal: RefusedError | None,
     ) -> None:
-        """Takes a launch; see `Dispatcher.launched`."""
-        self._dispatcher.launched(tensors, is_written, execute, refusal)
+        """Takes a launch; see `Writes.launched`."""
+        self._dispatcher.writes.launched(tensors, is_written, execute, refusal)
 
     def emulate_for(self, seconds: float) -> None:
         """What kernels wrote is computed where the host reads it, within so many seconds."""
-        self._dispatcher.rerunning.budget = Budget(seconds)
+        self._dispatcher.reads.rerunning.budget = Budget(seconds)
 
     def executed(self, value: Any) -> None:
         """Takes a tensor that an executed kernel wrote to."""
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
-                self._dispatcher.written_for_real(inner)
+                mark_known(inner)
 
     def tensor(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool

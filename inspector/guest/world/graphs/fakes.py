@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from ..dispatch import DEVICE_TYPES, Dispatcher
+from ..dispatch import Dispatcher
+from ..placement import DEVICE_TYPES
 
 FROM_DATA = ("tensor", "as_tensor", "asarray")
 """Make a tensor of Python values and move it in C++."""
