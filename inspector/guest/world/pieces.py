@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .deferred import Call, Known, Part, Target
-from .evaluation import Storages, applied, as_predicted, value_of
+from .evaluation import Storages, as_predicted, call_with, value_of
 from .plans import LIKE, OVERWRITING
 
 PIECE_ELEMENTS = 1 << 22
@@ -65,7 +65,7 @@ def pieces_of(part: Part, chain: Chain) -> Piece | None:
     if part.source is None or not part.is_whole:
         return None
     call = part.source.call
-    if not isinstance(call, Call) or call.made is not None:
+    if not isinstance(call, Call) or call.storages is not None:
         return None
     chain.calls.append(call)
     if is_generator(call):
@@ -82,11 +82,11 @@ def pieces_of(part: Part, chain: Chain) -> Piece | None:
     def piece(storages: Storages, first: int, stop: int) -> torch.Tensor:
         def tensor_for(operand: Any) -> torch.Tensor:
             if isinstance(operand, Target):
-                target = call.targets[operand.nth]
+                target = call.targets[operand.index]
                 return operand_pieces[id(target)](storages, first, stop).clone()
             return operand_pieces[id(operand)](storages, first, stop)
 
-        result: torch.Tensor = applied(call, tensor_for)
+        result: torch.Tensor = call_with(call, tensor_for)
         return result
 
     return piece
@@ -163,7 +163,7 @@ def _generate(call: Call, part: Part, storages: Storages, start: int, stop: int)
     torch.manual_seed(seed_of(call, start))
     shaped = torch.empty(stop - start, dtype=part.dtype)
     if call.plan.name in OVERWRITING or call.operands:
-        elements: torch.Tensor = applied(call, lambda operand: shaped)
+        elements: torch.Tensor = call_with(call, lambda operand: shaped)
         return elements
     args = [[stop - start] if isinstance(value, (list, tuple)) else value for value in call.args]
     result: torch.Tensor = call.func(*args, **call.kwargs)

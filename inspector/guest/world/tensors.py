@@ -65,8 +65,8 @@ class Memory:
         self.version = 0
         # Whether it is unknown only because part of it is uninitialised.
         self.blank = False
-        # Pending launches that need the present contents.
-        self.holders: list[Any] | None = None
+        # Weak references to the snapshots of pending launches that need the present contents.
+        self.snapshots: list[Any] | None = None
         # Why a kernel's output is unknown, as one of `refused.REASONS`.
         self.reason: str | None = None
 

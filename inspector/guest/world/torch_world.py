@@ -83,20 +83,20 @@ class TorchWorld:
     def generate(
         self,
         take: Callable[[Generated], None],
-        most_choices: int | None,
+        max_choices: int | None,
         keep: Callable[[str, str], str] | None,
     ) -> None:
-        """What torch.compile generates from here on goes to `take`; see `World.generate`."""
-        self._compile.take, self._compile.most_choices = take, most_choices
-        self._helion.keep, self._helion.most_choices = keep, most_choices
+        """Makes torch.compile's generated code go to `take`; see `World.generate`."""
+        self._compile.take, self._compile.max_choices = take, max_choices
+        self._helion.keep, self._helion.max_choices = keep, max_choices
 
     def arrivals(self) -> dict[str, Callable[[Any], None]]:
-        """Modules that are adjusted once the script imports them: name -> what is done to it."""
+        """Modules that are patched once the script imports them: name -> the function that does."""
         return {HELION: self._helion.adjust}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """The dispatcher sees every operator inside, in threads that the script starts as well."""
+        """Sends every operator to the dispatcher, in threads that the script starts as well."""
         start = threading.Thread.run
         mode = self._dispatcher.mode
 
@@ -113,12 +113,12 @@ class TorchWorld:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """No mode of ours or of the script's is active inside."""
+        """Disables the dispatcher's mode and the script's own modes."""
         with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
             yield
 
     def on_device(self, value: Any) -> Any:
-        """The tensor on the device that an argument of a launch is or wraps; None for none."""
+        """The device tensor that an argument of a launch is or wraps; None without one."""
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
                 return inner
@@ -131,15 +131,15 @@ class TorchWorld:
         execute: Callable[..., None] | None,
         refusal: RefusedError | None,
     ) -> None:
-        """Takes a launch; see `Writes.launched`."""
+        """Records a launch; see `Writes.launched`."""
         self._dispatcher.writes.launched(tensors, is_written, execute, refusal)
 
     def emulate_for(self, seconds: float) -> None:
-        """What kernels wrote is computed where the host reads it, within so many seconds."""
+        """Allows so many seconds for executing kernels whose results the host reads."""
         self._dispatcher.reads.rerunning.budget = Budget(seconds)
 
     def executed(self, value: Any) -> None:
-        """Takes a tensor that an executed kernel wrote to."""
+        """Records that an executed kernel wrote a tensor's contents."""
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
                 mark_known(inner)
@@ -172,10 +172,13 @@ class TorchWorld:
 
 
 def _class_of_devices(device_class: Any) -> Any:
-    """What takes the place of `torch.device`: its results are as ever, and instances of it."""
+    """A class in place of `torch.device` whose calls return torch's own devices.
+
+    These are instances of it too.
+    """
 
     class Kind(type):
-        """Equal to torch's own class, which tables of types hold that were made before."""
+        """Equal to torch's own class, by which older tables look types up."""
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             stated = [*args, *kwargs.values()]
@@ -202,9 +205,9 @@ def _class_of_devices(device_class: Any) -> Any:
 
 
 def _switch_autocast_on_both() -> None:
-    """Lets whatever switches autocast for the device switch it for the CPU too.
+    """Makes functions that switch autocast for the device switch it for the CPU too.
 
-    Device tensors are the CPU's to torch's C++, so it takes effect there.
+    To torch's C++ device tensors are CPU tensors.
     """
     for name in ("set_autocast_enabled", "set_autocast_dtype"):
         if hasattr(torch, name):
@@ -212,6 +215,8 @@ def _switch_autocast_on_both() -> None:
 
 
 def _also_on_cpu(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that switches autocast for the device and the CPU."""
+
     @functools.wraps(switch)
     def switched(*args: Any) -> Any:
         if len(args) == 2 and args[0] in DEVICE_TYPES:

@@ -106,7 +106,7 @@ class Writes:
     def preserve(self, plan: Plan, args: Any, kwargs: Any) -> None:
         """Copies memory that pending launches still need and that an operator will overwrite."""
         for tensor in payloads.tensors(payloads.written_arguments(plan, args, kwargs)):
-            if isinstance(tensor, DeviceTensor) and tensor._memory.holders is not None:
+            if isinstance(tensor, DeviceTensor) and tensor._memory.snapshots is not None:
                 self._launches.preserve(tensor._memory)
 
 
