@@ -166,4 +166,4 @@ READS: Mapping[str, Callable[[Any, bool], Any]] = MappingProxyType(
         "_pin_memory": lambda tensor, unknown: tensor,
     }
 )
-"""Operator -> function from a device tensor, and whether its contents are unknown, to its result."""
+"""Operator -> function of a device tensor, and whether its contents are unknown: the result."""

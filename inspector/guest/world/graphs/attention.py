@@ -65,12 +65,8 @@ class Attention:
             and not enable_gqa
         )
         backends = torch.backends.cuda
-        if (
-            has_kernels
-            and attn_mask is None
-            and query.dtype in HALVES
-            and backends.flash_sdp_enabled()
-        ):
+        fits_flash = has_kernels and attn_mask is None and query.dtype in HALVES
+        if fits_flash and backends.flash_sdp_enabled():
             self._note_backend("AOTriton's flash attention")
             return aten._scaled_dot_product_flash_attention(
                 query, key, value, dropout_p, is_causal, False, scale=scale

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..dispatch import Dispatcher
-from .generated import CompileCall, Generated, is_torchs
+from .generated import CompileCall, Generated, is_internal
 from .originals import Originals
 
 NOT_ANALYZED = (
@@ -157,7 +157,7 @@ class Compile:
 def _caller() -> tuple[str, int]:
     """File and line outside of torch and this package from which torch.compile was called."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and is_torchs(frame.f_code.co_filename):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
 
