@@ -43,7 +43,7 @@ def main(request_path: str) -> int:
         request = json.load(stream)
     emit = writer(request["records"])
     device = Device.of(request["device"])
-    world = worlds.install(device, request["folder"], most_sets=request["sets"], contents=True)
+    world = worlds.install(device, request["folder"], max_values=request["sets"], all_contents=True)
     if request["configs"] is not None:
         _limit_tuning(request["configs"], world)
     _without_torch_compile()

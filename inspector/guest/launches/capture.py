@@ -64,7 +64,7 @@ class _Run:
             Device.of(request.device),
             request.folder,
             stubs=self._stubs,
-            most_sets=request.most_sets,
+            max_values=request.most_sets,
         )
         LOG.watch(project.owns_code)
         LOG.reverse(request.reversed)

@@ -97,7 +97,7 @@ class Readback:
         self.executed = 0
         self.busy = False
         self.is_trial: Callable[[], bool] = lambda: False
-        world.emulate_for(seconds if self._command is not None else 0.0)
+        world.set_emulation_budget(seconds if self._command is not None else 0.0)
 
     def launched(self, launch: Launch) -> None:
         """Marks what a launch writes as unknown, and keeps how to execute it."""

@@ -241,8 +241,8 @@ class Recorder:
                 call_site=self._sites.current(),
                 tuning=dict(origin.tuning) if origin.tuning else None,
                 notes=[*variant["notes"], *origin.notes],
-                assumptions=LOG.so_far(),
-                emulated=LOG.emulated_so_far(),
+                assumptions=LOG.records(),
+                emulated=LOG.emulated_records(),
                 unspecialised=unspecialised(function) if by_launch else None,
             )
             _note_arguments(spec, src, variant["ttir"])

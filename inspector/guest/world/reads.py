@@ -204,7 +204,7 @@ def note_emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) ->
     for tensor in tensors:
         recipe = tensor._memory.recipe
         if recipe is not None and recipe.call.by_kernels:
-            LOG.emulated(f"{question} a tensor that a kernel writes", value)
+            LOG.note_emulated(f"{question} a tensor that a kernel writes", value)
             return
 
 

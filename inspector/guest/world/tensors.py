@@ -42,7 +42,7 @@ class Memory:
     """
 
     __slots__ = (
-        *("address", "blank", "cause", "holders", "nbytes", "reason", "recipe", "refusal"),
+        *("address", "blank", "cause", "nbytes", "reason", "recipe", "refusal", "snapshots"),
         *("truth", "unknown", "unset", "version"),
     )
 

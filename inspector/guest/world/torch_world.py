@@ -134,7 +134,7 @@ class TorchWorld:
         """Records a launch; see `Writes.launched`."""
         self._dispatcher.writes.launched(tensors, is_written, execute, refusal)
 
-    def emulate_for(self, seconds: float) -> None:
+    def set_emulation_budget(self, seconds: float) -> None:
         """Allows so many seconds for executing kernels whose results the host reads."""
         self._dispatcher.reads.rerunning.budget = Budget(seconds)
 
