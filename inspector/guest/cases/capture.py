@@ -36,7 +36,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Captures a file's variants.
 
     Args:
-        request: `path`, `archs`, `wanted`, `stubs` (modules to stand in for), `axes`,
+        request: `path`, `archs`, `patterns`, `stubs` (modules to stand in for), `axes`,
             `all_configs` (go over TUNING), `max_configs` of each case and target, `most_tuned` of
             all together where that is None,
             `backend_options`, `finished` (numbers of the front-end runs that earlier children came
@@ -63,14 +63,14 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     raw_cases = getattr(module, CASES, None)
     if request.get("stated") is not None:
         try:
-            raw_cases = [typed_case(request["stated"], kernels, request.get("wanted", ()))]
+            raw_cases = [typed_case(request["stated"], kernels, request.get("patterns", ()))]
         except CaseError as failure:
             emit(error("capture", f"{path}: {failure.message}", failure.hint))
             return
     if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
         emit(_no_cases(path, kernels, raw_cases))
         return
-    selection = Selection(request.get("wanted", ()), kernels.qualnames)
+    selection = Selection(request.get("patterns", ()), kernels.qualnames)
     selected = selection.selected(raw_cases)
     if not selected:
         message, hint = selection.unmatched(raw_cases)

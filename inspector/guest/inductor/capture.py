@@ -40,7 +40,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Emits the specialisations that a generated file would compile, for each target.
 
     Args:
-        request: `path`, `archs`, `devices` (gfx name -> what is known of it), `wanted` (patterns of
+        request: `path`, `archs`, `devices` (gfx name -> what is known of it), `patterns` (of
             kernel names), `max_configs`, `axes`, `all_configs`, `finished` (numbers of the
             specialisations that earlier children began) and, where torch.compile generated the
             file in a script, `origin` (`function`, `file`, `line` and `lines`: name of an
@@ -63,12 +63,12 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     kernels = [source for source in sources if isinstance(source, KernelSource)]
     if request.get("origin"):  # the script's own kernels were recorded when it launched them
         kernels = [source for source in kernels if source.heuristic != USERS]
-    selected = _selected(kernels, request.get("wanted") or ())
+    selected = _selected(kernels, request.get("patterns") or ())
     for unread in (source for source in sources if isinstance(source, SourceError)):
         emit(error("capture", unread.message, unread.hint))
     if kernels and not selected:
         names = ", ".join(dict.fromkeys(k.name for k in kernels))
-        patterns = " and ".join(request["wanted"])
+        patterns = " and ".join(request["patterns"])
         emit(error("capture", f"{path}: no kernel matches {patterns}", f"it has {names}"))
         return
     launches = launches_of(tree)

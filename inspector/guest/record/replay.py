@@ -57,7 +57,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Emits a variant for each recorded specialisation and target.
 
     Args:
-        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `wanted`,
+        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `patterns`,
             `trust` (whether the modules that the trace names may be imported), and `finished` (keys
             that earlier children began).
         emit: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
@@ -73,7 +73,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     processes, sources, specializations, is_complete = trace
     if not is_complete:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
-    kernel_filter = KernelFilter(request.get("wanted") or ())
+    kernel_filter = KernelFilter(request.get("patterns") or ())
     selected = [
         s for s in specializations if kernel_filter.selects(_name(s), s["kernel"]["qualname"])
     ]

@@ -13,7 +13,7 @@ PHILOX_BYTES = 16
 CpuGenerator: Any = torch.Generator
 
 
-class Generator(CpuGenerator):  # type: ignore[misc,valid-type]
+class Generator(CpuGenerator):
     """A generator on the claimed device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
@@ -54,7 +54,7 @@ class Generator(CpuGenerator):  # type: ignore[misc,valid-type]
 
 def install() -> None:
     """Replaces `torch.Generator` and the device's default generator."""
-    torch.Generator = Generator  # type: ignore[misc]
+    torch.Generator = Generator
     torch.cuda.default_generators = (Generator("cuda"),)
 
 

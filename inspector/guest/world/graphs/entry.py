@@ -122,7 +122,7 @@ class Compile:
         impls = set(torch.library._impls)
         self._casting = Casting()
         self._casting.install()
-        self._attention = Attention(self._arch, self._dispatcher.note, fakes.in_use)
+        self._attention = Attention(self._arch, self._dispatcher.note, fakes.is_active)
         self._attention.install()
         # The dispatcher takes the entries for kernels of the user's libraries.
         torch.library._impls.intersection_update(impls)
