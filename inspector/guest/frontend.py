@@ -16,7 +16,7 @@ from .cases.case import Case, Parameter, Specialization, TuningConfig
 from .cases.options import check_options
 from .diagnosed import diagnosed
 from .lowering import parse_options, target
-from .parsed.building import PLACE
+from .parsed.building import DEFINITION_ATTRIBUTE
 from .records import one_line
 
 STATED = ("num_warps", "num_stages")
@@ -122,7 +122,7 @@ def unspecialised(kernel: Any) -> dict[str, str]:
 
 def definition(kernel: Any) -> tuple[str, int]:
     """File and line of the kernel's `def`, below its decorators."""
-    recorded: tuple[str, int] | None = getattr(kernel, PLACE, None)
+    recorded: tuple[str, int] | None = getattr(kernel, DEFINITION_ATTRIBUTE, None)
     if recorded is not None:
         return recorded
     # Triton kept the text when it was decorated: a file written for it may be gone by now.

@@ -21,7 +21,7 @@ from typing import Any
 from ..missing import install_hint
 from ..parsed.building import Builder
 from ..parsed.guard import Guard
-from ..parsed.modules import OF_TRITON, Module, Modules, jit_of
+from ..parsed.modules import TRITON_MODULES, Module, Modules, jit_of
 from ..parsed.refusals import RefusedError, message_of
 from ..record.contents import TORCH_HELPERS
 from ..record.values import decode
@@ -144,8 +144,8 @@ def _restore_old_names() -> None:
     nothing but this capture.
     """
     language = importlib.import_module("triton.language")
-    libdevice = importlib.import_module(OF_TRITON["libdevice"])
-    math = importlib.import_module(OF_TRITON["math"])
+    libdevice = importlib.import_module(TRITON_MODULES["libdevice"])
+    math = importlib.import_module(TRITON_MODULES["math"])
     if not hasattr(language, "libdevice"):
         vars(language)["libdevice"] = libdevice
     for name, function in vars(libdevice).items():
@@ -283,8 +283,8 @@ def _imported(
         try:
             if not module.startswith("torch._inductor"):
                 values[name] = _attribute(module, alias.name)
-            elif alias.name in OF_TRITON:
-                values[name] = importlib.import_module(OF_TRITON[alias.name])
+            elif alias.name in TRITON_MODULES:
+                values[name] = importlib.import_module(TRITON_MODULES[alias.name])
             else:
                 helpers = _helpers()
                 values[name] = (

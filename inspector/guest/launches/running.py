@@ -85,7 +85,7 @@ class Script:
         return self._run
 
     def try_harder(self) -> None:
-        """Runs benchmarks, likely functions and tests of a file whose main part launched nothing."""
+        """Runs benchmarks, likely functions and tests, where the main part launched nothing."""
         module = self._module
         if module is None:
             return
