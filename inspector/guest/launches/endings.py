@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checkout import PROTECTED
-from ..missing import install_hint, is_module, missing_module, stood_in
+from ..missing import install_hint, is_module, missing_module, stub_note
 from ..records import error, one_line
 from ..syntax import parse
 from ..world.stubs import NotInstalledError
@@ -110,7 +110,7 @@ def ending(
         line = f"{failure.filename or path}:{failure.lineno or 1}"
         return _ending_record(f"{type(failure).__name__}: {failure.msg}", "mend the file", line)
     if isinstance(failure, NotInstalledError):
-        hint = stood_in([failure.module]).partition("; ")[2]
+        hint = stub_note([failure.module]).partition("; ")[2]
         return _ending_record(f"the script ended{progress}: {failure}", hint, site)
     text = one_line(failure)[:MAX_MESSAGE_LENGTH] or "no message"
     hint = "see its output below"

@@ -231,7 +231,7 @@ class Readback:
         seconds_left = until - time.monotonic()
         pilot = {**request, "sample": 1, "seconds": seconds_left * PILOT_SHARE}
         try:
-            pilot_seconds = float(process.launch(pilot, buffers, keep=False)["seconds"])
+            pilot_seconds = float(process.launch(pilot, buffers, write_back=False)["seconds"])
         except EmulationError as failure:
             if failure.kind != "limit":
                 raise

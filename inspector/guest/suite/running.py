@@ -90,7 +90,7 @@ class Running:
 
         def forward() -> None:
             nonlocal begun, since
-            for record in follower.new():
+            for record in follower.new_records():
                 if "begin" in record:
                     request["finished"].append(record["begin"])
                     begun, since = record, time.monotonic()
@@ -126,6 +126,6 @@ def _run(run: Any, request: dict[str, Any], path: str) -> None:
     os.chdir(request["folder"])
     run(request, emit)
     follower = Follower(path)
-    follower.new()
+    follower.new_records()
     if "again" not in follower.last:
         emit({"end": True})
