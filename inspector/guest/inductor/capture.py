@@ -17,7 +17,7 @@ from ..lowering import UnknownOptionError, target
 from ..parsed.refusals import RefusedError
 from ..parsed.types import check_type
 from ..records import Emit, error, note
-from ..sampling import said_of_sample, spread
+from ..sampling import sample_note, spread
 from ..syntax import parse
 from ..world.device import Device
 from ..world.driver import activate
@@ -164,7 +164,7 @@ class _FileCapture:
         if names and not self._request.get("all_configs"):
             selected = selected[:1]
         elif max_configs is not None and len(selected) > max_configs:
-            self._emit(note(said_of_sample(kernel.name, max_configs, len(selected), "configs")))
+            self._emit(note(sample_note(kernel.name, max_configs, len(selected), "configs")))
             selected = tuple(selected[index] for index in spread(selected, max_configs))
         for config in selected:
             for point in itertools.product(*(axes[name] for name in names)):

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..frontend import plain
 from ..records import Emit, note, one_line
-from ..sampling import said_of_sample, spread
+from ..sampling import sample_note, spread
 
 NOT_RUN = [float("inf")] * 3
 """The timing of a configuration that is not run."""
@@ -92,7 +92,7 @@ class Tuning:
         indices = spread([values(config) for config in configs], self._max_configs)
         if len(indices) < len(configs):
             name = getattr(tuner.base_fn, "__name__", "kernel")
-            self._note_once(said_of_sample(name, len(indices), len(configs), "autotune configs"))
+            self._note_once(sample_note(name, len(indices), len(configs), "autotune configs"))
         return [configs[index] for index in indices]
 
     def _is_left_out(self, tuner: Any, config: Any, tried_count: int) -> bool:
