@@ -178,7 +178,7 @@ class Capturing:
                     self._send(record)
 
         end = run_forked(
-            functools.partial(_run, capture, dict(request), path),
+            functools.partial(_run_job, capture, dict(request), path),
             self._channel,
             stdout=self._output,
             stderr=self._output,
@@ -248,7 +248,14 @@ class Follower:
         return records
 
 
-def _run(capture: Any, request: dict[str, Any], path: str) -> None:
+def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
+    """The job of a child.
+
+    Args:
+        capture: the mode's function.
+        request: its request.
+        path: file for its records.
+    """
     write = writer(path)
     last_record: dict[str, Any] = {}
 

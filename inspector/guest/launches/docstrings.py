@@ -64,7 +64,9 @@ def extents(shapes: Iterable[Shape]) -> Mapping[Shape, str]:
         for dimension, extent in enumerate(shape):
             if extent.isidentifier() and extent not in numbers:
                 numbers[extent] = _example_extent(extent, dimension, len(shape))
-    return {shape: ", ".join(str(_value(extent, numbers)) for extent in shape) for shape in kinds}
+    return {
+        shape: ", ".join(str(_evaluate(extent, numbers)) for extent in shape) for shape in kinds
+    }
 
 
 def _extents(text: str, is_list: bool) -> Shape | None:
@@ -123,7 +125,14 @@ def _example_extent(name: str, dimension: int, rank: int) -> int:
     return 64 if rank > 2 and dimension == rank - 1 else HEADS if rank > 3 else EXTENT
 
 
-def _value(text: str, numbers: Mapping[str, int]) -> int:
+def _evaluate(text: str, numbers: Mapping[str, int]) -> int:
+    """The value of an extent, between 1 and `MAX_EXTENT`.
+
+    Args:
+        text: an extent, see `_is_extent`.
+        numbers: name -> example extent; other names get `EXTENT`.
+    """
+
     def evaluate(node: ast.AST) -> int:
         if isinstance(node, ast.BinOp):
             x, y = evaluate(node.left), evaluate(node.right)

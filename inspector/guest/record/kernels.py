@@ -49,7 +49,7 @@ class Kernels:
         self._guard.install()
         self._builder = Builder(self._guard, self._decoded)
         self._modules = Modules(_module_folders(processes))
-        self._made: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
+        self._results: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
         self._classes: dict[str, Any] = {}
 
     def of(self, kernel: Mapping[str, Any]) -> list[Any]:
@@ -63,15 +63,15 @@ class Kernels:
             RefusedError: a value that it uses is known only by running code.
         """
         handle = json.dumps([kernel.get("source"), kernel["qualname"], kernel["sha256"]])
-        if handle not in self._made:
+        if handle not in self._results:
             try:
-                self._made[handle] = self._make(kernel)
+                self._results[handle] = self._make(kernel)
             except (RefusedError, MissingKernelError) as failure:
-                self._made[handle] = failure
-        made = self._made[handle]
-        if isinstance(made, list):
-            return made
-        raise made
+                self._results[handle] = failure
+        result = self._results[handle]
+        if isinstance(result, list):
+            return result
+        raise result
 
     def resolver(self, kernels: Sequence[Any]) -> Any:
         """A function that returns what a path in a specialisation's values names.

@@ -27,10 +27,9 @@ from ..records import Emit, error, note
 from ..world.device import Device
 from .definitions import Definitions, MissingKernelError, extend_path
 from .kernels import Kernels
+from .trace_file import READABLE, add_launches, kernel_name, read
 from .values import Resolve, UnknownValueError, decode
 
-READABLE = (1, 2)
-"""Versions of traces that can be read."""
 HIP = "hip"
 TARGET_OPTIONS = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
 """Options whose values hold for the recording machine's target only."""
@@ -38,16 +37,6 @@ FILE_OPTIONS = frozenset({"extern_libs"})
 """Options that name files to link."""
 RESOLVED_OPTIONS = ("num_warps", "num_stages")
 """Options taken as the recording backend resolved them, where the launch's own are not known."""
-NO_COUNTS: Mapping[str, Any] = {
-    "compiled": False,
-    "launches": None,
-    "tuning_launches": 0,
-    "at_least": False,
-    "grids": [],
-    "other_grids": 0,
-    "small": [],
-}
-"""Fields about launches of a specialisation whose launches nobody counted."""
 CHANGED = "{file} has changed since it was recorded: what was recorded is compiled"
 POINTER_RANGE = "S"
 """AMD's letter for a pointer into a storage of less than 2 GiB (`HIPBackend.parse_attr`)."""
@@ -65,30 +54,31 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]
-    trace = _read(path)
+    trace = read(path)
     if trace is None:
         hint = "record it again, or read it with the kinspect that wrote it"
         emit(error("capture", f"{path}: not a trace of version {READABLE[-1]}", hint))
         return
-    processes, sources, specializations, is_complete = trace
-    if not is_complete:
+    if not trace.is_complete:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
     kernel_filter = KernelFilter(request.get("patterns") or ())
     selected = [
-        s for s in specializations if kernel_filter.selects(_name(s), s["kernel"]["qualname"])
+        s
+        for s in trace.specializations
+        if kernel_filter.selects(kernel_name(s), s["kernel"]["qualname"])
     ]
     if not selected:
-        names_in_trace = ", ".join(sorted({_name(s) for s in specializations})) or "none"
-        hint = f"its kernels are: {names_in_trace}"
+        names = sorted({kernel_name(s) for s in trace.specializations})
+        hint = f"its kernels are: {', '.join(names) or 'none'}"
         emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
     world = worlds.install(Device.of(device), request["folder"])
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
-    kernels = Kernels(sources, processes, folders)
+    kernels = Kernels(trace.sources, trace.processes, folders)
     definitions = None
     if request.get("trust"):
-        extend_path(processes)
+        extend_path(trace.processes)
         definitions = Definitions(world.running, folders, request["folder"])
         definitions.install(world.driver)
     for arch in archs:
@@ -142,8 +132,9 @@ class Replay:
             try:
                 self._specialization(spec, emitted, launches)
             except Exception as failure:  # a damaged specialisation: the others may be intact
-                text = f"{_name(spec)}: damaged in the trace: {type(failure).__name__}: {failure}"
-                self._refuse(error("capture", text, "record it again", _name(spec)))
+                name, reason = kernel_name(spec), f"{type(failure).__name__}: {failure}"
+                text = f"{name}: damaged in the trace: {reason}"
+                self._refuse(error("capture", text, "record it again", name))
         self._emit({"launches": launches, "arch": self._arch})
 
     def _specialization(
@@ -163,7 +154,7 @@ class Replay:
         for attrs in sets:
             key = self._key(spec, attrs, options)
             if spec["launches"] is not None and len(sets) == 1:
-                _add_launches(launches.setdefault(key, {"count": 0, "grids": []}), spec)
+                add_launches(launches.setdefault(key, {"count": 0, "grids": []}), spec)
             if key not in emitted:
                 emitted.add(key)
                 self._emit_variant(key, spec, attrs=attrs, options=options, notes=notes)
@@ -186,7 +177,7 @@ class Replay:
             options: compile options, encoded.
             notes: remarks for the user.
         """
-        name, recorded = _name(spec), spec["kernel"]
+        name, recorded = kernel_name(spec), spec["kernel"]
         if recorded["gluon"]:
             hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
             self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
@@ -226,11 +217,24 @@ class Replay:
             )
             self._emit(record)
             return
+        self._complete(variant, spec, kernel, resolve)
+        self._emit({"variant": {**variant, "key": key, "notes": notes}})
+
+    def _complete(
+        self, variant: dict[str, Any], spec: Mapping[str, Any], kernel: Any, resolve: Resolve
+    ) -> None:
+        """Adds the recorded facts to the result of the front end.
+
+        Args:
+            variant: the result of `lower`; changed.
+            spec: the trace's record.
+            kernel: the JITFunction.
+            resolve: returns the object at a path.
+        """
+        recorded, tuning = spec["kernel"], spec["tuning"]
         file, line = definition(kernel)
-        tuning = spec["tuning"]
         variant.update(
-            key=key,
-            kernel=name,
+            kernel=kernel_name(spec),
             qualname=recorded["qualname"],
             case=None,
             file=recorded["file"] if recorded.get("text") else file,
@@ -238,9 +242,7 @@ class Replay:
             grid=spec["grids"][0][0] if spec["grids"] else None,
             call_site=spec["call_site"],
             tuning=self._plain(tuning["config"], resolve) if tuning else None,
-            notes=notes,
         )
-        self._emit({"variant": variant})
 
     def _source(
         self, kernel: Any, spec: Mapping[str, Any], attrs: Mapping[Any, Any], resolve: Resolve
@@ -398,46 +400,3 @@ def _replay_error(
     if failure.missing:
         hint = "install it there, or name an interpreter that has it with --python"
     return error("capture", message, hint, name)
-
-
-def _add_launches(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
-    """Adds a specialisation's launches to the `count` and `grids` of its key."""
-    counts = {tuple(grid): launches for grid, launches in facts["grids"]}
-    for grid, launches in spec["grids"]:
-        counts[tuple(grid)] = counts.get(tuple(grid), 0) + launches
-    facts["count"] += spec["launches"]
-    facts["grids"] = [[list(grid), launches] for grid, launches in counts.items()]
-
-
-def _name(spec: Mapping[str, Any]) -> str:
-    return str(spec["kernel"]["qualname"]).rpartition(".")[2]
-
-
-def _read(
-    path: str,
-) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]], bool] | None:
-    """Processes, sources and specialisations of a trace, and whether it comes to its end.
-
-    The host's `capture/trace.py` reads more strictly.
-    """
-    processes: list[dict[str, Any]] = []
-    sources: dict[str, Any] = {}
-    specializations: list[dict[str, Any]] = []
-    with open(path, encoding="utf-8") as stream:
-        for number, line in enumerate(stream):
-            try:
-                record = json.loads(line)
-            except ValueError:  # the last line was cut off
-                return processes, sources, specializations, False
-            if number == 0:
-                if record.get("trace", {}).get("schema_version") not in READABLE:
-                    return None
-            elif "process" in record:
-                processes.append(record["process"])
-            elif "source" in record:
-                sources[record["source"]["id"]] = record["source"]["functions"]
-            elif "specialization" in record:
-                specializations.append({**NO_COUNTS, **record["specialization"]})
-            elif "end" in record:
-                return processes, sources, specializations, True
-    return processes, sources, specializations, False

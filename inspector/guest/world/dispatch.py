@@ -328,8 +328,8 @@ class Dispatcher:
             if f"{plan.registry_name}/{key}" in torch.library._impls:
                 return self._python_kernel(func, key, args, kwargs)
         if plan.registry_name.startswith("c10d/"):
-            work = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
-            return finished_work(work, list(payloads.tensors(args[:1])))
+            results = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+            return finished_work(results, list(payloads.tensors(args[:1])))
         device_operands = self.placement.device_operands(args, kwargs)
         claim = next((t._claim for t in device_operands if t.is_cuda), CPU)
         return self._on_device(func, plan, args, kwargs, device_operands, claim)

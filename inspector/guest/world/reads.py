@@ -1,4 +1,4 @@
-"""What the host reads from device tensors: contents where they are known or can be computed.
+"""Reads of device tensors by the host: contents where they are known or can be computed.
 
 Elsewhere the script gets a plausible value, which `assumptions.LOG` records.
 """

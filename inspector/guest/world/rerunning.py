@@ -90,14 +90,16 @@ class Budget:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._left = seconds
+        self._seconds_left = seconds
         self._began: float | None = None
 
     @property
     def remaining(self) -> float:
         """Seconds that are left now; negative if overdrawn."""
         began = self._began
-        return self._left if began is None else self._left - (time.monotonic() - began)
+        return (
+            self._seconds_left if began is None else self._seconds_left - (time.monotonic() - began)
+        )
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
@@ -109,7 +111,7 @@ class Budget:
         try:
             yield
         finally:
-            self._left, self._began = self.remaining, None
+            self._seconds_left, self._began = self.remaining, None
 
 
 class Rerunning:

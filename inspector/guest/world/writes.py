@@ -1,4 +1,4 @@
-"""What is known of device tensors' contents after operators and kernels wrote to them."""
+"""Records operators' and kernels' writes to device tensors: which contents are still known."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ class Writes:
             execute: executes the launch; None if it cannot be executed.
             refusal: why it cannot be executed.
         """
-        written = [tensor for tensor, writes in zip(tensors, is_written) if writes]
+        written_tensors = [tensor for tensor, writes in zip(tensors, is_written) if writes]
         call = None
-        if execute is not None and written:
+        if execute is not None and written_tensors:
             refusal = RefusedError("inputs")
             call = self._launches.keep(tensors, is_written, execute)
-        for tensor in written:
+        for tensor in written_tensors:
             memory = tensor._memory
             if call is None:
                 memory.recipe = None
@@ -100,7 +100,7 @@ class Writes:
             memory.cause = str(refusal or RefusedError("off"))
             memory.reason = refusal.reason if call is None and refusal is not None else None
             memory.refusal = memory.unset = None
-        for memory in {id(tensor._memory): tensor._memory for tensor in written}.values():
+        for memory in {id(tensor._memory): tensor._memory for tensor in written_tensors}.values():
             memory.version += 1
 
     def preserve(self, plan: Plan, args: Any, kwargs: Any) -> None:
