@@ -96,19 +96,19 @@ def _compare_tensors(
     a, e = actual.double(), expected.double()
     equal = (a == e) | (a.isnan() & e.isnan())
     finite = a.isfinite() & e.isfinite()
-    error = torch.label(equal, 0.0, (a - e).abs())
+    error = torch.where(equal, 0.0, (a - e).abs())
     allowed = atol + rtol * e.abs()
     wrong = ~equal & (~finite | (error > allowed))
     comparable = finite & ~equal
     figures = {
         "max_abs": _maximum(error, comparable),
         "max_rel": _maximum(error / e.abs(), comparable & (e != 0)),
-        "share": _maximum(torch.label(allowed > 0, error / allowed, math.inf), comparable),
+        "share": _maximum(torch.where(allowed > 0, error / allowed, math.inf), comparable),
     }
     count = int(wrong.sum())
     if not count:
         return figures, ""
-    excess = torch.label(wrong, torch.label(finite, error - allowed, math.inf), -math.inf)
+    excess = torch.where(wrong, torch.where(finite, error - allowed, math.inf), -math.inf)
     position = int(excess.argmax())
     index = [int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)]
     values = (float(t.reshape(-1)[position]) for t in (a, e))
