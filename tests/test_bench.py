@@ -75,7 +75,7 @@ class FakeDevice:
     """A clock that only calls move: each takes the next time of a list, in µs."""
 
     times: Sequence[float]
-    where: str = "cpu"
+    torch_device: str = "cpu"
     backend: str = "cuda"
     flush_us: float = 100.0
     enqueue_us: float = 10.0

@@ -88,7 +88,7 @@ def source(**replaced: str) -> str:
 class Cpu:
     """A device that is the host itself."""
 
-    where = "cpu"
+    torch_device = "cpu"
     backend = "cuda"
     flush_us = 10.0
 
@@ -119,7 +119,7 @@ def work(jobs: list[dict[str, Any]]) -> None:
     from kinspect.inspector.guest.suite.timing import ONCE, Rule
 
     torch.set_num_threads(1)
-    rules = {"time": Rule(most=5, warm_up_s=0.001), "once": ONCE, "profile": None}
+    rules = {"time": Rule(max_runs=5, warm_up_s=0.001), "once": ONCE, "profile": None}
     for asked in jobs:
         module = load_kernel(asked["path"])
         backend = replace(backend_of("cpu"), **asked.get("backend", {}))

@@ -399,9 +399,11 @@ def test_what_a_backend_lacks_is_skipped_with_a_reason(
     import torch
 
     inputs = {"x": [torch.zeros(2).to(getattr(torch, dtype))]}
-    assert kernel_file.lacks({"name": "c", "needs": needs}, inputs, backend) == reason
+    assert kernel_file.unsupported({"name": "c", "needs": needs}, inputs, backend) == reason
     assert (
-        kernel_file.lacks({"name": "c", "needs": needs}, {"dtype": inputs["x"][0].dtype}, backend)
+        kernel_file.unsupported(
+            {"name": "c", "needs": needs}, {"dtype": inputs["x"][0].dtype}, backend
+        )
         == reason
     )
 

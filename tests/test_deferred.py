@@ -83,7 +83,7 @@ def _small_limits() -> None:
     from kinspect.inspector.guest.world import payloads, pieces, tensors
 
     tensors.FLOAT_LIMIT = tensors.INTEGER_LIMIT = payloads.FLOAT_LIMIT = 8
-    pieces.PIECE = 7
+    pieces.PIECE_ELEMENTS = 7
 
 
 @in_world()
@@ -146,6 +146,6 @@ def test_what_was_overwritten_since_is_unknown(world: Any) -> None:
     small = torch.ones(4, device="cuda")
     large = torch.cat([small] * 20)
     small.fill_(2)
-    assert world._torch._dispatcher._contents(large) is None
+    assert world._torch._dispatcher.reads.contents(large) is None
     assert "overwritten" in large._memory.refusal
     assert large.fill_(3).sum().item() == 240

@@ -254,14 +254,14 @@ Layout has 32 threads per warp.
 
 def test_the_users_own_diagnostic_is_taken() -> None:
     import triton
-    from kinspect.inspector.guest import diagnosed
+    from kinspect.inspector.guest import mlir_errors
 
     text = DIAGNOSTICS.format(library=Path(triton.__file__).parent)
-    first, second, third = diagnosed._diagnostics(text.splitlines())
+    first, second, third = mlir_errors._diagnostics(text.splitlines())
     assert (first.file, first.text) == ("/lib/triton/experimental/gluon/x.py", "inside")
     assert second.text == "the library's"
-    own = diagnosed._first(text.partition("\n")[2].partition("\n")[2])
+    own = mlir_errors._first_diagnostic(text.partition("\n")[2].partition("\n")[2])
     assert own == third
     assert third.text == "Result has an invalid layout: #blocked. Layout has 32 threads per warp."
     assert (third.file, third.line) == ("/home/me/a b.py", 6)
-    assert diagnosed._first("nothing of the kind") is None
+    assert mlir_errors._first_diagnostic("nothing of the kind") is None

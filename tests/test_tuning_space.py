@@ -28,7 +28,13 @@ def points(selection: PointSelection) -> list[dict[str, Any]]:
 
 def selected(most: int | None = None, derive: Any = None, **user_axes: list[Any]) -> PointSelection:
     return select_points(
-        SPACE, user_axes, ("BM", "BN", "EVEN"), OPTIONS, most, {"name": "c"}, derive
+        SPACE,
+        user_axes=user_axes,
+        constexprs=("BM", "BN", "EVEN"),
+        options=OPTIONS,
+        max_points=most,
+        case={"name": "c"},
+        derive=derive,
     )
 
 
@@ -40,7 +46,15 @@ def test_whole_product_with_one_front_end_run_per_blocks() -> None:
 
 
 def test_names_that_are_nothing_to_a_kernel_are_left_out() -> None:
-    selection = select_points(SPACE, {}, ("BM",), OPTIONS, None, {}, None)
+    selection = select_points(
+        SPACE,
+        user_axes={},
+        constexprs=("BM",),
+        options=OPTIONS,
+        max_points=None,
+        case={},
+        derive=None,
+    )
     assert selection.unused_names == ("BN",)
     assert selection.total == 12
 

@@ -1065,7 +1065,7 @@ def _written(path: Path, text: str) -> Path:
 # ----- benchmarks, tools, stubs
 
 
-@in_world(most_sets=3)
+@in_world(max_values=3)
 def test_benchmarks_run_once(world: World) -> None:
     calls = []
     bench = triton.testing.do_bench

@@ -1,4 +1,4 @@
-"""Axes of a sweep, as they are typed: `num_warps=4,8`, `BLOCK_M=32..256*2`; and what they name."""
+"""Parses the axes of a sweep, `num_warps=4,8` or `BLOCK_M=32..256*2`, and checks their names."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ BACKEND_ONLY = frozenset(
         "wgp_cu_mode",
     }
 )
-"""Options of Triton's AMD backend that its front end does not read: one TTIR serves all values.
+"""Options of Triton's AMD backend that its front end does not read: the TTIR is the same for all.
 
 From Triton 3.4 to 3.9, `language/semantic.py` and `language/core.py` read `debug`,
 `sanitize_overflow`, the fp8 and dot-precision options and `arch`; `HIPBackend.make_ttir` reads
-`arch` alone.
+only `arch`.
 """
 
-MOST_VALUES = 10_000
-"""Values that one range may have: beyond that it is a slip of the keyboard."""
+MAX_VALUES = 10_000
+"""Values that one range may have; more are taken for a typing error."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:([*+])(\d+))?")
@@ -44,16 +44,16 @@ _WORDS: dict[str, bool] = {"true": True, "false": False}
 
 
 class Axis(Struct, frozen=True):
-    """One name and the values it takes."""
+    """One name and its values."""
 
     name: str
     values: tuple[Value, ...]
 
 
 def axes_of(texts: Iterable[str]) -> tuple[Axis, ...]:
-    """The axes that were typed, in the order of their first mention.
+    """The axes of `--set` texts, in the order in which their names first appear.
 
-    Values of a name that is given twice are joined; a value that comes again is dropped.
+    The values of a name that appears twice are joined, without repetitions.
 
     Raises:
         KinspectError: a text is no `NAME=VALUE[,VALUE...]`.
@@ -71,14 +71,14 @@ def axes_of(texts: Iterable[str]) -> tuple[Axis, ...]:
     return tuple(Axis(name, tuple(values.values())) for name, values in values_by_name.items())
 
 
-def values_of(text: str, where: str) -> list[Value]:
+def values_of(text: str, context: str) -> list[Value]:
     """The values of a comma-separated list: numbers, true/false, words and ranges.
 
     `1..4` is 1, 2, 3, 4; `16..64+16` goes up in steps of 16; `32..256*2` doubles.
 
     Args:
         text: the list.
-        where: all that was typed, for errors.
+        context: the whole text of the option, for errors.
 
     Raises:
         KinspectError: an empty value, or a range that does not go up.
@@ -87,9 +87,9 @@ def values_of(text: str, where: str) -> list[Value]:
     for part in text.split(","):
         part = part.strip()
         if not part:
-            raise KinspectError(f"--set {where}: an empty value", "write e.g. num_warps=4,8")
+            raise KinspectError(f"--set {context}: an empty value", "write e.g. num_warps=4,8")
         span = _RANGE.fullmatch(part)
-        values += _range(span, where) if span else [_value(part)]
+        values += _range(span, context) if span else [_value(part)]
     return values
 
 
@@ -98,21 +98,26 @@ def count(axes: Sequence[Axis]) -> int:
     return math.prod(len(axis.values) for axis in axes)
 
 
-def _range(span: re.Match[str], where: str) -> list[Value]:
+def _range(span: re.Match[str], context: str) -> list[Value]:
+    """The values of a range.
+
+    Raises:
+        KinspectError: it does not go up, or has more than `MAX_VALUES` values.
+    """
     first, last = int(span[1]), int(span[2])
     step = int(span[4]) if span[4] else 1
     grows = step > 1 and first > 0 if span[3] == "*" else step > 0
     if first > last or not grows:
         raise KinspectError(
-            f"--set {where}: the range {span[0]} does not go up",
+            f"--set {context}: the range {span[0]} does not go up",
             "write FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR",
         )
     values: list[Value] = []
     for value in _steps(first, last, step, span[3] == "*"):
         values.append(value)
-        if len(values) > MOST_VALUES:
+        if len(values) > MAX_VALUES:
             raise KinspectError(
-                f"--set {where}: the range {span[0]} has more than {MOST_VALUES} values",
+                f"--set {context}: the range {span[0]} has more than {MAX_VALUES} values",
                 "give it a larger step",
             )
     return values
@@ -137,10 +142,8 @@ def _value(text: str) -> Value:
     return number if math.isfinite(number) else text
 
 
-# --------------------------------------------------------------------------- unknown names
-
-_MOST_NAMED = 24
-"""How many names a hint lists before it breaks off."""
+_MAX_LISTED = 24
+"""How many names a hint lists."""
 
 
 def unresolved_names(
@@ -155,15 +158,15 @@ def unresolved_names(
 
 
 def refused_name(
-    name: str, options: Collection[str], parameters: Sequence[str], where: str
+    name: str, options: Collection[str], parameters: Sequence[str], context: str
 ) -> KinspectError:
-    """Why a name cannot be swept, and what might have been meant.
+    """The error of a name that cannot be swept, with similar names.
 
     Args:
         name: the axis.
         options: all options of this Triton's backend.
-        parameters: the parameters of the kernels that were found.
-        where: the targets.
+        parameters: the parameters of the targets' kernels.
+        context: the targets, for the message.
     """
     if name in options:
         return KinspectError(
@@ -174,14 +177,14 @@ def refused_name(
     known_names = [*parameters, *sorted(BACKEND_ONLY.intersection(options))]
     import difflib  # only on the way to an error
 
-    near = difflib.get_close_matches(name, known_names, n=2)
-    suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
-    listed = ", ".join(known_names[:_MOST_NAMED]) + (
-        ", …" if len(known_names) > _MOST_NAMED else ""
+    matches = difflib.get_close_matches(name, known_names, n=2)
+    suggestion = f" (did you mean {' or '.join(matches)}?)" if matches else ""
+    listed = ", ".join(known_names[:_MAX_LISTED]) + (
+        ", …" if len(known_names) > _MAX_LISTED else ""
     )
     kinds = "a parameter of a kernel nor an option" if parameters else "an option"
     neither = "neither " if parameters else "not "
     return KinspectError(
-        f"--set {name}: {neither}{kinds} of this Triton's AMD backend in {where}{suggestion}",
+        f"--set {name}: {neither}{kinds} of this Triton's AMD backend in {context}{suggestion}",
         f"known: {listed}",
     )

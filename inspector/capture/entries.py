@@ -1,8 +1,8 @@
-"""Kernels that Triton compiled: an entry of its cache or of a dump, one file per stage.
+"""Kernels that Triton compiled: entries of its cache or of a dump, with one file per stage.
 
-An entry that was compiled for an AMD target is read as it is. For another target, and where NVIDIA
-was the target, its TTIR is compiled again: it is the whole input of a compile but for what the
-front end specialised for the first target, which the variant then says.
+The code of an entry for an AMD target is read. For another target its TTIR is compiled again: that
+is the compile's whole input, except for the parts that the front end specialised for the first
+target, which the variant notes.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from .targets import CODE_OBJECT, STAGES, Kind, Target, triton_metadata
 
-GROUP = "__grp__"
-"""How Triton's lists of an entry's files begin."""
+GROUP_PREFIX = "__grp__"
+"""Prefix of Triton's lists of an entry's files."""
 CODE: tuple[tuple[str, Kind], ...] = (("amdgcn", "asm"), ("hsaco", "code_object"))
-"""Stages that are read as they are, the more telling first."""
+"""Stages with code, the more informative first."""
 INPUTS: tuple[tuple[str, Kind], ...] = (("ttir", "ttir"), ("ttgir", "ttgir"))
 """Stages that can be compiled, the earlier first."""
 ASM_END = b".end_amdgpu_metadata"
-"""What comes after the last instruction of every kernel's assembly, but before debug sections."""
+"""A line of every kernel's assembly after its last instruction, before the debug sections."""
 _TTGIR_TARGET = re.compile(r"\bttg\.target\s*=\s*\"(\w+):(\w+)\"")
 _ASM_TARGET = re.compile(r"\.amdgcn_target\s+\"[^\"]*--(gfx[0-9a-f]+)")
 _TTGIR_WARPS = re.compile(r"\"(?:ttg|triton_gpu)\.num-warps\" = (\d+)")
 _HEAD_BYTES = 1 << 20
 
 
-class MadeFor(Struct, frozen=True):
-    """What an entry was compiled for: `hip` and `gfx942`, or `cuda` and `90`."""
+class CompileTarget(Struct, frozen=True):
+    """The target that an entry was compiled for: `hip` and `gfx942`, or `cuda` and `90`."""
 
     backend: str
     arch: str
 
     @property
     def amd(self) -> bool:
-        """Whether that is an AMD target."""
+        """Whether it is an AMD target."""
         return self.backend == "hip"
 
     def __str__(self) -> str:
@@ -49,17 +49,16 @@ class MadeFor(Struct, frozen=True):
 
 
 def for_archs(target: Target, archs: Sequence[str]) -> list[Target]:
-    """A compiled kernel as the targets that the asked-for archs make of it.
+    """A compiled kernel as one target for each way of reading it for these archs.
 
     Args:
-        target: any target; only one of which Triton's own files say what it was compiled for is
-            changed.
-        archs: gfx names that were asked for.
+        target: any target; it is changed only if Triton's files tell what it was compiled for.
+        archs: gfx names of the command line.
     """
     if target.kind not in ("asm", "code_object", "ttir", "ttgir") or target.fault is not None:
         return [target]
     files = {**target.siblings, _stage_of(target): target.path}
-    own = made_for(files)
+    own = compile_target(files)
     if own is None:
         return [target]
     readable = target.kind in ("asm", "code_object") and own.amd
@@ -72,50 +71,50 @@ def for_archs(target: Target, archs: Sequence[str]) -> list[Target]:
         targets.append(replace(target, archs=(own.arch,)))
     other_archs = tuple(arch for arch in archs if not (readable and arch == own.arch))
     if other_archs:
-        targets.append(_compiled_again(target, other_archs))
+        targets.append(_to_compile(target, other_archs))
     return targets
 
 
-def made_for(files: Mapping[str, Path]) -> MadeFor | None:
-    """What an entry was compiled for, by its metadata, code or TTGIR; None where none says.
+def compile_target(files: Mapping[str, Path]) -> CompileTarget | None:
+    """The target of an entry, from its metadata, code or TTGIR; None where none of them tells.
 
     Args:
-        files: by stage, see `targets.STAGES`.
+        files: stage (`targets.STAGES`) -> file.
     """
     metadata = triton_metadata(files.get("metadata"))
     if metadata is not None:
         stated = metadata.get("target")
         if isinstance(stated, dict) and "backend" in stated and "arch" in stated:
-            return MadeFor(str(stated["backend"]), str(stated["arch"]))
+            return CompileTarget(str(stated["backend"]), str(stated["arch"]))
         if isinstance(stated, dict) and "capability" in stated:  # Triton 2.1 and 2.2
-            return MadeFor("cuda", str(stated["capability"]))
+            return CompileTarget("cuda", str(stated["capability"]))
     if "amdgcn" in files:
         match = _ASM_TARGET.search(_head(files["amdgcn"]))
         if match:
-            return MadeFor("hip", match[1])
+            return CompileTarget("hip", match[1])
     if "ttgir" in files:
         match = _TTGIR_TARGET.search(_head(files["ttgir"]))
         if match:
-            return MadeFor(*match.groups())
+            return CompileTarget(*match.groups())
     if "ptx" in files or "cubin" in files:
-        return MadeFor("cuda", "unknown")
+        return CompileTarget("cuda", "unknown")
     return None
 
 
 def stated_beside(files: Mapping[str, Path]) -> dict[str, Any] | None:
-    """What stands beside a TTIR about its compile, as Triton's metadata spell it.
+    """The facts about a TTIR's compile in the files beside it, under the keys of Triton's metadata.
 
-    A dump has no metadata, but its TTGIR says what it was compiled for, and with how many warps.
+    A dump has no metadata, but its TTGIR has the target and the number of warps.
 
     Args:
-        files: by stage, see `targets.STAGES`.
+        files: stage (`targets.STAGES`) -> file.
     """
     metadata = triton_metadata(files.get("metadata"))
     if metadata is not None or "ttgir" not in files:
         return metadata
     head = _head(files["ttgir"])
     warps = _TTGIR_WARPS.search(head)
-    own = made_for(files)
+    own = compile_target(files)
     stated: dict[str, Any] = {"num_warps": int(warps[1])} if warps else {}
     if own is not None:
         stated["target"] = {"backend": own.backend, "arch": own.arch}
@@ -123,27 +122,32 @@ def stated_beside(files: Mapping[str, Path]) -> dict[str, Any] | None:
 
 
 def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
-    """The kernels that the files of one folder make, one target for each with all its stages.
+    """The kernels in the files of one folder, each a target with all its stages.
 
     Args:
-        files: of one folder.
-        archs: gfx names that were asked for.
+        files: the files.
+        archs: gfx names of the command line.
     """
     stage_of = {suffix: stage for stage, suffix in STAGES.items()}
     groups: dict[str, dict[str, Path]] = {}
     for path in files:
         stage = stage_of.get(path.suffix)
-        if stage is not None and not path.name.startswith(GROUP):
+        if stage is not None and not path.name.startswith(GROUP_PREFIX):
             groups.setdefault(path.stem, {})[stage] = path
     for group in groups.values():
         stages = set(group) - {"metadata"}
-        if stages or ("metadata" in group and _of_triton(group["metadata"])):
-            yield from for_archs(_entry(group), archs)
+        if stages or ("metadata" in group and _is_triton_metadata(group["metadata"])):
+            yield from for_archs(_entry_target(group), archs)
 
 
-def _entry(group: dict[str, Path]) -> Target:
+def _entry_target(group: dict[str, Path]) -> Target:
+    """The target of one entry, by its first complete stage.
+
+    Args:
+        group: stage -> file.
+    """
     for stage, kind in (*CODE, *INPUTS):
-        if stage in group and _is_whole(group[stage], stage, alone=len(group) == 1):
+        if stage in group and _is_complete(group[stage], stage, alone=len(group) == 1):
             siblings = {s: p for s, p in group.items() if s != stage and _has_content(p)}
             return Target(group[stage], kind, None, siblings)
     path = next(iter(group.values()))
@@ -159,12 +163,13 @@ def _entry(group: dict[str, Path]) -> Target:
     )
 
 
-def _compiled_again(target: Target, archs: tuple[str, ...]) -> Target:
+def _to_compile(target: Target, archs: tuple[str, ...]) -> Target:
+    """The target that compiles an entry's TTIR for other archs."""
     if target.kind == "ttir":
         return replace(target, archs=archs)
     ttir = target.siblings.get("ttir")
     if ttir is None:
-        # Said by whoever reads it, with the target it is for: nothing else can be made of it.
+        # Its reader reports that the code is for another target.
         return replace(target, archs=archs)
     files = {s: p for s, p in target.siblings.items() if s != "ttir"}
     return Target(ttir, "ttir", target.kernel, {**files, _stage_of(target): target.path}, archs)
@@ -175,8 +180,8 @@ def _stage_of(target: Target) -> str:
     return kinds[target.kind]
 
 
-def _of_triton(path: Path) -> bool:
-    """Whether a JSON file without its siblings is Triton's metadata, or what is left of it."""
+def _is_triton_metadata(path: Path) -> bool:
+    """Whether a JSON file without siblings is Triton's metadata, perhaps damaged."""
     metadata = triton_metadata(path)
     if metadata is not None:
         return "num_warps" in metadata
@@ -191,10 +196,10 @@ def _of_triton(path: Path) -> bool:
     return False
 
 
-def _is_whole(path: Path, stage: str, alone: bool) -> bool:
-    """Whether a stage was written to its end, as far as that is quickly told.
+def _is_complete(path: Path, stage: str, alone: bool) -> bool:
+    """Whether a stage's file seems complete, by a quick check.
 
-    Assembly that stands alone may be anybody's: whoever reads it says what is wrong with it.
+    Assembly without other stages may not be Triton's: its reader reports errors.
     """
     if stage == "hsaco":
         return _has_content(path, CODE_OBJECT)
@@ -206,13 +211,13 @@ def _is_whole(path: Path, stage: str, alone: bool) -> bool:
     return _has_content(path)
 
 
-def _has_content(path: Path, begins: bytes | tuple[bytes, ...] = b"") -> bool:
+def _has_content(path: Path, prefixes: bytes | tuple[bytes, ...] = b"") -> bool:
     try:
         with path.open("rb") as stream:
             start = stream.read(24)
     except OSError:
         return False
-    return bool(start) and start.startswith(begins)
+    return bool(start) and start.startswith(prefixes)
 
 
 def _head(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""A folder as targets: each kernel in it once.
+"""Finds the targets in a folder: each kernel once.
 
-Folders of all sorts come here: sources, Triton's cache and dumps, TorchInductor's cache (wrappers,
-single-kernel modules and Triton's cache under one root) and TORCH_COMPILE_DEBUG's. In the last two
-one kernel lies about in up to three forms; see `_without_copies`.
+A folder may hold sources, Triton's cache or dumps, TorchInductor's cache (wrappers, single-kernel
+modules and Triton's cache under one root) or the files of TORCH_COMPILE_DEBUG. The last two have a
+kernel in up to three forms; see `_without_copies`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from .entries import GROUP, entries_of, made_for
+from .entries import GROUP_PREFIX, compile_target, entries_of
 from .targets import STAGES, SUFFIXES, Target, kind_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 BESIDE_OUTPUT_CODE = re.compile(r"fx_graph_\w+\.py")
-"""What TORCH_COMPILE_DEBUG writes beside `output_code.py`: the graphs, which define no kernels."""
+"""Files with graphs, without kernels, that TORCH_COMPILE_DEBUG writes beside `output_code.py`."""
 _DEFINES_KERNELS = re.compile(
     rb"^\s*@(?:triton\.)?(?:jit|autotune|heuristics)\b|KINSPECT_CASES", re.M
 )
@@ -35,29 +35,29 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
         archs: gfx names that were asked for; see `resolving.resolve`.
     """
     targets: list[Target] = []
-    chosen: set[str] = set()
+    chosen_entries: set[str] = set()
     for folder in _walk(root):
         files = sorted(p for p in folder.iterdir() if p.is_file())
-        targets += _files(files)
+        targets += _file_targets(files)
         targets += entries_of(files, archs)
-        chosen.update(_chosen_entries(files))
+        chosen_entries.update(_best_entries(files))
     if not any(target.kind == "inductor" for target in targets):
         return targets
-    return _without_copies(targets, chosen)
+    return _without_copies(targets, chosen_entries)
 
 
-def _files(files: Sequence[Path]) -> Iterator[Target]:
-    """The targets that are a file by themselves: sources, and assembly that is not Triton's."""
-    names = {path.name for path in files}
+def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
+    """The targets of single files: sources, and assembly that is not Triton's."""
+    module_names = {path.name for path in files}
     of_triton = set(STAGES.values())
     for path in files:
         kind = SUFFIXES.get(path.suffix)
         if kind in (None, "report", "archive", "trace") or path.suffix in of_triton:
             continue
-        if "output_code.py" in names and BESIDE_OUTPUT_CODE.fullmatch(path.name):
+        if "output_code.py" in module_names and BESIDE_OUTPUT_CODE.fullmatch(path.name):
             continue
         actual = kind_of(path)
-        if actual == "script" and not _holds(path, _DEFINES_KERNELS):
+        if actual == "script" and not _matches(path, _DEFINES_KERNELS):
             continue
         if actual == "inductor" and not _holds_kernels(path):
             continue
@@ -66,6 +66,7 @@ def _files(files: Sequence[Path]) -> Iterator[Target]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
+    """A folder and those below it, without links, hidden folders and `SKIPPED_FOLDERS`."""
     yield root
     for child in sorted(root.iterdir()):
         if (
@@ -77,7 +78,7 @@ def _walk(root: Path) -> Iterator[Path]:
             yield from _walk(child)
 
 
-def _holds(path: Path, pattern: re.Pattern[bytes]) -> bool:
+def _matches(path: Path, pattern: re.Pattern[bytes]) -> bool:
     try:
         return pattern.search(path.read_bytes()) is not None
     except OSError:
@@ -90,59 +91,56 @@ def _holds_kernels(path: Path) -> bool:
     return "async_compile.triton(" in text or "AsyncCompile()" not in text
 
 
-# --------------------------------------------------------------------------- Inductor's copies
+def _without_copies(targets: Sequence[Target], chosen_entries: set[str]) -> list[Target]:
+    """The targets of an Inductor cache, with each kernel in one form.
 
-
-def _without_copies(targets: Sequence[Target], chosen: set[str]) -> list[Target]:
-    """Each kernel of an Inductor cache in one form.
-
-    The real code for an AMD target counts most. A source counts more than what was compiled from it
-    for NVIDIA, since it is specialised for the target anew. A wrapper counts more than the
-    single-kernel modules of its kernels, since it tells where they are launched, and how.
+    Code compiled for an AMD target is preferred. A source is preferred to code compiled from it for
+    NVIDIA, since it can be specialised for the target. A wrapper is preferred to the single-kernel
+    modules of its kernels, since it has their launches.
 
     Args:
         targets: all targets.
-        chosen: names of the entries of Triton's cache that the autotuner chose.
+        chosen_entries: names of the entries of Triton's cache that the autotuner chose.
     """
     sources = {
         t.path: t.path.read_text("utf-8", "replace") for t in targets if t.kind == "inductor"
     }
-    wrappers = {p: _inner(text) for p, text in sources.items() if "AsyncCompile()" in text}
+    wrappers = {p: _kernel_sources(text) for p, text in sources.items() if "AsyncCompile()" in text}
     modules = {text.strip(): p for p, text in sources.items() if p not in wrappers}
-    names = {path.name for path in modules.values()}
+    module_names = {path.name for path in modules.values()}
     compiled: dict[str, list[Target]] = {}  # name of a single-kernel module -> its entries
     for target in targets:
         module = _compiled_from(target) if target.kind != "inductor" else None
         if module is not None:
             compiled.setdefault(module, []).append(target)
-    real = {name for name, entries in compiled.items() if any(map(_is_amd, entries))}
+    amd_modules = {name for name, entries in compiled.items() if any(map(_is_amd, entries))}
     dropped = {p for p in sources if p not in wrappers and p not in modules.values()}
     for name, entries in compiled.items():
-        chosen_paths = [t.path for t in entries if t.path.parent.name in chosen]
+        chosen_paths = [t.path for t in entries if t.path.parent.name in chosen_entries]
         chosen_paths = chosen_paths or [t.path for t in entries]
-        if name in names and name not in real:
+        if name in module_names and name not in amd_modules:
             chosen_paths = []
         dropped.update(t.path for t in entries if t.path not in chosen_paths)
-    dropped.update(t.path for t in targets if _of_sources(t, sources) and not _is_amd(t))
+    dropped.update(t.path for t in targets if _is_beside_sources(t, sources) and not _is_amd(t))
     wrapper_texts: set[tuple[str, ...]] = set()
     for wrapper, texts in wrappers.items():
         wrapped = [modules[text] for text in texts if text in modules]
-        replaced = len(wrapped) == len(texts) and any(path.name in real for path in wrapped)
+        replaced = len(wrapped) == len(texts) and any(path.name in amd_modules for path in wrapped)
         if replaced or texts in wrapper_texts:
             dropped.add(wrapper)
         if not replaced:
             dropped.update(wrapped)
         wrapper_texts.add(texts)
-    dropped.update(path for path in modules.values() if path.name in real)
+    dropped.update(path for path in modules.values() if path.name in amd_modules)
     return [t for t in targets if t.path not in dropped]
 
 
-def _inner(text: str) -> tuple[str, ...]:
+def _kernel_sources(text: str) -> tuple[str, ...]:
     return tuple(match["source"].strip() for match in _SOURCES.finditer(text))
 
 
 def _compiled_from(target: Target) -> str | None:
-    """Name of the module that an entry's first location is in; None for all but entries."""
+    """Name of the module in an entry's first location; None for other targets."""
     if target.path.suffix not in STAGES.values():
         return None
     for stage in ("ttir", "ttgir"):
@@ -154,8 +152,8 @@ def _compiled_from(target: Target) -> str | None:
     return None
 
 
-def _of_sources(target: Target, sources: Iterable[Path]) -> bool:
-    """Whether an entry that names no source lies in an Inductor cache, beside the sources.
+def _is_beside_sources(target: Target, sources: Iterable[Path]) -> bool:
+    """Whether an entry without locations lies in an Inductor cache beside the sources.
 
     Triton 2.1 and older wrote no locations. Inductor's Triton cache is `triton/DEVICE/HASH`.
     """
@@ -169,13 +167,13 @@ def _of_sources(target: Target, sources: Iterable[Path]) -> bool:
 
 def _is_amd(target: Target) -> bool:
     stage = next((s for s, suffix in STAGES.items() if suffix == target.path.suffix), "")
-    own = made_for({**target.siblings, stage: target.path})
+    own = compile_target({**target.siblings, stage: target.path})
     return own is not None and own.amd
 
 
-def _chosen_entries(files: Sequence[Path]) -> Iterator[str]:
+def _best_entries(files: Sequence[Path]) -> Iterator[str]:
     for path in files:
-        if path.suffix == ".best_config" and not path.name.startswith(GROUP):
+        if path.suffix == ".best_config" and not path.name.startswith(GROUP_PREFIX):
             match = _BEST_CONFIG_HASH.search(path.read_text("utf-8", "replace"))
             if match:
                 yield match[1]

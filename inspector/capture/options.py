@@ -1,4 +1,4 @@
-"""What a user can say about a capture."""
+"""The user's options for a capture."""
 
 from __future__ import annotations
 
@@ -10,52 +10,54 @@ from typing import Any
 from msgspec import Struct, field
 
 TIME_LIMIT = 120.0
-"""Seconds that one run of a script may take, the front end over its kernels included."""
+"""Seconds that one run of a script may take, including the front end over its kernels."""
 MOST_CONFIGS = 8
-"""Autotune configurations of one launch that are looked at unless more are asked for."""
+"""Default limit of the autotune configurations of one launch."""
 MOST_SETS = 3
-"""Parameter sets of one test that are run unless more are asked for."""
+"""Default limit of the parameter sets of one test."""
 EMULATE_SECONDS = 5.0
-"""Seconds in which kernels are executed for values that a script reads back, unless told."""
-LEAST_MEMORY = 8 << 30
+"""Default limit of the seconds in which kernels are executed for values that a script reads."""
+MIN_MEMORY = 8 << 30
+"""Bytes of address space that a run may map at least."""
 
 
 def physical_memory() -> int:
-    """The machine's memory in bytes, 8 GiB at least: what a script may map unless told."""
+    """The machine's memory in bytes, at least `MIN_MEMORY`: what a script may map by default."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
-        return LEAST_MEMORY
-    return max(size, LEAST_MEMORY)
+        return MIN_MEMORY
+    return max(size, MIN_MEMORY)
 
 
 class CaptureOptions(Struct, frozen=True):
-    """How to find out what a script launches.
+    """How to find the launches of a script.
 
     Args:
         argv: the script's own arguments.
         calls: expressions to evaluate in the file's namespace instead of running it.
         signature: types of the kernel's arguments, stated instead of running anything.
         defines: `NAME=VALUE` texts: constexprs and options for `signature`.
-        max_configs: autotune configurations of one launch to look at; None for all.
-        most_sets: parameter sets of each pytest test and x values of each of Triton's benchmarks
-            that are run; None for all.
+        max_configs: limit of the autotune configurations of one launch; None for all.
+        most_sets: limit of the parameter sets of each pytest test, and of the x values of each of
+            Triton's benchmarks; None for all.
         first: launches after which the script is stopped; None for no limit.
-        cwd: where the script runs; None for a scratch folder that is removed afterwards.
+        cwd: the folder in which the script runs; None for a scratch folder.
         time_limit: seconds for each run.
-        memory_limit: bytes of address space a run may map; None for the machine's memory.
-        stubs: modules for which an inert stand-in is imported.
-        axes: a sweep's names and values; those that are parameters of a kernel are launched anew.
-        most_tuned: points of the TUNING spaces of a file's cases, all together, where max_configs
+        memory_limit: bytes of address space that a run may map; None for the machine's memory.
+        stubs: modules to replace by inert stubs.
+        axes: a sweep's names and values; a kernel is launched again for each of its parameters.
+        most_tuned: limit of the points of all TUNING spaces of a file together, where max_configs
             is None; None for no limit.
-        all_configs: a sweep over axes goes over the autotune configurations as well.
-        trust_trace: what a trace or a file of Inductor's names may be imported and run where a
-            kernel cannot be made of its source alone.
-        strict: a kernel that rests on an assumption is an error.
-        arguments: what each kernel's first launch passes is captured as well.
-        explore: further runs of a script, with other answers to what nobody knows.
-        emulate_budget: seconds that each run may take to compute what kernels wrote, where the
-            script reads it; 0 for not at all.
+        all_configs: whether a sweep covers all autotune configurations.
+        trust_trace: whether modules that a trace or Inductor's file names may be imported, where a
+            kernel cannot be made from its source alone.
+        strict: whether a kernel that depends on an assumption is an error.
+        arguments: whether to capture the arguments of each kernel's first launch.
+        explore: how many further runs of a script to make, with other answers to questions
+            without a known answer.
+        emulate_budget: seconds that each run may take to execute kernels whose results the script
+            reads; 0 not to execute any.
     """
 
     argv: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Turns the guest's records of what could not be captured into errors that a user can act on."""
+"""Turns the guest's records of failures into errors for the user."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..printable import printable
 
 
 class Refusal(Struct, frozen=True):
-    """What went wrong, without the target, so that targets that fail alike compare equal.
+    """A failure without its target, so that failures for several targets compare equal.
 
     Attributes:
-        kernel: name of the kernel; None where it is the file that failed.
-        case: of the kernel.
-        stage: of the run, as in `ErrorRecord`.
-        place: the file, or a line in it; None where `text` names it itself.
-        text: what went wrong.
+        kernel: name of the kernel; None where the file failed.
+        case: name of its case.
+        stage: stage of the run, as in `ErrorRecord`.
+        place: the file, or `file:line`; None where `text` names it.
+        text: the error.
         hint: what to do next.
     """
 
@@ -34,12 +34,12 @@ class Refusal(Struct, frozen=True):
     hint: str
 
     def as_record(self, path: Path, archs: Sequence[str], output: str = "") -> ErrorRecord:
-        """The error as it is reported.
+        """The error record of a report.
 
         Args:
             path: the file that was captured.
-            archs: gfx names of the targets that it is about; empty where it is about all.
-            output: what the user's code printed, where that may explain the error.
+            archs: gfx names of the targets that failed; empty for all.
+            output: output of the user's code, where it may explain the error.
         """
         message = self.text
         if self.place is not None:
@@ -52,10 +52,10 @@ class Refusal(Struct, frozen=True):
 
 
 def merge_cases(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
-    """Merges failures in the front end that differ in the case alone, as autotune configs do.
+    """Merges failures of the front end that differ only in the case, such as autotune configs.
 
     Args:
-        failures: refusal -> gfx names of the targets that it is about; none means all.
+        failures: refusal -> gfx names of the targets that failed; empty for all.
     """
     groups: dict[Refusal, list[Refusal]] = {}
     for failure in failures:
@@ -71,14 +71,14 @@ def merge_cases(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list
 
 
 def refusal_of(error: Mapping[str, Any]) -> Refusal:
-    """The refusal that the guest's record of an error describes."""
+    """The refusal of the guest's record of an error (`guest/records.py`)."""
     return Refusal(
-        error["kernel"],
-        error["case"],
-        error["stage"],
-        error["place"],
-        error["message"],
-        error["hint"],
+        kernel=error["kernel"],
+        case=error["case"],
+        stage=error["stage"],
+        place=error["place"],
+        text=error["message"],
+        hint=error["hint"],
     )
 
 
@@ -87,33 +87,33 @@ def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: flo
 
     Args:
         path: the file that was captured.
-        record: the guest's record; it has the key "kernel" if the child was in the front end of
-            one kernel, not in the user's code.
-        mode: of the capture; see `script.Plan`.
+        record: the guest's record; it has the key "kernel" if the child was in the front end and
+            not in the user's code.
+        mode: mode of the capture; see `script.Plan`.
         time_limit: seconds that the child had.
     """
     in_kernel = "kernel" in record
-    end, is_timeout = _end_of(record["lost"], time_limit)
+    end, is_timeout = _child_end(record["lost"], time_limit)
     subject, hint = _SUBJECTS["frontend" if in_kernel else mode]
     if is_timeout:
         hint = f"{hint}; or raise --capture-limit"
-    last = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
-    last_words = f'; the last thing it printed is "{last[0]}"' if last else ""
+    last_line = [line.strip() for line in record["output"].splitlines() if line.strip()][-1:]
+    last_words = f'; the last thing it printed is "{last_line[0]}"' if last_line else ""
     stage = "frontend" if in_kernel else "capture"
     text = f"{subject} {end}{last_words}"
     return Refusal(record.get("kernel"), record.get("case"), stage, str(path), text, hint)
 
 
-def _end_of(outcome: Mapping[str, Any], time_limit: float) -> tuple[str, bool]:
+def _child_end(child_outcome: Mapping[str, Any], time_limit: float) -> tuple[str, bool]:
     """How a child ended, and whether that was at the time limit."""
-    if outcome["reason"] == "timeout":
+    if child_outcome["reason"] == "timeout":
         return f"did not finish within {time_limit:g} s", True
-    if outcome["reason"] == "signal":
-        return f"crashed ({outcome['signal'] or outcome['code']})", False
-    return f"ended the interpreter (status {outcome['code']})", False
+    if child_outcome["reason"] == "signal":
+        return f"crashed ({child_outcome['signal'] or child_outcome['code']})", False
+    return f"ended the interpreter (status {child_outcome['code']})", False
 
 
-_ALONE = "run it by itself to see why"
+_RUN_ALONE = "run it by itself to see why"
 _SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         # mode, or "frontend": (what the child did, hint)
@@ -121,9 +121,9 @@ _SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "loading the file",
             'put what should run only as a script under `if __name__ == "__main__":`',
         ),
-        "script": ("the script", _ALONE),
-        "inductor": ("reading the file", _ALONE),
-        "trace": ("reading the file", _ALONE),
+        "script": ("the script", _RUN_ALONE),
+        "inductor": ("reading the file", _RUN_ALONE),
+        "trace": ("reading the file", _RUN_ALONE),
         "frontend": (
             "the front end",
             "leave it out with --kernel, or try another Triton (--python)",

@@ -1,4 +1,4 @@
-"""From what the command line names to targets: files, modules in dots, folders."""
+"""Finds the targets that the command line names: files, modules, folders."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     """The targets that a command-line argument names.
 
     Args:
-        text: a file, `file.py::kernel`, a module in dots as after `python -m`, or a folder, which
-            means every target in it.
-        archs: gfx names that were asked for: a kernel that is compiled for another one is compiled
-            again from the TTIR beside it. None: each is looked at as what it was compiled for.
+        text: a file, `file.py::kernel`, a dotted module name as after `python -m`, or a folder,
+            which means every target in it.
+        archs: gfx names of the command line: a kernel compiled for another target is compiled
+            again from the TTIR beside it. Empty: each is read for its own target.
 
     Raises:
-        KinspectError: there is no such file, or nothing in it that kinspect can read.
+        KinspectError: there is no such file, or kinspect cannot read it.
     """
     name, _, kernel = text.partition("::")
     path = Path(name)
     if not path.exists():
-        path = _module(name) or path
+        path = _module_file(name) or path
     if path.is_dir():
         from .folders import targets_in
 
@@ -43,7 +43,7 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
             )
         return [replace(t, kernel=kernel or None) for t in targets]
     if not path.exists():
-        raise KinspectError(f"{name}: no such file", _near(path))
+        raise KinspectError(f"{name}: no such file", _path_hint(path))
     if not path.is_file():
         raise KinspectError(f"{name}: not a regular file", "pass a file or a folder")
     kind = kind_of(path)
@@ -55,27 +55,27 @@ def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
 
 
 def resolve_all(texts: Sequence[str], archs: Sequence[str] = ()) -> list[Target]:
-    """The targets that several arguments name; see `resolve`.
+    """The targets that the command line's arguments name; see `resolve`.
 
-    One of several that names nothing is a target with that as its fault: the others are worked on.
+    One of several arguments that cannot be resolved becomes a target with a fault.
 
     Raises:
-        KinspectError: there is one argument, and it names nothing that kinspect can read.
+        KinspectError: there is only one argument, and it cannot be resolved.
     """
     targets: list[Target] = []
     for text in texts:
         try:
             targets += resolve(text, archs)
         except Exception as error:
-            fault = _fault(text, error)
+            fault = _as_fault(text, error)
             if len(texts) == 1:
                 raise fault from error
             targets.append(Target(Path(text.partition("::")[0]), "asm", fault=fault))
     return targets
 
 
-def _module(name: str) -> Path | None:
-    """The file of a module that is named as after `python -m`; None where there is none here."""
+def _module_file(name: str) -> Path | None:
+    """The file of a dotted module name below the current folder; None without one."""
     if _MODULE.fullmatch(name) is None:
         return None
     for folder in _SOURCE_FOLDERS:
@@ -86,20 +86,22 @@ def _module(name: str) -> Path | None:
     return None
 
 
-def _fault(text: str, error: Exception) -> KinspectError:
+def _as_fault(text: str, error: Exception) -> KinspectError:
+    """The error of an argument that cannot be resolved."""
     if isinstance(error, KinspectError):
         return error
     if isinstance(error, OSError):
-        where = error.filename if error.filename is not None else text
+        path = error.filename if error.filename is not None else text
         return KinspectError(
-            f"{where}: cannot be read ({error.strerror or error})", "check the path and permissions"
+            f"{path}: cannot be read ({error.strerror or error})", "check the path and permissions"
         )
     if isinstance(error, ValueError) and "\0" in text:
         return KinspectError(f"{text!r}: no file is called so", "check the path")
     return unforeseen(error)
 
 
-def _near(path: Path) -> str:
+def _path_hint(path: Path) -> str:
+    """A hint with the names of similar files."""
     from difflib import get_close_matches  # only on the way to an error
 
     folder = path.parent if path.parent.is_dir() else Path()

@@ -1,10 +1,10 @@
-"""A specialisation typed on the command line: `--signature` and `-D`, where nothing can be run.
+"""Parses a specialisation that the command line states by `--signature` and `-D`.
 
     --signature "*fp16:16, *fp16:16, i32:16, 64" -D num_warps=8
     --signature "x=*fp16:16, n=i32" -D BLOCK=1024
 
-By position or by name; a number, True, False or None is the value of a constexpr. `-D` gives
-further constexprs and options: the guest, who knows the kernel, tells them apart.
+Arguments go by position or by name; a number, True, False or None is the value of a constexpr. `-D`
+adds constexprs and options, which only the guest, with the kernel at hand, can distinguish.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def read(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
         defines: `NAME=VALUE` texts.
 
     Returns:
-        `positional`: texts or values by position, `named`: by name, `defines`: name -> value. A
-        type is a str in a dict `{"type": ...}`, a value stands in `{"value": ...}`.
+        `positional`: list of arguments, `named`: name -> argument, `defines`: name -> value. An
+        argument is `{"type": text}` or `{"value": constant}`.
 
     Raises:
-        KinspectError: a part that cannot be read.
+        KinspectError: a part cannot be parsed.
     """
     positional: list[dict[str, Any]] = []
     named: dict[str, dict[str, Any]] = {}
@@ -64,6 +64,11 @@ def literal(text: str) -> Any:
 
 
 def _argument(text: str) -> dict[str, Any]:
+    """One argument; see `read`.
+
+    Raises:
+        KinspectError: the text is empty.
+    """
     text = text.strip()
     if not text:
         raise KinspectError("--signature: an argument is empty", EXAMPLE)
@@ -72,7 +77,7 @@ def _argument(text: str) -> dict[str, Any]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The parts between commas that stand outside of brackets and quotes."""
+    """The parts between commas outside of brackets."""
     depth, start = 0, 0
     for index, letter in enumerate(text):
         depth += (letter in "([{<") - (letter in ")]}>")

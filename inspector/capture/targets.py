@@ -1,20 +1,22 @@
-"""From what the user names on the command line to the files to work on.
+"""The kinds of files to work on, and how they are recognised.
 
-Nothing is executed here. What a file is gets decided by its first bytes where they are decisive
-(ELF, zip), by what a .py file holds, and by its suffix otherwise.
+Nothing is executed. The kind follows from the first bytes where they are decisive (ELF, zip), from
+the contents of a .py file, and from the suffix otherwise.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..documents import python_tree
 from ..errors import KinspectError
 
 Kind = Literal[
@@ -39,7 +41,7 @@ SUFFIXES: Mapping[str, Kind] = {
 }
 
 CODE_OBJECT = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
-"""How a code object begins, or a bundle of them."""
+"""First bytes of a code object, and of a bundle of them."""
 STAGES: Mapping[str, str] = {
     "metadata": ".json",
     "ttir": ".ttir",
@@ -50,7 +52,7 @@ STAGES: Mapping[str, str] = {
     "ptx": ".ptx",
     "cubin": ".cubin",
 }
-"""What Triton writes of one kernel, side by side, and the suffixes."""
+"""Stage of a kernel that Triton writes -> suffix of its file."""
 
 _INDUCTOR = re.compile(
     rb"^async_compile = AsyncCompile\(\)"
@@ -65,11 +67,11 @@ class Target(Struct, frozen=True):
 
     Args:
         path: the file.
-        kind: what it is.
-        kernel: only this kernel of it (`file.py::kernel`).
-        siblings: files of the same compile that lie beside it, by kind (`metadata`, `ttgir`, ...).
-        archs: gfx names to look at it for; empty: those that were asked for, or the default.
-        fault: why it cannot be worked on.
+        kind: its kind.
+        kernel: the only kernel of it to work on (`file.py::kernel`); None for all.
+        siblings: files of the same compile beside it, by stage (`metadata`, `ttgir`, ...).
+        archs: gfx names of its targets; empty for those of the command line, or the default.
+        fault: why it cannot be worked on; None if it can.
     """
 
     path: Path
@@ -83,16 +85,16 @@ class Target(Struct, frozen=True):
 def only_of(
     targets: Sequence[Target], kinds: Collection[Kind], message: str, hint: str
 ) -> list[Target]:
-    """The targets; each of another kind gets a fault.
+    """The targets, with a fault in each one that is not of one of these kinds.
 
     Args:
-        targets: what was named.
-        kinds: what can be worked on.
-        message: what is wrong with the others.
+        targets: the targets.
+        kinds: the kinds that can be worked on.
+        message: the fault of the others.
         hint: what to do about it.
 
     Raises:
-        KinspectError: there is one target, and it is of another kind.
+        KinspectError: there is only one target, and it is of another kind.
     """
     checked = []
     for target in targets:
@@ -106,7 +108,11 @@ def only_of(
 
 
 def kind_of(path: Path) -> Kind | None:
-    """What a file is: by its magic number, else by its suffix; None if neither is known."""
+    """The kind of a file, from its first bytes or its suffix; None if neither is known.
+
+    Raises:
+        KinspectError: it cannot be read.
+    """
     try:
         with path.open("rb") as stream:
             magic = stream.read(24)
@@ -148,7 +154,7 @@ def siblings_of(path: Path, kind: Kind) -> dict[str, Path]:
 
 
 def triton_metadata(path: Path | None) -> dict[str, Any] | None:
-    """Triton's metadata of a kernel, if `path` is such a file (and not some other JSON)."""
+    """Triton's metadata of a kernel; None if the file is missing, or other JSON."""
     if path is None:
         return None
     try:
@@ -156,3 +162,26 @@ def triton_metadata(path: Path | None) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) and "shared" in data else None
+
+
+def assigns_name(source: bytes, name: str) -> bool:
+    """Whether a module assigns or imports the name at its top level."""
+    try:
+        body = python_tree(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # MemoryError: nested too deeply
+        return False
+    return any(name in _bound_names(statement) for statement in body)
+
+
+def _bound_names(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top of a module binds."""
+    targets: Sequence[ast.expr] = ()
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    elif isinstance(statement, ast.ImportFrom):
+        yield from (alias.asname or alias.name for alias in statement.names)
+    for target in targets:
+        if isinstance(target, ast.Name):
+            yield target.id

@@ -1,4 +1,4 @@
-"""Traces: what `kinspect record` wrote on a machine with a GPU.
+"""Reads and writes traces, which `kinspect record` makes on a machine with a GPU.
 
 A trace (`.kitrace`) is JSON lines, one object with one key per line:
 
@@ -15,8 +15,8 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
         "signature": {name: type},
         "constexprs": [[path, value], ...],        path: [index] or [index, element, ...]
         "attrs": [[path, [[name, value], ...]], ...],
-        "options": {...},         as the recording machine's backend filled them in
-        "asked": {...} | null,    those that the launch named; null: not known
+        "options": {...},         as the recording machine's backend resolved them
+        "asked": {...} | null,    those that the launch stated; null: not known
         "target": {"backend", "arch", "warp_size"},
         "triton",
         "via": "launch" | "warmup" | "compile",    compile: by a caller of `triton.compile`
@@ -24,17 +24,16 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
         "call_site": {"file", "line"} | null,      outside of Triton, torch and kinspect
         "tuning": {"config", "configs", "key"} | null,
         "compiled": bool,
-        "launches": int | null,   null: others than Triton launch it
-        "tuning_launches": int,   those of them that an autotuner made to time them
+        "launches": int | null,   null: not launched by Triton, so not counted
+        "tuning_launches": int,   how many of them an autotuner made to time them
         "at_least": bool,         a process was killed: up to an eighth of its launches is missing
         "grids": [[[x, y, z], launches], ...], "other_grids": int,
         "small": [[path, ...], ...]}}              sets of pointers with storages < 2 GiB
-    {"problem": {"pid", "doing", "message"}}       what could not be recorded
+    {"problem": {"pid", "doing", "message"}}       an error while recording
     {"end": {"specializations": int}}              the last line
 
-Values that JSON has no form for are written as `guest/record/values.py` says. Version 1 had no
-sources: its kernels are looked up in the files that they came from. Processes write
-journals of their own (`guest/record/journal.py`); `merge` makes one trace of them.
+`guest/record/values.py` has the form of values that JSON lacks. Version 1 had no sources: its
+kernels are looked up in their files. `journals.py` makes a trace of the processes' journals.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ import msgspec
 
 from ..documents import json_value
 from ..errors import KinspectError
-from ..version import VERSION
 from ..writing import replacing_text, unwritable
 
 SCHEMA_VERSION = 2
@@ -58,11 +56,11 @@ SUFFIX = ".kitrace"
 ArgumentPath = list[int | str]
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mistyped, missing or unknown field is an error."""
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of the records: a mistyped, missing or unknown field is an error."""
 
 
-class Head(_Strict, frozen=True):
+class Head(Strict, frozen=True):
     """The first line."""
 
     schema_version: int
@@ -72,7 +70,7 @@ class Head(_Strict, frozen=True):
     status: int | None
 
 
-class Process(_Strict, frozen=True):
+class Process(Strict, frozen=True):
     """A process that asked for at least one specialisation."""
 
     schema_version: int
@@ -89,8 +87,8 @@ class Process(_Strict, frozen=True):
     complete: bool = False
 
 
-class Kernel(_Strict, frozen=True):
-    """Where a kernel comes from; `sha256` is over its source and that of what it calls."""
+class Kernel(Strict, frozen=True):
+    """A kernel's origin; `sha256` is over its source and that of the functions it calls."""
 
     module: str
     qualname: str
@@ -102,8 +100,8 @@ class Kernel(_Strict, frozen=True):
     text: str | None = None
 
 
-class SourceFunction(_Strict, frozen=True):
-    """A function that a kernel is made of; `names` and `defaults` hold values as data."""
+class SourceFunction(Strict, frozen=True):
+    """A function of a kernel's source; `names` and `defaults` hold values as data."""
 
     module: str
     qualname: str
@@ -116,32 +114,32 @@ class SourceFunction(_Strict, frozen=True):
     names: dict[str, dict[str, Any]]
 
 
-class Source(_Strict, frozen=True):
-    """What a kernel is made of. `id` is a hash over `functions`, of which the kernel is the first.
+class Source(Strict, frozen=True):
+    """A kernel's source (`guest/record/contents.py`).
 
-    See `guest/record/contents.py`.
+    `id` is a hash over `functions`, the first of which is the kernel.
     """
 
     id: str
     functions: list[SourceFunction]
 
 
-class GpuTarget(_Strict, frozen=True):
-    """What the recording machine compiled for."""
+class GpuTarget(Strict, frozen=True):
+    """The target of the recording machine's compiler."""
 
     backend: str
     arch: str
     warp_size: int
 
 
-class CallSite(_Strict, frozen=True):
-    """A line of the user's that launched a kernel."""
+class CallSite(Strict, frozen=True):
+    """A line of the user's code that launched a kernel."""
 
     file: str
     line: int
 
 
-class Tuning(_Strict, frozen=True):
+class Tuning(Strict, frozen=True):
     """The autotuner's configuration that a specialisation belongs to."""
 
     config: dict[str, Any]
@@ -149,8 +147,8 @@ class Tuning(_Strict, frozen=True):
     key: list[str]
 
 
-class Specialization(_Strict, frozen=True):
-    """One specialisation that was really asked for, with its launches in all processes."""
+class Specialization(Strict, frozen=True):
+    """One specialisation that a program asked for, with its launches in all processes."""
 
     id: str
     kernel: Kernel
@@ -174,16 +172,16 @@ class Specialization(_Strict, frozen=True):
     small: list[list[ArgumentPath]] = []
 
 
-class Problem(_Strict, frozen=True):
-    """Something that could not be recorded, in process `pid`."""
+class Problem(Strict, frozen=True):
+    """An error while recording in process `pid`; `doing` names the recorder's activity."""
 
     doing: str
     message: str
     pid: int | None = None
 
 
-class Trace(_Strict, frozen=True):
-    """A whole trace. `notes` says what is missing from it."""
+class Trace(Strict, frozen=True):
+    """The contents of a trace; `notes` tells if parts are missing."""
 
     head: Head
     processes: tuple[Process, ...]
@@ -194,70 +192,11 @@ class Trace(_Strict, frozen=True):
 
     @property
     def launches(self) -> int:
-        """Launches that were counted, those of autotuners included."""
+        """Number of counted launches, including those of autotuners."""
         return sum(s.launches or 0 for s in self.specializations)
 
 
-class _Compiled(_Strict, frozen=True):
-    """A journal's record that a specialisation was compiled."""
-
-    id: str
-
-
-class _Launches(_Strict, frozen=True):
-    """A journal's running count of launches; a later one replaces those before it."""
-
-    id: str
-    count: int
-    tuning: int
-    grids: list[tuple[list[int], int]]
-    other_grids: int
-    small: list[list[ArgumentPath]]
-
-
-S = TypeVar("S", bound=_Strict)
-
-
-def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
-    """One trace of the journals that a command's processes left.
-
-    Args:
-        folder: where the journals lie.
-        command: what ran.
-        status: how it ended; None where that is not known.
-
-    Returns:
-        The trace; its notes name journals that were cut off.
-
-    Raises:
-        KinspectError: a journal is not one.
-    """
-    journals = [_Journal(path) for path in sorted(folder.glob("*.jsonl"))]
-    notes = [f"the last line of process {j.pid} was cut off" for j in journals if j.torn]
-    merged: dict[str, Specialization] = {}
-    # A forked child may launch what its parent compiled, which only the parent's journal describes.
-    described = {s.id: s for journal in journals for s in journal.described.values()}
-    for journal in journals:
-        for specialization in journal.counted(described):
-            earlier = merged.get(specialization.id)
-            merged[specialization.id] = (
-                _added(earlier, specialization) if earlier is not None else specialization
-            )
-    head = Head(
-        schema_version=SCHEMA_VERSION,
-        kinspect=VERSION,
-        command=list(command),
-        cwd=str(Path.cwd()),
-        status=status,
-    )
-    return Trace(
-        head=head,
-        processes=tuple(p for journal in journals for p in journal.processes),
-        specializations=tuple(merged.values()),
-        problems=tuple(p for journal in journals for p in journal.problems),
-        notes=tuple(notes),
-        sources=tuple({s.id: s for journal in journals for s in journal.sources}.values()),
-    )
+S = TypeVar("S", bound=Strict)
 
 
 def write_trace(trace: Trace, path: Path) -> None:
@@ -293,26 +232,17 @@ def read_trace(path: Path) -> Trace:
         The trace. A truncated last line or a missing end becomes a note.
 
     Raises:
-        KinspectError: not a trace, of another version, or damaged before its last line.
+        KinspectError: it is not a trace, has another version, or is damaged before its last line.
     """
     try:
-        records, torn = _lines(path)
+        records, truncated = numbered_records(path)
     except OSError as error:
         raise KinspectError(
             f"{path}: cannot be read ({error.strerror})", "check the path"
         ) from None
-    header = records[0][1] if records else {}
-    if "trace" not in header or not isinstance(header["trace"], dict):
-        raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")
-    version = header["trace"].get("schema_version")
-    if version not in READABLE:
-        versions = " and ".join(map(str, READABLE))
-        raise KinspectError(
-            f"{path}: a trace of version {version!r}; this kinspect reads {versions}",
-            "record it again, or read it with the kinspect that wrote it",
-        )
+    head = _head(records, path)
     parts: dict[str, list[Any]] = {"process": [], "source": [], "specialization": [], "problem": []}
-    kinds: dict[str, type[_Strict]] = {
+    kinds: dict[str, type[Strict]] = {
         "process": Process,
         "source": Source,
         "specialization": Specialization,
@@ -324,14 +254,14 @@ def read_trace(path: Path) -> Trace:
         if name == "end" and not extra:
             complete = content == {"specializations": len(parts["specialization"])}
         elif name in kinds and not extra:
-            parts[name].append(_convert(content, kinds[name], path, line))
+            parts[name].append(converted(content, kinds[name], path, line))
         else:
-            raise _damaged(path, line, f"unknown record {name!r}")
-    notes = ["the last line was cut off"] if torn else []
-    if not complete and not torn:
+            raise damaged(path, line, f"unknown record {name!r}")
+    notes = ["the last line was cut off"] if truncated else []
+    if not complete and not truncated:
         notes.append("the trace does not come to its end: something is missing")
     return Trace(
-        head=_convert(header["trace"], Head, path, 1),
+        head=head,
         processes=tuple(parts["process"]),
         specializations=tuple(parts["specialization"]),
         problems=tuple(parts["problem"]),
@@ -340,123 +270,46 @@ def read_trace(path: Path) -> Trace:
     )
 
 
-class _Journal:
-    """One process's journal, or what is left of it."""
+def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> Head:
+    """The first line of a trace.
 
-    def __init__(self, path: Path) -> None:
-        self.pid = path.stem.partition("-")[0]
-        records, self.torn = _lines(path)
-        self.processes: list[Process] = []
-        self.problems: list[Problem] = []
-        self.sources: list[Source] = []
-        self.described: dict[str, Specialization] = {}
-        self._counts: dict[str, _Launches] = {}
-        self._compiled: set[str] = set()
-        self._complete = False
-        for line, record in records:
-            self._take(record, path, line)
-        # A process that only compiled (Inductor kills its workers) has no launches to lose.
-        self._complete |= not self._counts and all(
-            specialization.via == "compile" for specialization in self.described.values()
+    Raises:
+        KinspectError: it is not a trace, or has another version.
+    """
+    header = records[0][1] if records else {}
+    if "trace" not in header or not isinstance(header["trace"], dict):
+        raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")
+    version = header["trace"].get("schema_version")
+    if version not in READABLE:
+        versions = " and ".join(map(str, READABLE))
+        raise KinspectError(
+            f"{path}: a trace of version {version!r}; this kinspect reads {versions}",
+            "record it again, or read it with the kinspect that wrote it",
         )
-        self.processes = [
-            msgspec.structs.replace(p, complete=self._complete) for p in self.processes
-        ]
-
-    def counted(self, described: Mapping[str, Specialization]) -> Iterator[Specialization]:
-        """The specialisations of this process with its launches.
-
-        Args:
-            described: those that any process's journal describes, by id.
-        """
-        for name in dict.fromkeys((*self.described, *self._counts)):
-            specialization = described.get(name)
-            if specialization is not None:
-                compiled = name in self._compiled or name not in self.described
-                yield _counted(specialization, self._counts.get(name), compiled, self._complete)
-
-    def _take(self, record: Mapping[str, Any], path: Path, line: int) -> None:
-        (name, content), *_ = record.items()
-        if name == "process":
-            self.processes.append(_convert(content, Process, path, line))
-        elif name == "source":
-            self.sources.append(_convert(content, Source, path, line))
-        elif name == "specialization":
-            specialization = _convert(content, Specialization, path, line)
-            self.described[specialization.id] = specialization
-        elif name == "compiled":
-            self._compiled.add(_convert(content, _Compiled, path, line).id)
-        elif name == "launches":
-            count = _convert(content, _Launches, path, line)
-            self._counts[count.id] = count
-        elif name == "problem":
-            pid = int(self.pid) if self.pid.isdecimal() else None
-            self.problems.append(_convert({**content, "pid": pid}, Problem, path, line))
-        elif name == "end":
-            self._complete = True
-        else:
-            raise _damaged(path, line, f"unknown record {name!r}")
+    return converted(header["trace"], Head, path, 1)
 
 
-def _counted(
-    specialization: Specialization, count: _Launches | None, compiled: bool, complete: bool
-) -> Specialization:
-    """A specialisation with its launches in one process."""
-    if count is None:
-        launches = None if specialization.via == "compile" else 0
-        return msgspec.structs.replace(
-            specialization, compiled=compiled, launches=launches, at_least=not complete
-        )
-    return msgspec.structs.replace(
-        specialization,
-        compiled=compiled,
-        launches=count.count,
-        tuning_launches=count.tuning,
-        at_least=not complete,
-        grids=count.grids,
-        other_grids=count.other_grids,
-        small=count.small,
-    )
-
-
-def _added(first: Specialization, second: Specialization) -> Specialization:
-    """The launches of the same specialisation in two processes, together."""
-    grids = {tuple(grid): launches for grid, launches in first.grids}
-    for grid, count in second.grids:
-        grids[tuple(grid)] = grids.get(tuple(grid), 0) + count
-    launches = [s.launches for s in (first, second) if s.launches is not None]
-    return msgspec.structs.replace(
-        first,
-        compiled=first.compiled or second.compiled,
-        launches=sum(launches) if launches else None,
-        tuning_launches=first.tuning_launches + second.tuning_launches,
-        at_least=first.at_least or second.at_least,
-        grids=[(list(grid), count) for grid, count in grids.items()],
-        other_grids=first.other_grids + second.other_grids,
-        small=first.small + [s for s in second.small if s not in first.small],
-    )
-
-
-def _lines(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], bool]:
+def numbered_records(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], bool]:
     """The records with their line numbers, and whether a last line was cut off.
 
     Raises:
         KinspectError: another line is not a record.
         OSError: the file cannot be read.
     """
-    numbered = list(_read(path))
-    torn = bool(numbered) and numbered[-1][1] is None
-    if torn:
+    numbered = list(_records(path))
+    truncated = bool(numbered) and numbered[-1][1] is None
+    if truncated:
         numbered.pop()
     records = []
     for line, record in numbered:
         if record is None:
-            raise _damaged(path, line, "not a JSON object")
+            raise damaged(path, line, "not a JSON object")
         records.append((line, record))
-    return records, torn
+    return records, truncated
 
 
-def _read(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+    """Line number and object of each line; None for a line that is not a JSON object."""
     with path.open("rb") as stream:
         for line, text in enumerate(stream, 1):
             try:
@@ -466,12 +319,18 @@ def _read(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
             yield line, record if isinstance(record, dict) and record else None
 
 
-def _convert(content: Any, kind: type[S], path: Path, line: int) -> S:
+def converted(content: Any, kind: type[S], path: Path, line: int) -> S:
+    """The contents of a record as a value of `kind`.
+
+    Raises:
+        KinspectError: they have another form.
+    """
     try:
         return msgspec.convert(content, kind)
     except (msgspec.ValidationError, UnicodeError) as error:  # a text with half a surrogate
-        raise _damaged(path, line, str(error)) from None
+        raise damaged(path, line, str(error)) from None
 
 
-def _damaged(path: Path, line: int, message: str) -> KinspectError:
+def damaged(path: Path, line: int, message: str) -> KinspectError:
+    """The error of a damaged line."""
     return KinspectError(f"{path}:{line}: damaged trace: {message}", "record it again")

@@ -1,4 +1,4 @@
-"""A saved TTIR or TTGIR file as a variant: the whole input of a compile but for the options."""
+"""Makes a variant of a saved TTIR or TTGIR file: a compile's whole input, except the options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KERNEL = re.compile(r"^\s*tt\.func\s+public\s+@(?:\"([^\"]+)\"|([\w.$-]+))", re
 _TTGIR_ATTRIBUTE = re.compile(r"\"?\bttg\.([\w-]+)\"?\s*=\s*(?:\"([\w:-]+)\"|(-?\d+))")
 _OLD_TTGIR = re.compile(r"\btriton_gpu\.")
 
-ALWAYS = (
+COMMON_OPTIONS = (
     "num_warps",
     "num_stages",
     "num_ctas",
@@ -22,8 +22,8 @@ ALWAYS = (
     "kpack",
     "enable_fp_fusion",
 )
-"""Options that every AMD backend from Triton 3.4 to 3.9 has, and that its metadata repeat."""
-UNLESS_DEFAULT: Mapping[str, tuple[Any, ...]] = {
+"""Options of every AMD backend from Triton 3.4 to 3.9, which its metadata repeat."""
+NEW_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "schedule_hint": ("none", ""),
     "allow_flush_denorm": (False,),
     "launch_cooperative_grid": (False,),
@@ -33,10 +33,10 @@ UNLESS_DEFAULT: Mapping[str, tuple[Any, ...]] = {
     "wgp_cu_mode": ("wgp",),
     "fpsan_homomorphic_casts": (False,),
 }
-"""Options that some have, and the values that say nothing: those are not passed on, so that the
-metadata of one version can be compiled with another. (`HIPOptions` of backends/amd/compiler.py.)
+"""Option of some AMD backends -> its default values, which are not passed on, so that the metadata
+of one version can be compiled with another (`HIPOptions` of backends/amd/compiler.py).
 """
-OF_NVIDIA = ("num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "debug")
+NVIDIA_OPTIONS = ("num_warps", "num_stages", "num_ctas", "enable_fp_fusion", "debug")
 """Options of an NVIDIA compile that mean the same to the AMD backend."""
 
 _NVIDIA_ONLY = (
@@ -51,53 +51,44 @@ FROM_SOURCE = "analyse its .py source instead: there the front end specialises f
 def variant_of(
     text: str, path: str, machine: Machine, metadata: Mapping[str, Any] | None
 ) -> Variant:
-    """The variant that a TTIR or TTGIR text is.
+    """The variant of a TTIR or TTGIR text.
 
     Args:
         text: the module.
         path: its file, for errors.
         machine: the target to compile for.
-        metadata: Triton's metadata from beside the file, whose options are used again.
+        metadata: Triton's metadata beside the file, whose options are used again; None without.
 
     Raises:
-        KinspectError: it holds no public function, so no kernel; what only NVIDIA's backend can
-            compile; or TTGIR, whose layouts are one target's, for another.
+        KinspectError: it has no public function, needs NVIDIA's backend, or is TTGIR (whose layouts
+            are for one target) for another target.
     """
     names = [quoted or plain for quoted, plain in _KERNEL.findall(text)]
     if not names:
         raise KinspectError(f"{path}: no `tt.func public` in it", "pass a TTIR file made by Triton")
-    facts = _ttgir_facts(text, path)
-    is_ttgir = facts is not None
-    made_for = _target(metadata) or (facts or {}).get("target")
-    backend, _, arch = (made_for or "").partition(":")
+    module_attributes = _ttgir_attributes(text, path)
+    is_ttgir = module_attributes is not None
+    compiled_for = _target(metadata) or (module_attributes or {}).get("target")
+    backend, _, arch = (compiled_for or "").partition(":")
     notes: tuple[str, ...] = ()
-    if is_ttgir and made_for != f"hip:{machine.arch}":
+    if is_ttgir and compiled_for != f"hip:{machine.arch}":
         raise KinspectError(
-            f"{path}: TTGIR for {made_for or 'a target it does not name'}, not {machine.arch}: its "
-            "layouts are that target's",
+            f"{path}: TTGIR for {compiled_for or 'a target it does not name'}, not {machine.arch}: "
+            "its layouts are that target's",
             "pass the .ttir of the same kernel, or its source",
         )
-    option_names: tuple[str, ...] = ALWAYS
-    if backend and backend != "hip":
+    is_nvidia = bool(backend) and backend != "hip"
+    if is_nvidia:
         _refuse_nvidia(text, path)
-        option_names = OF_NVIDIA
-        notes = (_from_nvidia(made_for or backend, metadata, machine),)
+        notes = (_nvidia_note(compiled_for or backend, metadata, machine),)
     elif arch and arch != machine.arch:
         notes = (
             f"TTIR that was made for {arch}, compiled for {machine.arch}: what the source chooses "
             f"by target is as for {arch}",
         )
-    options = {k: metadata[k] for k in option_names if k in metadata} if metadata else {}
-    if metadata and option_names is ALWAYS:
-        options.update(
-            {
-                k: metadata[k]
-                for k, silent in UNLESS_DEFAULT.items()
-                if metadata.get(k, silent[0]) not in silent
-            }
-        )
-    if facts is not None and "num-warps" in facts:
-        options["num_warps"] = int(facts["num-warps"])
+    options = _options(metadata or {}, is_nvidia)
+    if module_attributes is not None and "num-warps" in module_attributes:
+        options["num_warps"] = int(module_attributes["num-warps"])
     # Triton compiles for the first of a machine's wave sizes: 64 on gfx9, 32 from gfx10 on.
     return Variant(
         kernel=names[0],
@@ -110,21 +101,40 @@ def variant_of(
     )
 
 
+def _options(metadata: Mapping[str, Any], is_nvidia: bool) -> dict[str, Any]:
+    """The options of a former compile that the AMD backend takes.
+
+    Args:
+        metadata: Triton's metadata.
+        is_nvidia: whether the compile was for NVIDIA.
+    """
+    names = NVIDIA_OPTIONS if is_nvidia else COMMON_OPTIONS
+    options = {name: metadata[name] for name in names if name in metadata}
+    if not is_nvidia:
+        for name, defaults in NEW_OPTIONS.items():
+            if metadata.get(name, defaults[0]) not in defaults:
+                options[name] = metadata[name]
+    return options
+
+
 def compilable_ttgir(text: str) -> bool:
-    """Whether TTGIR can be compiled on to code: for an AMD target, in today's dialect."""
-    facts = dict(_attributes(text))
-    return str(facts.get("target", "")).startswith("hip:") and _KERNEL.search(text) is not None
+    """Whether TTGIR can be compiled to code: it is for an AMD target, and in today's dialect."""
+    module_attributes = dict(_attributes(text))
+    return (
+        str(module_attributes.get("target", "")).startswith("hip:")
+        and _KERNEL.search(text) is not None
+    )
 
 
-def _ttgir_facts(text: str, path: str) -> dict[str, str] | None:
-    """The module's attributes if it is TTGIR; None of TTIR.
+def _ttgir_attributes(text: str, path: str) -> dict[str, str] | None:
+    """The module's attributes if it is TTGIR; None if it is TTIR.
 
     Raises:
         KinspectError: it is TTGIR of a dialect that no supported Triton parses.
     """
-    facts = dict(_attributes(text))
-    if facts:
-        return facts
+    module_attributes = dict(_attributes(text))
+    if module_attributes:
+        return module_attributes
     if _OLD_TTGIR.search(text):
         raise KinspectError(
             f"{path}: TTGIR in the dialect of Triton 3.1 and older (triton_gpu), which cannot be "
@@ -135,6 +145,7 @@ def _ttgir_facts(text: str, path: str) -> dict[str, str] | None:
 
 
 def _attributes(text: str) -> list[tuple[str, str]]:
+    """The attributes `ttg.*` of a module."""
     start = text.find("module attributes")
     end = text.find("tt.func", start) if start >= 0 else -1
     if start < 0 or end < 0:
@@ -144,6 +155,7 @@ def _attributes(text: str) -> list[tuple[str, str]]:
 
 
 def _target(metadata: Mapping[str, Any] | None) -> str | None:
+    """The target in Triton's metadata, `hip:gfx942` or `cuda:90`; None without one."""
     stated = (metadata or {}).get("target")
     if not isinstance(stated, Mapping):
         return None
@@ -153,6 +165,7 @@ def _target(metadata: Mapping[str, Any] | None) -> str | None:
 
 
 def _refuse_nvidia(text: str, path: str) -> None:
+    """Raises a KinspectError for TTIR that only NVIDIA's backend can compile."""
     for pattern, description in _NVIDIA_ONLY:
         match = pattern.search(text)
         if match:
@@ -161,13 +174,14 @@ def _refuse_nvidia(text: str, path: str) -> None:
             raise KinspectError(f"{path}:{line}: TTIR made for NVIDIA that {used}", FROM_SOURCE)
 
 
-def _from_nvidia(made_for: str, metadata: Mapping[str, Any] | None, machine: Machine) -> str:
+def _nvidia_note(compiled_for: str, metadata: Mapping[str, Any] | None, machine: Machine) -> str:
+    """The note on TTIR that was made for NVIDIA."""
     warps = (metadata or {}).get("num_warps")
     wave = machine.wave_sizes[0]
     threads = ""
     if isinstance(warps, int) and wave != 32:
         threads = f", and its {warps} warps of 32 are {warps} waves of {wave} here"
     return (
-        f"TTIR that was made for {made_for}: no pointer is marked as within 2 GB, which on AMD "
+        f"TTIR that was made for {compiled_for}: no pointer is marked as within 2 GB, which on AMD "
         f"would allow buffer instructions{threads}"
     )

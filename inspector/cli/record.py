@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from ..capture.trace import SUFFIX, Trace, merge, write_trace
+from ..capture.journals import merge
+from ..capture.trace import SUFFIX, Trace, write_trace
 from ..errors import KinspectError
 from .signals import signals_for
 

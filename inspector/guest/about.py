@@ -1,4 +1,4 @@
-"""What this interpreter and its Triton are."""
+"""Describes this interpreter and its Triton."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from typing import Any
 from .missing import install_hint
 
 TRITON_KEY_MODULES = ("triton.runtime.cache", "triton.compiler.compiler")
-"""Where `triton_key` lives: since 3.5, and before."""
-WITNESSED = ("compiler", "backends", "language", "runtime", "_C")
-"""Folders of Triton's package whose files decide what a compile yields."""
+"""Modules with `triton_key`: since Triton 3.5, and before."""
+WITNESSED_FOLDERS = ("compiler", "backends", "language", "runtime", "_C")
+"""Folders of Triton's package whose files determine the result of a compile."""
 
 
 def describe() -> dict[str, Any]:
-    """Interpreter and Triton versions, and Triton's own key.
+    """The versions of the interpreter and Triton, and the facts that a host needs of them.
 
-    Triton's version alone does not identify it (vendor builds share version numbers): `triton_key`
-    hashes its Python files and `libtriton`, the backend's hash and the device libraries, which
-    `triton_key()` leaves out.
-
-    `options` are the names of the AMD backend's compile options.
-
-    `witnesses` lists the files and folders (with modification time in ns, and size) from which the
-    answer follows: as long as they stand unchanged the host need not ask again.
+    Returns:
+        `python`, `executable`, `triton` (version); `triton_key`, a hash over Triton's Python files,
+        `libtriton`, the AMD backend and the device libraries, since vendor builds share version
+        numbers; `options`, names of the AMD backend's compile options; `problem` and `hint`, if it
+        cannot be used; and `witnesses`, the files and folders (with modification time in ns, and
+        size) that the answer depends on: while they are unchanged, the host need not ask again.
     """
     reply: dict[str, Any] = {
         "python": platform.python_version(),
@@ -73,12 +71,13 @@ def triton_key() -> str:
 
 
 def _key(backend_class: Any, folder: str) -> str:
+    """The key of `describe`: `triton_key()` with the backend and the device libraries added."""
     digest = hashlib.sha256(triton_key().encode())
     try:
         digest.update(str(backend_class(_some_target()).hash()).encode())
     except Exception as error:
-        # Triton 3.4 asks an external linker for its version here. Without one nothing compiles,
-        # and compiling says so; the front end works all the same.
+        # Triton 3.4 runs an external linker here. Without one compiling fails, with an error of
+        # its own, but the front end works.
         digest.update(type(error).__name__.encode())
     for path in sorted(glob.glob(os.path.join(folder, "backends", "amd", "lib", "*.bc"))):
         with open(path, "rb") as stream:
@@ -87,7 +86,7 @@ def _key(backend_class: Any, folder: str) -> str:
 
 
 def _options(backend_class: Any) -> list[str]:
-    """The options by name. They are the same for all targets; only their defaults differ."""
+    """The names of the options, which are the same for all targets; only defaults differ."""
     return sorted(backend_class(_some_target()).parse_options({}).__dict__)
 
 
@@ -96,12 +95,16 @@ def _some_target() -> Any:
 
 
 def _witnesses(folder: str) -> list[list[Any]]:
+    """Path, modification time (ns) and size of the files that `describe` depends on.
+
+    Time and size are None for a file that does not exist.
+    """
     paths = [sys.executable, os.path.join(folder, "__init__.py")]
-    for name in WITNESSED:
+    for name in WITNESSED_FOLDERS:
         for root, folders, files in os.walk(os.path.join(folder, name)):
             folders[:] = [f for f in folders if f not in ("__pycache__", "include")]
             paths += [os.path.join(root, f) for f in files if f.endswith((".py", ".so", ".bc"))]
-    # A Triton that is installed in front of this one changes a folder on the way to it.
+    # Installing another Triton earlier on sys.path changes a folder up to this one.
     for entry in sys.path:
         paths.append(entry or os.curdir)
         if os.path.abspath(entry) == os.path.dirname(folder):

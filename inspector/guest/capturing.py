@@ -1,6 +1,4 @@
-"""The server's side of a capture: forks the children that run the user's code, and forwards their
-records while they run.
-"""
+"""The server's side of a capture: forks children for the user's code, forwards their records."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from typing import Any
 from . import lowering
 from .channel import Channel
 from .forked import Outcome, run_forked, tail_of
-from .missing import stood_in
+from .missing import stub_note
 from .records import error, writer
 
 MODES: Mapping[str, str] = {
@@ -28,25 +26,28 @@ MODES: Mapping[str, str] = {
     "trace": "record.replay",
 }
 """Mode -> module of this package with a function `capture(request, emit)`."""
-EACH_ARCH = frozenset({"script"})
-"""Modes that run once for each target, since what they run may ask what it runs on."""
-MOST_RUNS = 40
-"""Most runs of one script for one target; another run follows a crash or a missing module."""
-MOST_STARTS = 3
-"""Time for all runs of a script that are repeated because modules are missing, as a multiple of the
-time limit of one run."""
-GENERATED_SECONDS = 30.0
-"""Least time in seconds for the front end over code that torch.compile generated."""
-MOST_COPY_BYTES = 1 << 30
+MODES_BY_ARCH = frozenset({"script"})
+"""Modes that run once for each target, since a script may ask for its device."""
+MAX_RUNS = 40
+"""How often one script is run for one target: again after a crash, or for a missing module."""
+RETRY_TIME_FACTOR = 3
+"""Time for all runs of a script that are repeated for missing modules, in multiples of one run's
+time limit."""
+MIN_GENERATED_SECONDS = 30.0
+"""Time in seconds that the front end has at least for code that torch.compile generated."""
+MAX_COPY_BYTES = 1 << 30
 
 
 class Capturing:
     """One capture.
 
     Args:
-        channel: where the records go, as `{"record": ...}`.
-        request: `mode`, `path`, `archs`, `folder` (scratch, the host's to remove), `time_limit` in
-            seconds for each run, `memory_limit`, and what the mode's module takes.
+        channel: takes the records, as `{"record": ...}`.
+        request: `mode`, `path`, `archs`, `folder` (scratch; the host removes it), `time_limit`
+            (seconds for each run), `memory_limit`, and the keys of the mode's own module.
+
+    Attributes:
+        heavy: whether torch was imported into this process.
     """
 
     def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
@@ -54,7 +55,7 @@ class Capturing:
         self._request = request
         self._folder = str(request["folder"])
         self._output = os.path.join(self._folder, "output.txt")
-        self._stand_ins: list[str] = []
+        self._stubs: list[str] = []
         self._questions: list[list[Any]] = []
         self._reversed: list[list[Any]] = []
         self.heavy = False
@@ -63,7 +64,7 @@ class Capturing:
         """Captures everything; returns the reply that ends the stream of records."""
         lowering.warm_front_end()
         archs: list[str] = self._request["archs"]
-        if self._request["mode"] in EACH_ARCH:
+        if self._request["mode"] in MODES_BY_ARCH:
             if len(archs) > 1:
                 self._import_torch()
             for arch in archs:
@@ -73,8 +74,8 @@ class Capturing:
                 self._capture_target(f"-{arch}", target_fields)
         else:
             self._capture_target("", {})
-        if self._stand_ins:
-            self._send({"note": stood_in(self._stand_ins)})
+        if self._stubs:
+            self._send({"note": stub_note(self._stubs)})
         return {"output": tail_of(self._output), "heavy": self.heavy}
 
     def _capture_target(self, suffix: str, target_fields: Mapping[str, Any]) -> None:
@@ -82,17 +83,17 @@ class Capturing:
         started = time.monotonic()
         request = {**self._request, **target_fields, "finished": [], "home": os.getcwd()}
         request["deadline"] = started + float(self._request["time_limit"])
-        self._last_deadline = started + MOST_STARTS * float(self._request["time_limit"])
-        request["stubs"] = [*(self._request.get("stubs") or ()), *self._stand_ins]
+        self._last_deadline = started + RETRY_TIME_FACTOR * float(self._request["time_limit"])
+        request["stubs"] = [*(self._request.get("stubs") or ()), *self._stubs]
         request["scratch"] = not self._request.get("cwd")
-        work = os.path.join(self._folder, f"work{suffix}")
-        os.makedirs(work, exist_ok=True)
-        request["cwd"] = self._request.get("cwd") or work
+        script_folder = os.path.join(self._folder, f"work{suffix}")
+        os.makedirs(script_folder, exist_ok=True)
+        request["cwd"] = self._request.get("cwd") or script_folder
         self._generated: dict[str, dict[str, Any]] = {}
         self._out_of_time = False  # whether the child reported itself that its time was up
         self._repeat(MODES[request["mode"]], request, suffix)
         self._explore(request, suffix)
-        generated_deadline = max(request["deadline"], time.monotonic() + GENERATED_SECONDS)
+        generated_deadline = max(request["deadline"], time.monotonic() + MIN_GENERATED_SECONDS)
         for number, (path, origin) in enumerate(self._generated.items()):
             generated_request = {
                 **request,
@@ -112,9 +113,9 @@ class Capturing:
             if not untried:
                 break
             reversed_questions = untried.pop(0)
-            until = time.monotonic() + float(self._request["time_limit"])
+            deadline = time.monotonic() + float(self._request["time_limit"])
             self._questions, self._reversed = [], reversed_questions
-            rerun_request = {**request, "reversed": reversed_questions, "deadline": until}
+            rerun_request = {**request, "reversed": reversed_questions, "deadline": deadline}
             self._repeat(MODES["script"], rerun_request, f"{suffix}-other{number}")
             for question in self._questions:
                 if tuple(question) not in questions:
@@ -129,38 +130,42 @@ class Capturing:
             self._send({"note": f"{request['path']}: {summary}{hint}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
-        """Starts children until the run comes to its end, or another start would not help."""
+        """Starts children until a run is complete, or another run would not help.
+
+        Args:
+            mode: a value of `MODES`.
+            request: the child's request; `folder`, `finished`, `stubs` and `deadline` are updated.
+            suffix: ends the names of its folders.
+        """
         module = importlib.import_module("." + mode, __package__)
-        for run_number in range(MOST_RUNS):
+        for run_number in range(MAX_RUNS):
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{run_number}")
             os.makedirs(request["folder"], exist_ok=True)
-            last_record, outcome = self._child(module.capture, request)
-            if "end" in last_record or (self._out_of_time and outcome.reason == "timeout"):
+            last_record, end = self._child(module.capture, request)
+            if "end" in last_record or (self._out_of_time and end.reason == "timeout"):
                 return
             if "retry" in last_record:
                 self._prepare(request, last_record["retry"])
                 continue
             begin_record = last_record if "begin" in last_record else {}
-            self._send(
-                {"lost": outcome.describe(), **begin_record, "output": tail_of(self._output)}
-            )
-            if not begin_record or outcome.reason == "timeout":
+            self._send({"lost": end.describe(), **begin_record, "output": tail_of(self._output)})
+            if not begin_record or end.reason == "timeout":
                 return
-        message = f"given up after {MOST_RUNS} runs"
-        if self._stand_ins:
-            message += f": {len(self._stand_ins)} modules that it imports are not installed"
+        message = f"given up after {MAX_RUNS} runs"
+        if self._stubs:
+            message += f": {len(self._stubs)} modules that it imports are not installed"
         hint = "install what it needs, or name an interpreter that has it with --python"
         self._send(error("capture", message, hint, place=request["path"]))
 
     def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], Outcome]:
-        """Runs one child; returns its last record and how it ended."""
+        """Runs one child and forwards its records; returns the last record and how it ended."""
         path = os.path.join(self._folder, "findings.jsonl")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         follower = Follower(path)
 
         def forward() -> None:
-            for record in follower.new():
+            for record in follower.new_records():
                 if "begin" in record:
                     request["finished"].append(record["begin"])
                 elif "generated" in record:
@@ -172,8 +177,8 @@ class Capturing:
                     self._out_of_time |= bool(record.pop("late", False))
                     self._send(record)
 
-        outcome = run_forked(
-            functools.partial(_run, capture, dict(request), path),
+        end = run_forked(
+            functools.partial(_run_job, capture, dict(request), path),
             self._channel,
             stdout=self._output,
             stderr=self._output,
@@ -182,13 +187,14 @@ class Capturing:
             watch=forward,
         )
         forward()
-        return follower.last, outcome
+        return follower.last, end
 
     def _prepare(self, request: dict[str, Any], retry: Mapping[str, Any]) -> None:
+        """Makes the changes that a child asked for before the next run."""
         if "stubs" in retry:
             request["stubs"] += retry["stubs"]
-            self._stand_ins += retry["stubs"]
-            # The script had hardly begun: give it the full time again.
+            self._stubs += retry["stubs"]
+            # The script had hardly begun: its time starts again.
             run_seconds = float(self._request["time_limit"])
             request["deadline"] = min(self._last_deadline, time.monotonic() + run_seconds)
         else:
@@ -197,11 +203,13 @@ class Capturing:
         self._import_torch()
 
     def _import_torch(self) -> None:
+        """Imports torch here, so that later children need not."""
         with contextlib.suppress(Exception):
             importlib.import_module("torch")
             self.heavy = True
 
     def _send(self, record: dict[str, Any]) -> None:
+        """Sends a record; a failure under a reversed assumption becomes a note."""
         if self._reversed and ("error" in record or "lost" in record):
             # A failure under a reversed assumption is no failure of the script.
             question, file, line = self._reversed[-1]
@@ -222,7 +230,7 @@ class Follower:
         self._path = path
         self._offset = 0
 
-    def new(self) -> list[dict[str, Any]]:
+    def new_records(self) -> list[dict[str, Any]]:
         """The complete lines since the last call; an incomplete last line is left for later."""
         try:
             if os.path.getsize(self._path) <= self._offset:
@@ -240,7 +248,14 @@ class Follower:
         return records
 
 
-def _run(capture: Any, request: dict[str, Any], path: str) -> None:
+def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
+    """The job of a child.
+
+    Args:
+        capture: the mode's function.
+        request: its request.
+        path: file for its records.
+    """
     write = writer(path)
     last_record: dict[str, Any] = {}
 
@@ -262,9 +277,9 @@ def _copy(source: str, destination: str) -> None:
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     with contextlib.suppress(OSError):
         if os.path.isdir(source):
-            if _size(source) <= MOST_COPY_BYTES:
+            if _size(source) <= MAX_COPY_BYTES:
                 shutil.copytree(source, destination, dirs_exist_ok=True)
-        elif os.path.getsize(source) <= MOST_COPY_BYTES:
+        elif os.path.getsize(source) <= MAX_COPY_BYTES:
             shutil.copyfile(source, destination)
 
 

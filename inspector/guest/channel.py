@@ -1,6 +1,6 @@
 """JSON lines over a pair of inherited file descriptors.
 
-Never stdin or stdout: the user's code prints there, and so does Triton when asked to dump.
+Stdin and stdout are not used: the user's code prints there, and so do Triton's dumps.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ CHUNK = 1 << 16
 
 
 class Channel:
-    """The guest's end of the connection to the host."""
+    """The guest's end of the connection to the host.
+
+    Attributes:
+        stopped: whether the host asked this process to end.
+    """
 
     def __init__(self, requests_fd: int, replies_fd: int) -> None:
         self.requests_fd = requests_fd
         self.replies_fd = replies_fd
-        self.stopped = False  # the host asked this process to end
+        self.stopped = False
         self._pending = bytearray()
         for fd in (requests_fd, replies_fd):
             os.set_inheritable(fd, False)
 
     def receive(self) -> dict[str, Any] | None:
-        """The next request, or None once the host has closed its end."""
+        """The next request; None once the host has closed its end.
+
+        Raises:
+            ValueError: the request is not a JSON object.
+        """
         while b"\n" not in self._pending:
             chunk = os.read(self.requests_fd, CHUNK)
             if not chunk:
@@ -43,11 +51,11 @@ class Channel:
         """Writes one reply.
 
         Raises:
-            BrokenPipeError: the host has gone.
+            BrokenPipeError: the host has closed its end.
         """
         write_all(self.replies_fd, encode_json(reply).encode() + b"\n")
 
     def close(self) -> None:
-        """Lets go of both descriptors, so that a forked job cannot write to the host."""
+        """Closes both descriptors, so that a forked job cannot write to the host."""
         os.close(self.requests_fd)
         os.close(self.replies_fd)

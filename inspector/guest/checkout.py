@@ -1,7 +1,7 @@
 """Makes the packages of a file's checkout importable, as `pip install -e .` would.
 
-Nothing is built and no code of the checkout is run: project files are read as data. Installed
-modules take precedence, except over the package that the file itself belongs to.
+Nothing is built and no code of the checkout runs: project files are read as data. Installed modules
+take precedence, except over the file's own package.
 """
 
 from __future__ import annotations
@@ -23,21 +23,27 @@ PROTECTED = frozenset(("triton", "torch", "numpy"))
 """Packages that are never imported from a checkout (they are not built there), nor stubbed."""
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
 CONVENTIONS = ("src", "python", "torch-ext", "lib")
-"""Folders of a project that packages lie in where nothing is declared."""
-MOST_LEVELS = 16
-MOST_FOLDERS = 2000
-"""Most folders of a checkout that are searched for nested projects."""
-NESTED = 2
+"""Folders of a project that contain packages by convention."""
+MAX_LEVELS = 16
+MAX_FOLDERS = 2000
+"""How many folders of a checkout are searched for nested projects."""
+NESTED_LEVELS = 2
 """Levels below the top of a checkout that are searched for nested projects."""
 _STANDARD = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))  # Python 3.9
 _SKIPPED = frozenset(("node_modules", "build", "dist", "third_party", "3rdparty", "venv", "env"))
 
 
 class Checkout:
-    """The folders around a file that packages may be imported from.
+    """The folders around a file from which packages may be imported.
+
+    Args:
+        path: the file.
 
     Attributes:
         own_root: the folder that contains the file's outermost package, or the file itself.
+        package: dotted name of the file's package; None outside of packages.
+        names: names of the projects around the file.
+        roots: folders from which packages may be imported, in this order.
     """
 
     def __init__(self, path: str) -> None:
@@ -63,7 +69,7 @@ class Checkout:
         self.roots = [
             root
             for root in dict.fromkeys(roots)
-            # The root of a file system, or of all checkouts, holds anything.
+            # The root of a file system has no packages of the project.
             if os.path.isdir(root) and os.path.dirname(root) != root
         ]
 
@@ -73,20 +79,21 @@ class Checkout:
         return None if self.package is None else self.package.partition(".")[0]
 
     def _project_roots(self, folder: str) -> list[str]:
+        """The folders with a project's packages; adds its name to `names`."""
         declared = declarations(folder)
         if declared.name is not None:
             self.names.append(declared.name)
         folders = [os.path.normpath(os.path.join(folder, root)) for root in declared.folders]
-        # Folders outside of the project do not hold its packages.
+        # Folders outside of the project do not contain its packages.
         inside = [root for root in folders if os.path.commonpath((root, folder)) == folder]
         return [*inside, *_conventional_folders(folder)]
 
 
 class Declarations:
-    """What a project's files declare.
+    """The declarations in a project's files.
 
     Args:
-        name: name of its distribution.
+        name: name of its distribution; None if not declared.
         folders: folders that contain its packages or test modules, relative to the project.
     """
 
@@ -96,7 +103,7 @@ class Declarations:
 
 
 def declarations(folder: str) -> Declarations:
-    """What a folder's project files declare. Of `setup.py` only literal arguments are read."""
+    """The declarations in a folder's project files; of `setup.py`, only literal arguments."""
     names: list[str] = []
     folders: list[str] = []
     for read_declarations in (_pyproject, _setup_cfg, _setup_py, _pytest_ini):
@@ -113,9 +120,13 @@ def declarations(folder: str) -> Declarations:
 
 
 def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
+    """Name and folders that a pyproject.toml declares, in the tables of several build tools.
+
+    Python 3.10 and older cannot read it.
+    """
     try:
         tomllib: Any = importlib.import_module("tomllib")
-    except ImportError:  # Python 3.10 and before
+    except ImportError:
         return None, []
     with open(os.path.join(folder, "pyproject.toml"), "rb") as stream:
         document: dict[str, Any] = tomllib.load(stream)
@@ -124,10 +135,10 @@ def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
     poetry = tool.get("poetry", {})
     wheel = tool.get("hatch", {}).get("build", {}).get("targets", {}).get("wheel", {})
     packages = setuptools.get("packages")
-    where = packages.get("find", {}).get("where", []) if isinstance(packages, dict) else []
+    folders_found = packages.get("find", {}).get("where", []) if isinstance(packages, dict) else []
     folders = [
         *setuptools.get("package-dir", {}).values(),
-        *where,
+        *folders_found,
         *(package["from"] for package in poetry.get("packages", []) if "from" in package),
         *(os.path.dirname(package) for package in wheel.get("packages", [])),
         *wheel.get("sources", []),
@@ -139,16 +150,18 @@ def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
+    """Name and folders that a setup.cfg declares."""
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(os.path.join(folder, "setup.cfg"))
-    where = parser.get("options", "package_dir", fallback="")
-    folders = [line.partition("=")[2].strip() for line in where.splitlines() if "=" in line]
+    folders_found = parser.get("options", "package_dir", fallback="")
+    folders = [line.partition("=")[2].strip() for line in folders_found.splitlines() if "=" in line]
     folders += _as_list(parser.get("options.packages.find", "where", fallback=None))
     folders += _as_list(parser.get("tool:pytest", "pythonpath", fallback=None))
     return parser.get("metadata", "name", fallback=None), folders
 
 
 def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
+    """Name and folders in the literal arguments of `setup` and `find_packages` in a setup.py."""
     with open(os.path.join(folder, "setup.py"), "rb") as stream:
         tree = parse(stream.read())
     name, folders = None, list[Any]()
@@ -172,12 +185,14 @@ def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _pytest_ini(folder: str) -> tuple[str | None, list[Any]]:
+    """The folders that pytest's configuration declares; no name."""
     parser = configparser.ConfigParser(interpolation=None)
     parser.read([os.path.join(folder, name) for name in ("pytest.ini", ".pytest.ini", "tox.ini")])
     return None, _as_list(parser.get("pytest", "pythonpath", fallback=None))
 
 
 def _literal(node: ast.expr | None) -> Any:
+    """The value of a literal; None for any other expression."""
     try:
         return None if node is None else ast.literal_eval(node)
     except ValueError:
@@ -189,13 +204,10 @@ def _as_list(setting: Any) -> list[Any]:
     return list(setting) if isinstance(setting, list) else str(setting).split() if setting else []
 
 
-# --------------------------------------------------------------------------- folders
-
-
 def _package_around(folder: str) -> tuple[str, str | None]:
     """The folder that contains a folder's outermost package, and the folder's dotted name in it.
 
-    A folder without `__init__.py` inside of a package is a package too.
+    A folder without `__init__.py` inside a package is a package too.
     """
     root = folder
     while not _is_package(root):
@@ -210,18 +222,18 @@ def _package_around(folder: str) -> tuple[str, str | None]:
 def _checkout_folders(folder: str, own_root: str) -> tuple[str, list[str]]:
     """The top of the checkout, and all folders from a file's up to it, nearest first.
 
-    The top is where git's folder is; else the highest project; else the file's package.
+    The top is the folder with `.git`; else the highest project; else the file's package.
     """
     ancestors = [folder]
-    while len(ancestors) < MOST_LEVELS and os.path.dirname(ancestors[-1]) != ancestors[-1]:
+    while len(ancestors) < MAX_LEVELS and os.path.dirname(ancestors[-1]) != ancestors[-1]:
         if _is_git(ancestors[-1]):
             return ancestors[-1], ancestors
         ancestors.append(os.path.dirname(ancestors[-1]))
-    # Folders that do not belong to one project: a stray setup.py there means nothing.
-    shared = {os.path.realpath(os.path.expanduser("~")), "/", "/tmp", "/home"}
+    # Folders that belong to no project, even with a setup.py in them.
+    shared_folders = {os.path.realpath(os.path.expanduser("~")), "/", "/tmp", "/home"}
     private_ancestors = []
     for candidate in ancestors:
-        if candidate in shared:
+        if candidate in shared_folders:
             break
         private_ancestors.append(candidate)
     highest = max(
@@ -248,12 +260,12 @@ def _conventional_folders(folder: str) -> list[str]:
 def _projects_below(top: str) -> Iterator[str]:
     """The projects nested in a checkout, level by level."""
     level, visited = [top], 0
-    for _ in range(NESTED):
+    for _ in range(NESTED_LEVELS):
         below = []
         for folder in level:
             for entry in _folders(folder):
                 visited += 1
-                if visited > MOST_FOLDERS:
+                if visited > MAX_FOLDERS:
                     return
                 if _is_project(entry):
                     yield entry
@@ -262,6 +274,7 @@ def _projects_below(top: str) -> Iterator[str]:
 
 
 def _folders(folder: str) -> list[str]:
+    """The subfolders of a folder, without links, hidden ones and `_SKIPPED`."""
     try:
         with os.scandir(folder) as entries:
             return sorted(
@@ -287,10 +300,7 @@ def _is_git(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, ".git"))
 
 
-# --------------------------------------------------------------------------- imports
-
-
-class OwnPackage:
+class OwnPackageFinder:
     """Finds the file's own package beside the file, even if another copy is installed."""
 
     def __init__(self, checkout: Checkout) -> None:
@@ -304,14 +314,14 @@ class OwnPackage:
         return PathFinder.find_spec(name, [self._checkout.own_root], target)
 
 
-class Around:
-    """Finds, after all others, packages and modules of the checkout by their first name."""
+class CheckoutFinder:
+    """Finds packages and modules of the checkout that no other finder finds."""
 
     def __init__(self, checkout: Checkout) -> None:
         self._checkout = checkout
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The spec of a package or module; of a folder without `__init__.py` if it holds code."""
+        """The spec of a package or module, also of a folder of code without `__init__.py`."""
         if "." in name or name in PROTECTED:
             return None
         namespace_specs = []
@@ -328,40 +338,40 @@ class Around:
     ) -> Iterator[importlib.metadata.Distribution]:
         """The metadata that an editable install of the surrounding projects would have written."""
         for name in self._checkout.names:
-            if context.name is None or _normal(context.name) == _normal(name):
+            if context.name is None or _normalized(context.name) == _normalized(name):
                 yield NotInstalled(name)
 
 
 class NotInstalled(importlib.metadata.Distribution):
-    """A project of the checkout that is not installed: it has a name, and no version."""
+    """The metadata of a project that is not installed: a name, and version 0.0.0."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def read_text(self, filename: str) -> str | None:
-        """The few lines of its metadata."""
+        """The contents of METADATA; None for other files."""
         if filename == "METADATA":
             return f"Metadata-Version: 2.1\nName: {self._name}\nVersion: 0.0.0\n"
         return None
 
     def locate_file(self, path: Any) -> Any:
-        """Nowhere."""
+        """The path itself: no file exists."""
         return path
 
 
 def install(path: str) -> Checkout:
-    """Makes the packages around a file importable, in this process, for good.
+    """Makes the packages around a file importable for the rest of this process.
 
     Args:
         path: the file.
 
     Returns:
-        what was found.
+        The folders around the file.
     """
     checkout = Checkout(path)
     if checkout.own is not None:
-        sys.meta_path.insert(0, OwnPackage(checkout))
-    sys.meta_path.append(Around(checkout))
+        sys.meta_path.insert(0, OwnPackageFinder(checkout))
+    sys.meta_path.append(CheckoutFinder(checkout))
     return checkout
 
 
@@ -377,5 +387,5 @@ def _holds_code(folder: str) -> bool:
     return False
 
 
-def _normal(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

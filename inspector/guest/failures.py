@@ -1,4 +1,4 @@
-"""What the front end has to say of a kernel, in one line, and what to try."""
+"""Error records of kernels that the front end refuses: the cause in one line, and a hint."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from .diagnosed import MLIRError
 from .frontend import definition
+from .mlir_errors import MLIRError
 from .records import error, one_line
 
 HINTS = (
@@ -47,10 +47,10 @@ HINTS = (
         "tensor descriptors of this kind may need another target or Triton",
     ),
 )
-NVIDIAS = "triton.experimental.gluon.language.nvidia."
-AMDS = "triton.experimental.gluon.language.amd"
-UNKNOWN = re.compile(r"module 'triton\.language' has no attribute '(\w+)'")
-MEND = "mend the kernel at that line, or look at it in another Triton with --python"
+NVIDIA_MODULES = "triton.experimental.gluon.language.nvidia."
+AMD_MODULE = "triton.experimental.gluon.language.amd"
+UNKNOWN_NAME = re.compile(r"module 'triton\.language' has no attribute '(\w+)'")
+DEFAULT_HINT = "mend the kernel at that line, or look at it in another Triton with --python"
 
 
 def front_end_error(
@@ -65,55 +65,57 @@ def front_end_error(
 
     It names the innermost cause, at the line that Triton's innermost CompilationError points to.
 
-    `functions` are JITFunctions to look for the line in, besides those Triton knows of; `fallback`
-    is the place where no line is known.
+    Args:
+        failure: the front end's exception.
+        kernel: name of the kernel.
+        case: name of the case, or the configuration in words.
+        arch: gfx name of the target.
+        functions: JITFunctions whose source may have the line, beside those that Triton registers.
+        fallback: `file:line` to report where the line is unknown.
     """
     candidates = [*functions, *_registry()]
     cause: BaseException = failure
     place = fallback
     while True:
         line = getattr(getattr(cause, "node", None), "lineno", None)
-        place = place_of(getattr(cause, "src", None), line, candidates) or place
+        place = location_of(getattr(cause, "src", None), line, candidates) or place
         if isinstance(cause, MLIRError):
-            place = cause.place
+            place = cause.location
         if cause.__cause__ is None:
             break
         cause = cause.__cause__
     text = one_line(getattr(cause, "error_message", None) or cause) or type(cause).__name__
     text_with_type = f"{type(cause).__name__}: {text}"
-    hint = _foreign(failure) or hint_for(f"{text_with_type} {failure}")
-    record = error("frontend", text_with_type, hint, kernel, case, place)
-    # The host names the targets that fail alike.
-    record["error"]["arch"] = arch
-    return record
+    hint = _vendor_hint(failure) or hint_for(f"{text_with_type} {failure}")
+    return error("frontend", text_with_type, hint, kernel, case, place=place, arch=arch)
 
 
-def _foreign(failure: BaseException) -> str | None:
-    """The hint where a failure went through what Gluon has for another vendor; else None."""
+def _vendor_hint(failure: BaseException) -> str | None:
+    """The hint for an exception raised in Gluon's modules for NVIDIA; None for any other."""
     cause: BaseException | None = failure
     while cause is not None:
         trace = cause.__traceback__
         while trace is not None:
             module = str(trace.tb_frame.f_globals.get("__name__"))
-            if module.startswith(NVIDIAS):
-                return f"{module} is for NVIDIA: AMD's instructions are in {AMDS}"
+            if module.startswith(NVIDIA_MODULES):
+                return f"{module} is for NVIDIA: AMD's instructions are in {AMD_MODULE}"
             trace = trace.tb_next
         cause = cause.__cause__
     return None
 
 
 def hint_for(text: str) -> str:
-    """What to try against a front-end error of this text."""
-    unknown = UNKNOWN.search(text)
+    """The hint for a front-end error with this text."""
+    unknown = UNKNOWN_NAME.search(text)
     if unknown is not None:
         names = dir(importlib.import_module("triton.language"))
-        near = difflib.get_close_matches(unknown[1], names, n=1, cutoff=0.7)
-        if near and not unknown[1].startswith("make_block_ptr"):
-            return f"did you mean tl.{near[0]}? Or is it another Triton's: --python names one"
-    return next((hint for pattern, hint in HINTS if re.search(pattern, text)), MEND)
+        suggestion = difflib.get_close_matches(unknown[1], names, n=1, cutoff=0.7)
+        if suggestion and not unknown[1].startswith("make_block_ptr"):
+            return f"did you mean tl.{suggestion[0]}? Or is it another Triton's: --python names one"
+    return next((hint for pattern, hint in HINTS if re.search(pattern, text)), DEFAULT_HINT)
 
 
-def place_of(
+def location_of(
     source: str | None,
     line: int | None,
     functions: Iterable[Any],
@@ -122,18 +124,19 @@ def place_of(
 
     Args:
         source: text of a jitted function, from its `def` on.
-        line: counts from 1 within `source`.
-        functions: where to look for it.
+        line: line in `source`, from 1.
+        functions: JITFunctions, one of which has this source.
     """
     if source is None or line is None:
         return None
     for function in functions:
         if getattr(function, "src", None) == source:
-            file, first = definition(function)
-            return f"{file}:{first + line - 1}"
+            file, first_line = definition(function)
+            return f"{file}:{first_line + line - 1}"
     return None
 
 
 def _registry() -> list[Any]:
+    """The JITFunctions that Triton registers (3.7 and newer)."""
     jit = importlib.import_module("triton.runtime.jit")
     return list(getattr(jit, "_triton_jit_function_registry", {}).values())

@@ -1,13 +1,14 @@
-"""Runs one job in a forked child: whatever the job does, this process and the next job are safe.
+"""Runs one job in a forked child, so that it cannot harm this process or the next job.
 
 The child gets its own process group, /dev/null for stdin and a file for stdout and stderr. It may
-crash, call `os._exit`, loop for ever or start processes of its own: the parent ends them all.
+crash, call `os._exit`, loop for ever or start processes: the parent ends them all.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import resource
@@ -24,22 +25,22 @@ from .channel import Channel
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 POLL_SECONDS = 0.01
-"""How often to look for the child's end where the kernel has no pidfd_open (Linux < 5.3)."""
+"""Interval of the checks for the child's end where the kernel lacks pidfd_open (Linux < 5.3)."""
 
 WATCH_SECONDS = 0.02
-"""How often to look at what a watched child has written so far."""
+"""Interval at which `watch` is called."""
 
-ENDING_SECONDS = 5.0
-"""How long to look for processes of a job that multiply faster than they are ended."""
-ENDING_STEP = 0.005
+END_SECONDS = 5.0
+"""Time limit for ending the processes of a job, which may start others meanwhile."""
+END_STEP_SECONDS = 0.005
 
-end_process = os._exit  # what user code finds there may be another by then
+end_process = os._exit  # user code may replace it later
 
 
 class HostGoneError(BaseException):
-    """The host closed the channel while a job ran: there is nobody left to report to.
+    """The host closed the channel while a job ran.
 
-    Not an Exception: nothing but the server's loop may take it for a failure of the job.
+    No Exception, so that nothing except the server's loop handles it.
     """
 
 
@@ -84,46 +85,47 @@ def run_forked(
     """Runs `job` in a forked child and waits for its end.
 
     Args:
-        job: what to run; an exception that escapes it is printed to `stderr` and ends the child
-            with status 1.
+        job: the function to run; its exception is printed to `stderr` and ends the child with
+            status 1.
         channel: closed in the child; watched here, so that a job does not outlive the host.
-        stdout: file that takes what the child prints; may be the same as `stderr`.
-        stderr: file that takes what the child writes to descriptor 2, C++ code included.
-        time_limit: seconds after which the child and all that it started are killed.
-        memory_limit: bytes of address space the child may use (RLIMIT_AS); None for no limit.
-        watch: called every now and then while the child runs.
+        stdout: file for the child's descriptor 1; may be the same as `stderr`.
+        stderr: file for the child's descriptor 2.
+        time_limit: seconds after which the child and all processes that it started are killed.
+        memory_limit: bytes of address space that the child may use (RLIMIT_AS); None for no limit.
+        watch: called every `WATCH_SECONDS` while the child runs.
 
     Raises:
-        HostGoneError: the host went away; the child has been killed.
+        HostGoneError: the host closed its end; the child has been killed.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     start = time.monotonic()
     parent = os.getpid()
-    older = descendants(parent) if _has_children() else frozenset()
-    # No stop request may come between the fork and the block that ends the child.
+    own_children = descendants(parent) if _has_children() else frozenset()
+    # No signal may interrupt between the fork and the block that ends the child.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if pid == 0:
-        _run_child(job, channel, parent, stdout, stderr, memory_limit)
-    ended = False
+        enter = functools.partial(_become_job, channel, parent, stdout, stderr, memory_limit)
+        _run_child(enter, job)
+    has_ended = False
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # the child does the same: whoever comes first
+            os.setpgid(pid, pid)  # the child does the same; either may be first
         if channel.stopped:
             raise HostGoneError
-        ended = _wait(pid, start + time_limit, channel.requests_fd, watch)
+        has_ended = _wait(pid, start + time_limit, channel.requests_fd, watch)
     finally:
-        # Before the child is reaped its group id cannot belong to anybody else.
+        # Until the child is reaped, no other group can have its id.
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-        _end_children(older)
+        _end_children(own_children)
     seconds = time.monotonic() - start
-    if not ended:
+    if not has_ended:
         return Outcome("timeout", None, seconds)
     if os.WIFSIGNALED(status):
         return Outcome("signal", os.WTERMSIG(status), seconds)
@@ -131,17 +133,16 @@ def run_forked(
     return Outcome("exit" if code else "done", code, seconds)
 
 
-def _run_child(
-    job: Callable[[], None],
-    channel: Channel,
-    parent: int,
-    stdout: str,
-    stderr: str,
-    memory_limit: int | None,
-) -> NoReturn:
+def _run_child(enter: Callable[[], None], job: Callable[[], None]) -> NoReturn:
+    """Runs a job in the forked child, and ends the child.
+
+    Args:
+        enter: prepares the process; see `_become_job`.
+        job: the job.
+    """
     status = 1
     try:
-        _become_job(channel, parent, stdout, stderr, memory_limit)
+        enter()
         job()
         status = 0
     except BaseException:
@@ -157,7 +158,7 @@ def _run_child(
 def _become_job(
     channel: Channel, parent: int, stdout: str, stderr: str, memory_limit: int | None
 ) -> None:
-    """Cuts the child off from the host and turns its standard descriptors to files."""
+    """Separates the child from the host, redirects its descriptors to files and sets limits."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     _die_with(parent)
@@ -176,6 +177,7 @@ def _become_job(
 
 
 def _redirect(fd: int, target: int) -> None:
+    """Makes descriptor `target` refer to the file that is open as `fd`."""
     if fd != target:
         os.dup2(fd, target)
         os.close(fd)
@@ -184,7 +186,7 @@ def _redirect(fd: int, target: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Asks the kernel to end this process with its parent, where the kernel can (Linux)."""
+    """Makes the kernel end this process when its parent ends (Linux only)."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -192,16 +194,16 @@ def _die_with(parent: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """From now on what a job leaves behind becomes a child of this process (Linux).
+    """Makes orphans of a job children of this process (Linux only).
 
-    Without it a process that left the job's group, by `setsid` or as a daemon does, outlives it.
+    Otherwise a process that left the job's group, by `setsid` or as a daemon, would outlive it.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(pid: int) -> frozenset[int]:
-    """The processes below one, as far as /proc tells."""
+    """The ids of a process's descendants, from /proc."""
     children: dict[int, list[int]] = {}
     try:
         names = os.listdir("/proc")
@@ -213,14 +215,14 @@ def descendants(pid: int) -> frozenset[int]:
                 with open(f"/proc/{name}/stat", "rb") as stream:
                     parent = int(stream.read().rpartition(b")")[2].split()[1])
                 children.setdefault(parent, []).append(int(name))
-    below: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child not in below:
-                below.add(child)
-                waiting.append(child)
-    return frozenset(below)
+    found_descendants: set[int] = set()
+    pending = [pid]
+    while pending:
+        for child in children.get(pending.pop(), ()):
+            if child not in found_descendants:
+                found_descendants.add(child)
+                pending.append(child)
+    return frozenset(found_descendants)
 
 
 def _has_children() -> bool:
@@ -231,33 +233,39 @@ def _has_children() -> bool:
     return True
 
 
-def _end_children(older: frozenset[int]) -> None:
-    """Ends what a job left behind. Its processes have become this one's, see `adopt_orphans`.
+def _end_children(own_children: frozenset[int]) -> None:
+    """Ends the processes that a job left, now this process's descendants (`adopt_orphans`).
 
     Args:
-        older: this process's own, which stay.
+        own_children: descendants that this process had before, which stay.
     """
-    deadline = time.monotonic() + ENDING_SECONDS
+    deadline = time.monotonic() + END_SECONDS
     while _has_children() and time.monotonic() < deadline:
-        orphans = descendants(os.getpid()) - older
+        orphans = descendants(os.getpid()) - own_children
         if not orphans:
             return
         for pid in orphans:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         for pid in orphans:
-            with contextlib.suppress(OSError):  # those below others of them become ours next
+            with contextlib.suppress(OSError):  # some become ours only when their parents end
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(ENDING_STEP)
+        time.sleep(END_STEP_SECONDS)
 
 
 def _wait(
     pid: int, deadline: float, hangup_fd: int, watch: Callable[[], None] | None = None
 ) -> bool:
-    """Waits for the end of `pid`, without reaping it.
+    """Waits for the end of a child, without reaping it.
+
+    Args:
+        pid: the child.
+        deadline: when to stop waiting, by `time.monotonic`.
+        hangup_fd: descriptor whose other end the host closes when it ends.
+        watch: called every `WATCH_SECONDS`.
 
     Returns:
-        False when the deadline passed first.
+        Whether it ended before the deadline.
 
     Raises:
         HostGoneError: the other end of `hangup_fd` was closed first.
@@ -271,7 +279,7 @@ def _wait(
         while True:
             seconds_left = deadline - time.monotonic()
             if seconds_left <= 0:
-                return _ended(pid)
+                return _has_ended(pid)
             step = seconds_left if pidfd is not None else min(seconds_left, POLL_SECONDS)
             if watch is not None:
                 watch()
@@ -279,7 +287,7 @@ def _wait(
             ready = [fd for fd, _ in poller.poll(step * 1000 + 1)]
             if hangup_fd in ready:
                 raise HostGoneError
-            if (pidfd is None and _ended(pid)) or (pidfd is not None and pidfd in ready):
+            if (pidfd is None and _has_ended(pid)) or (pidfd is not None and pidfd in ready):
                 return True
     finally:
         if pidfd is not None:
@@ -287,22 +295,24 @@ def _wait(
 
 
 def _pidfd(pid: int) -> int | None:
+    """A descriptor that is readable when a process ends; None where the kernel lacks it."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
 
 
-def _ended(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, pid, flags) is not None
 
 
 TAIL_BYTES = 4000
+"""Bytes of a child's output that are reported."""
 
 
 def tail_of(path: str) -> str:
-    """The end of what a child printed into a file; empty where there is none yet."""
+    """The last `TAIL_BYTES` of a child's output; empty if the file does not exist."""
     try:
         with open(path, "rb") as stream:
             stream.seek(0, os.SEEK_END)

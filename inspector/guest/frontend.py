@@ -14,13 +14,13 @@ from typing import Any
 
 from .cases.case import Case, Parameter, Specialization, TuningConfig
 from .cases.options import check_options
-from .diagnosed import diagnosed
 from .lowering import parse_options, target
-from .parsed.building import PLACE
+from .mlir_errors import mlir_errors
+from .parsed.building import DEFINITION_ATTRIBUTE
 from .records import one_line
 
-STATED = ("num_warps", "num_stages")
-"""Options that a variant states even when the case leaves them to Triton's defaults."""
+ALWAYS_STATED = ("num_warps", "num_stages")
+"""Options that a variant states even where they are Triton's defaults."""
 DEFINITION = re.compile(r"\s*(async\s+)?def\s")
 
 
@@ -48,7 +48,7 @@ class TritonKernels:
     def first_config(self, name: str) -> TuningConfig | None:
         """The first config of an autotuned kernel; None where it is not autotuned."""
         autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
-        for layer in _wrapped(self._decorated[name]):
+        for layer in _layers(self._decorated[name]):
             if isinstance(layer, autotuner) and layer.configs:
                 config = layer.configs[0]
                 names = self.by_name[name].arg_names
@@ -64,7 +64,7 @@ class TritonKernels:
         return None
 
     def reachable(self) -> list[Any]:
-        """The JITFunctions of the module, and those that its kernels can see."""
+        """The JITFunctions of the module and of its kernels' global names."""
         kernels = list(self.by_name.values())
         for kernel in self.by_name.values():
             kernels += filter(None, map(self._unwrapped, kernel.fn.__globals__.values()))
@@ -72,22 +72,22 @@ class TritonKernels:
 
     def _unwrapped(self, value: Any) -> Any:
         """The JITFunction under autotuners and heuristics; None if there is none."""
-        layers = _wrapped(value)
+        layers = _layers(value)
         return next((layer for layer in layers if isinstance(layer, self._jit_function)), None)
 
 
-def _wrapped(value: Any) -> Iterator[Any]:
-    """The value and, layer by layer, what its decorators wrap."""
+def _layers(value: Any) -> Iterator[Any]:
+    """A decorated value, and the values that its decorators wrap, from the outside in."""
     visited: set[int] = set()
     while value is not None and id(value) not in visited:
         visited.add(id(value))
         yield value
-        # Only what decorators keep in the instance: __getattr__ of strangers may do anything.
+        # Read from the instance: the __getattr__ of other classes may do anything.
         value = getattr(value, "__dict__", {}).get("fn") if not inspect.isclass(value) else None
 
 
 def parameters(kernel: Any) -> list[Parameter]:
-    """What a JITFunction knows of its parameters."""
+    """The parameters of a JITFunction, in order."""
     return [
         Parameter(
             name=param.name,
@@ -101,11 +101,10 @@ def parameters(kernel: Any) -> list[Parameter]:
 
 
 def unspecialised(kernel: Any) -> dict[str, str]:
-    """Parameters of which a launch does not note that they are 1 or divisible by 16, and why.
+    """Parameters that launches do not specialise on 1 or divisibility by 16 -> the reason.
 
-    An annotation with a type (`stride: int`) sets the type before it is seen that the value is 1;
-    `do_not_specialize` keeps both from being noted (`create_function_from_signature` in Triton's
-    runtime/jit.py).
+    An annotation with a type (`stride: int`) fixes the type before the value is looked at;
+    `do_not_specialize` prevents both (`create_function_from_signature` in Triton's runtime/jit.py).
     """
     reasons = {}
     for param in kernel.params:
@@ -122,10 +121,10 @@ def unspecialised(kernel: Any) -> dict[str, str]:
 
 def definition(kernel: Any) -> tuple[str, int]:
     """File and line of the kernel's `def`, below its decorators."""
-    recorded: tuple[str, int] | None = getattr(kernel, PLACE, None)
+    recorded: tuple[str, int] | None = getattr(kernel, DEFINITION_ATTRIBUTE, None)
     if recorded is not None:
         return recorded
-    # Triton kept the text when it was decorated: a file written for it may be gone by now.
+    # Triton stores the text when it decorates: a generated file may be deleted by now.
     lines, start = getattr(kernel, "raw_src", None), getattr(kernel, "starting_line_number", None)
     if lines is None or start is None:
         lines, start = inspect.getsourcelines(kernel.fn)
@@ -136,19 +135,25 @@ def definition(kernel: Any) -> tuple[str, int]:
 def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict[str, Any]:
     """Runs the front end over a stated case.
 
+    Args:
+        kernel: the JITFunction.
+        case: the case.
+        bound: the case, bound to the kernel's parameters.
+        arch: gfx name of the target.
+
     Returns:
-        What `lower` does.
+        See `lower`.
 
     Raises:
         CaseError: see `options.check_options`.
         UnknownOptionError: see `lowering.parse_options`.
-        Exception: whatever the front end has to say of the kernel.
+        Exception: any error of the front end.
     """
     compiler = importlib.import_module("triton.compiler.compiler")
     backend = compiler.make_backend(target(arch))
     check_options(case, backend.parse_options({}).__dict__)
     options = dict(case.options)
-    if getattr(kernel, "debug", None):  # @triton.jit(debug=True): a launch passes it on
+    if getattr(kernel, "debug", None):  # launches pass on @triton.jit(debug=True)
         options.setdefault("debug", True)
     attributes = _attributes(backend, bound)
     source = compiler.ASTSource(
@@ -160,29 +165,29 @@ def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict
     return lower(source, arch, options)
 
 
-def lower(source: Any, arch: str, requested: Mapping[str, Any]) -> dict[str, Any]:
+def lower(source: Any, arch: str, options_stated: Mapping[str, Any]) -> dict[str, Any]:
     """Takes one specialisation to optimised TTIR.
 
     Args:
         source: a `triton.compiler.ASTSource`.
         arch: gfx name of the target.
-        requested: the options that were asked for; the backend fills in the others.
+        options_stated: options that the launch or case states; the backend fills in the others.
 
     Returns:
-        The fields of a variant: `ttir`, `stage` (what that holds), `notes` (warnings), `options`
-        (those that were asked for, and those of `STATED`), `signature`, `constexprs`, `attrs`,
-        `arch` and `wave_size`.
+        The fields of a variant: `ttir`, `stage` (its kind: `ttir`, or `ttgir` of Gluon kernels),
+        `notes` (warnings), `options` (the stated ones and `ALWAYS_STATED`), `signature`,
+        `constexprs`, `attrs`, `arch` and `wave_size`.
 
     Raises:
         UnknownOptionError: see `lowering.parse_options`.
-        MLIRError: an operation that the verifier refuses.
-        Exception: whatever else the front end has to say of the kernel.
+        MLIRError: the verifier refuses an operation.
+        Exception: any other error of the front end.
     """
     compiler = importlib.import_module("triton.compiler.compiler")
     ir = importlib.import_module("triton._C.libtriton").ir
     gpu = target(arch)
     backend = compiler.make_backend(gpu)
-    options = parse_options(backend, dict(requested))
+    options = parse_options(backend, dict(options_stated))
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -197,47 +202,47 @@ def lower(source: Any, arch: str, requested: Mapping[str, Any]) -> dict[str, Any
     make_ir_parameters = inspect.signature(source.make_ir).parameters
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
-    # The first stage: `ttir`, or `ttgir` of a kernel written in Gluon, which states its layouts.
+    # The first stage is `ttir`; `ttgir` for a kernel in Gluon, which states its layouts.
     stage, run = next(iter(stages.items()))
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as warnings_caught:
         warnings.simplefilter("always")
-        with diagnosed():
+        with mlir_errors():
             module = source.make_ir(**{name: available[name] for name in make_ir_parameters})
             module = run(module, {"target": gpu, **options.__dict__})
-    stated = {name: getattr(options, name) for name in STATED if hasattr(options, name)}
+    stated = {name: getattr(options, name) for name in ALWAYS_STATED if hasattr(options, name)}
     names = source.fn.arg_names
     return {
         "ttir": str(module),
         "stage": stage,
-        "notes": list(dict.fromkeys(one_line(w.message) for w in caught)),
+        "notes": list(dict.fromkeys(one_line(w.message) for w in warnings_caught)),
         "arch": gpu.arch,
         "wave_size": gpu.warp_size,
-        "options": {name: plain(value) for name, value in {**requested, **stated}.items()},
-        "signature": {name: spelled(kind) for name, kind in source.signature.items()},
-        "constexprs": {_argument(names, k): plain(v) for k, v in source.constants.items()},
-        "attrs": {_argument(names, k): dict(v) for k, v in source.attrs.items() if v},
+        "options": {name: plain(value) for name, value in {**options_stated, **stated}.items()},
+        "signature": {name: type_text(kind) for name, kind in source.signature.items()},
+        "constexprs": {_argument_name(names, k): plain(v) for k, v in source.constants.items()},
+        "attrs": {_argument_name(names, k): dict(v) for k, v in source.attrs.items() if v},
     }
 
 
-def spelled(kind: Any) -> str:
-    """The type of an argument; that of a tuple as `(i32, *fp16)`."""
+def type_text(kind: Any) -> str:
+    """The type of an argument as text; of a tuple, `(i32, *fp16)`."""
     if isinstance(kind, (tuple, list)):
-        return "(" + ", ".join(map(spelled, kind)) + ")"
+        return "(" + ", ".join(map(type_text, kind)) + ")"
     return str(kind)
 
 
-def _argument(names: Sequence[str], key: Any) -> str:
-    """The name of what ASTSource calls `(2,)`, or `x[1]` for a tuple's element, `(2, 1)`."""
+def _argument_name(names: Sequence[str], key: Any) -> str:
+    """The name of an argument from ASTSource's key: `x` for `(2,)`, `x[1]` for `(2, 1)`."""
     if isinstance(key, str):
         return key
-    first, *indices = key if isinstance(key, (tuple, list)) else (key,)
-    return "".join([names[first], *(f"[{n}]" for n in indices)])
+    position, *indices = key if isinstance(key, (tuple, list)) else (key,)
+    return "".join([names[position], *(f"[{n}]" for n in indices)])
 
 
 def _attributes(backend: Any, bound: Specialization) -> Mapping[str, list[list[Any]]]:
-    """Triton's own spelling of what is known of each argument, as a launch would pass it."""
+    """Triton's attributes of each argument, as a launch would pass them."""
     knobs = importlib.import_module("triton.knobs")
-    buffer_ops = bool(knobs.amd.use_buffer_ops)  # without them a launch does not look at sizes
+    buffer_ops = bool(knobs.amd.use_buffer_ops)  # without them launches ignore storage sizes
     attributes = {}
     for name, type_name in bound.signature.items():
         letters = "D" if name in bound.divisible else ""

@@ -41,9 +41,9 @@ class UnknownOptionError(Exception):
 def compile_ttir(request: dict[str, Any]) -> None:
     """Compiles `kernel.ttir` or `kernel.ttgir` of the folder `request["folder"]`, in that folder.
 
-    Leaves one file `kernel.<stage>` per later stage, `metadata.json`, `passes.mlir` when
-    `request["passes"]`, and `result.json`. `progress.jsonl` tells which stage was running when a
-    compile does not come back.
+    Writes a file `kernel.<stage>` for each later stage, `metadata.json`, `passes.mlir` if
+    `request["passes"]`, and `result.json`. `progress.jsonl` names each stage as it starts, for
+    compiles that crash or hang.
     """
     folder = str(request["folder"])
     os.chdir(folder)
@@ -67,20 +67,20 @@ def compile_ttir(request: dict[str, Any]) -> None:
     with open(RESULT, "w", encoding="utf-8") as stream:
         json.dump(result, stream)
     if dump is not None:
-        # The dump's stream is a static object of libtriton's: only C's exit() flushes its last
-        # page, the os._exit() that ends every other job does not.
+        # The dump's stream is a static object of libtriton: its last page is flushed by C's exit(),
+        # but not by os._exit(), which ends every other job.
         ctypes.CDLL(None).exit(0)
 
 
 def warm_front_end() -> None:
-    """Imports in the parent, once, what every child that captures would otherwise import."""
+    """Imports modules in the parent, once, that every capturing child would import otherwise."""
     importlib.import_module("triton.language")
     importlib.import_module("triton.compiler.compiler")
     importlib.import_module("triton.compiler.code_generator")
 
 
 def warm(arch: str) -> None:
-    """Computes once, in the parent, what every compiling child would otherwise compute again."""
+    """Computes values in the parent, once, that every compiling child would compute otherwise."""
     warm_front_end()
     compiler = importlib.import_module("triton.compiler.compiler")
     backend = compiler.make_backend(target(arch))
@@ -90,7 +90,7 @@ def warm(arch: str) -> None:
 
 
 def target(arch: str, wave_size: int | None = None) -> Any:
-    """Triton's description of a GPU; the wave size is what its backend takes for the arch."""
+    """Triton's `GPUTarget`; without a wave size, the backend's own for the arch."""
     gpu_target = importlib.import_module("triton.backends.compiler").GPUTarget
     if wave_size is None:
         compiler = importlib.import_module("triton.compiler.compiler")
@@ -102,7 +102,7 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
     """The backend's options object.
 
     Raises:
-        UnknownOptionError: an option that the backend would ignore without a word.
+        UnknownOptionError: the backend has no such option, and would ignore it silently.
     """
     option_names = set(backend.parse_options({}).__dict__)
     unknown = sorted(set(options) - option_names)
@@ -112,6 +112,16 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
 
 
 def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
+    """Compiles in the current folder; returns the names of the files and the stages' times.
+
+    Args:
+        request: see `compile_ttir`.
+        dump: path of the pass dump; None without one.
+
+    Raises:
+        UnknownOptionError: see `parse_options`.
+        Exception: any error of the compiler.
+    """
     triton = importlib.import_module("triton")
     compiler = importlib.import_module("triton.compiler.compiler")
     gpu = target(request["arch"], request["wave_size"])
@@ -121,17 +131,17 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     parse_options(backend, options)
     stages: list[dict[str, Any]] = []
     _observe_stages(type(backend), stages, dump)
-    # It hashes half a gigabyte, for the name of an entry in a cache that is thrown away.
+    # Otherwise half a gigabyte is hashed for the key of a cache that is deleted.
     for name in TRITON_KEY_MODULES:
         module = importlib.import_module(name)
         if hasattr(module, "triton_key"):
             module.triton_key = functools.partial(str, request["triton_key"])  # type: ignore[attr-defined]
-    start_stage = request["stage"]  # Triton goes on from there
+    start_stage = request["stage"]
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     files = {}
     for stage, content in compiled.asm.items():
         if stage == start_stage:
-            continue  # the input stands as it was handed in
+            continue  # the input file is there already
         name = files[stage] = f"kernel.{stage}"
         with open(name, "wb") as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
@@ -142,9 +152,9 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
 
 
 def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: str | None) -> None:
-    """Notes when each stage starts and ends, and how long the pass dump is by then.
+    """Records the start and the time of each stage, and the size of the pass dump at its end.
 
-    The dump's stream is buffered, so its length is a lower bound, less than a page short.
+    The dump's stream is buffered: the size is a lower bound, too small by less than a page.
     """
     add_stages = backend_class.add_stages
 
@@ -159,9 +169,9 @@ def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: st
         return result
 
     @functools.wraps(add_stages)
-    def observed(self: Any, stages: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def add_observed_stages(self: Any, stages: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         add_stages(self, stages, *args, **kwargs)
         for name, run in list(stages.items()):
             stages[name] = functools.partial(run_stage, name, run)
 
-    backend_class.add_stages = observed
+    backend_class.add_stages = add_observed_stages

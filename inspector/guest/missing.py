@@ -1,7 +1,7 @@
-"""Which module an import really failed for, and what to install.
+"""Finds the module that an import failed for, and what to install.
 
-The module that was asked for is often not the one that lacks: Triton's interpreter imports NumPy,
-which neither Triton nor PyTorch brings along.
+It is often not the module that was imported: Triton's interpreter imports NumPy, for example, which
+neither Triton nor PyTorch depends on.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-# Names on the package index, where they are others than the module's. A wrong one would install
-# a stranger's code: each was looked up, with what the index says of it.
+# Names on the package index that differ from the module's. Each was looked up there, with its
+# description, since a wrong name would install other people's code.
 DISTRIBUTIONS = {
     "OpenSSL": "pyopenssl",
     "PIL": "pillow",
@@ -65,22 +65,20 @@ PACKAGES = frozenset(
         *("xformers", "xgrammar", "xxhash", "zstandard"),
     )
 )
-"""Packages of which it is known that pip finds them by the module's name."""
-
-
-GUESTED = frozenset(("numpy", "torch"))
-"""Besides Triton what captures stand on."""
+"""Packages that pip installs by the module's name."""
+REQUIRED = frozenset(("numpy", "torch"))
+"""Packages beside Triton that captures need."""
 
 
 def is_module(name: str) -> bool:
-    """Whether a failed import's name is one: packages raise such errors with texts, too."""
+    """Whether the name in a failed import is a module's: some packages put a sentence there."""
     return all(part.isidentifier() for part in name.split("."))
 
 
 def missing_module(failure: BaseException) -> str | None:
-    """The module that is not there, in dots; None for an import that failed for another reason.
+    """The dotted name of the missing module; None for an import that failed for another reason.
 
-    The first failure of a chain counts: what was raised from it only passes it on.
+    In a chain of exceptions the original one counts.
     """
     module = None
     cause: BaseException | None = failure
@@ -94,39 +92,43 @@ def missing_module(failure: BaseException) -> str | None:
 
 
 def install_hint(failure: BaseException, module: str) -> str:
-    """What to do about an import that failed in this interpreter.
+    """The hint for an import that failed in this interpreter.
 
     Args:
         failure: the exception.
         module: the module that was imported, for a failure that names none.
     """
     name = missing_module(failure)
-    or_python = "or name another interpreter with --python"
+    alternative = "or name another interpreter with --python"
     if name is None and isinstance(failure, ImportError) and "relative import" in str(failure):
-        return f"name the file by its path in its package's folder, {or_python}"
+        return f"name the file by its path in its package's folder, {alternative}"
     if name is None:
-        # It is there, and does not load: a library that it needs, or a name that it has not.
-        named = getattr(failure, "name", None) or ""
-        broken = (named if is_module(named) else module).partition(".")[0]
-        return f"mend or replace the {broken} of {sys.executable}, {or_python}"
+        # The module exists and does not load: it needs a library, or lacks a name.
+        module_name = getattr(failure, "name", None) or ""
+        broken = (module_name if is_module(module_name) else module).partition(".")[0]
+        return f"mend or replace the {broken} of {sys.executable}, {alternative}"
     top = name.partition(".")[0]
-    if top != name and _is_there(top):
-        hiding = _single_file(top)
-        if hiding is not None:
-            return f"{hiding} hides the package {top}: give the file another name, {or_python}"
-        return f"the {top} of {sys.executable} has no {name}: install another version, {or_python}"
-    if top not in PACKAGES and top not in DISTRIBUTIONS and top not in GUESTED:
-        return f"install what brings {top} (it is no package known here), {or_python}"
+    if top != name and _exists(top):
+        hiding_file = _single_file(top)
+        if hiding_file is not None:
+            return (
+                f"{hiding_file} hides the package {top}: give the file another name, {alternative}"
+            )
+        return (
+            f"the {top} of {sys.executable} has no {name}: install another version, {alternative}"
+        )
+    if top not in PACKAGES and top not in DISTRIBUTIONS and top not in REQUIRED:
+        return f"install what brings {top} (it is no package known here), {alternative}"
     package = DISTRIBUTIONS.get(top, top)
     quoted = f"'{package}'" if "[" in package else package
-    return f"{sys.executable} -m pip install {quoted}, {or_python}"
+    return f"{sys.executable} -m pip install {quoted}, {alternative}"
 
 
-def stood_in(names: Sequence[str]) -> str:
-    """The note on modules that were replaced by stand-ins.
+def stub_note(names: Sequence[str]) -> str:
+    """The note on modules that were replaced by stubs.
 
     Args:
-        names: in dots; those below a package are what its build would have made.
+        names: dotted names; submodules are files that a package's build would have made.
     """
     missing = [name for name in names if "." not in name]
     unbuilt = [name for name in names if "." in name]
@@ -134,29 +136,33 @@ def stood_in(names: Sequence[str]) -> str:
     if missing:
         packages = [name for name in missing if name in PACKAGES or name in DISTRIBUTIONS]
         unknown = [name for name in missing if name not in packages]
-        do = f"name an interpreter that has {'it' if len(missing) == 1 else 'them'} with --python"
+        remedy = (
+            f"name an interpreter that has {'it' if len(missing) == 1 else 'them'} with --python"
+        )
         if packages:
             distributions = " ".join(
                 dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in packages)
             )
-            do = f"{sys.executable} -m pip install {distributions}, or {do}"
+            remedy = f"{sys.executable} -m pip install {distributions}, or {remedy}"
         if unknown:
-            they = "it is no package" if len(unknown) == 1 else "they are no packages"
-            named = f"{', '.join(unknown)}: " if packages else ""
-            do += f" ({named}{they} known here: where the project has such files, run the script"
-            do += " from there)"
+            description = "it is no package" if len(unknown) == 1 else "they are no packages"
+            module_name = f"{', '.join(unknown)}: " if packages else ""
+            remedy += f" ({module_name}{description} known here: where the project has such files, "
+            remedy += "run the script from there)"
         sentences.append(
-            f"{_listed(missing)} not installed: stand-ins that do nothing take the place; {do}"
+            f"{_listed_with_verb(missing)} not installed: stand-ins that do nothing take the place;"
+            f" {remedy}"
         )
     if unbuilt:
         sentences.append(
-            f"{_listed(unbuilt)} not built: stand-ins that do nothing take the place; build the"
-            " package, or name an interpreter that has it with --python"
+            f"{_listed_with_verb(unbuilt)} not built: stand-ins that do nothing take the place;"
+            " build the package, or name an interpreter that has it with --python"
         )
     return ". ".join(sentences)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed_with_verb(names: Sequence[str]) -> str:
+    """The names, followed by "is" or "are"."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
@@ -171,7 +177,7 @@ def _single_file(name: str) -> str | None:
     return spec.origin
 
 
-def _is_there(name: str) -> bool:
+def _exists(name: str) -> bool:
     if name in sys.modules:
         return True
     try:

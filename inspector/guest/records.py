@@ -1,4 +1,4 @@
-"""The records that a capture writes down: one JSON object a line, from the guest to the host."""
+"""The records of a capture: one JSON object a line, from the guest to the host."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ def error(
     hint: str,
     kernel: str | None = None,
     case: str | None = None,
+    *,
     place: str | None = None,
     arch: str | None = None,
 ) -> dict[str, Any]:
-    """What went wrong, on one line, and what to do about it.
+    """The record of an error.
 
-    `place` is `file:line`, where the message does not name it itself; `arch` is set where it may be
-    another story for another target: the host joins those that tell the same.
+    Args:
+        stage: "capture" or "frontend".
+        message: the error, in one line.
+        hint: what to do about it.
+        kernel: name of the kernel.
+        case: name of the case, or the configuration in words.
+        place: `file:line`, unless the message names it.
+        arch: gfx name, if the error may differ by target; the host joins those with equal messages.
     """
     return {
         "error": {
@@ -38,20 +45,20 @@ def error(
 
 
 def note(text: str) -> dict[str, Any]:
-    """What a reader of the results should know, though nothing failed."""
+    """The record of a remark for the reader of the results."""
     return {"note": one_line(text)}
 
 
 def one_line(text: object) -> str:
-    """The text with all white space folded."""
+    """A text with each run of white space replaced by one blank."""
     return " ".join(str(text).split())
 
 
 def writer(path: str) -> Emit:
-    """Appends records to a file, which is opened anew each time.
+    """A function that appends records to a file, which it opens anew each time.
 
-    While the user's code runs no descriptor of ours is open: it could be closed, or inherited. Nor
-    does what that code puts in the place of `json` or `os` matter.
+    While the user's code runs, no descriptor of ours is open that it could close or inherit, and
+    its patches of `json` or `os` have no effect (`record/bound.py`).
     """
 
     def emit(record: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Chooses samples that lie far apart, instead of the first few."""
+"""Selects samples that are spread over a space."""
 
 from __future__ import annotations
 
@@ -10,64 +10,64 @@ T = TypeVar("T")
 Point = Mapping[str, Any]
 
 
-def ends_and_middle(values: Sequence[T], most: int | None = 3) -> list[T]:
-    """At most `most` evenly spaced values, including the first and the last.
+def ends_and_middle(values: Sequence[T], max_count: int | None = 3) -> list[T]:
+    """At most `max_count` evenly spaced values, including the first and the last.
 
     Args:
-        values: in a meaningful order, such as increasing sizes.
-        most: at least 1; None for all.
+        values: values in a meaningful order, such as increasing sizes.
+        max_count: at least 1; None for all.
     """
-    if most is None or len(values) <= most:
+    if max_count is None or len(values) <= max_count:
         return list(values)
-    if most == 1:
+    if max_count == 1:
         return [values[0]]
     last_index = len(values) - 1
-    return [values[round(k * last_index / (most - 1))] for k in range(most)]
+    return [values[round(k * last_index / (max_count - 1))] for k in range(max_count)]
 
 
-def spread(points: Sequence[Point], most: int | None) -> list[int]:
-    """Indices of at most `most` points, spread over their space.
+def spread(points: Sequence[Point], max_count: int | None) -> list[int]:
+    """Indices of at most `max_count` points, spread over their space.
 
-    Points are chosen greedily. Those with landmark values come first: each name's least, middle and
-    greatest value, every number of waves, every non-numeric value. Then the point that differs most
-    from all points chosen so far.
+    Points are selected greedily. Those with landmark values come first: each name's smallest,
+    middle and largest value, every number of waves, every non-numeric value. Then the point that
+    differs most from all points selected so far.
 
     Args:
         points: name -> value; the names may differ from point to point.
-        most: at least 1; None for all.
+        max_count: at least 1; None for all.
 
     Returns:
         Indices in ascending order, always including the first point's.
     """
-    if most is None or len(points) <= most:
+    if max_count is None or len(points) <= max_count:
         return list(range(len(points)))
     texts = [{name: repr(value) for name, value in point.items()} for point in points]
     landmarks = _landmarks(points)
-    chosen = [0]
+    selected = [0]
     missing = landmarks - set(texts[0].items())
-    unlike = [len(texts[0].items() ^ text.items()) for text in texts]
-    unchosen = set(range(1, len(points)))
-    while len(chosen) < most:
-        best = min(
-            unchosen,
+    distances = [len(texts[0].items() ^ text.items()) for text in texts]
+    unselected = set(range(1, len(points)))
+    while len(selected) < max_count:
+        next_index = min(
+            unselected,
             key=lambda candidate: (
                 -len(missing & texts[candidate].items()),
-                -unlike[candidate],
+                -distances[candidate],
                 candidate,
             ),
         )  # ties: the earlier one
-        chosen.append(best)
-        unchosen.remove(best)
-        missing -= set(texts[best].items())
-        for candidate in unchosen:
-            unlike[candidate] = min(
-                unlike[candidate], len(texts[best].items() ^ texts[candidate].items())
+        selected.append(next_index)
+        unselected.remove(next_index)
+        missing -= set(texts[next_index].items())
+        for candidate in unselected:
+            distances[candidate] = min(
+                distances[candidate], len(texts[next_index].items() ^ texts[candidate].items())
             )
-    return sorted(chosen)
+    return sorted(selected)
 
 
-def said_of_sample(name: str, sampled: int, total: int, noun: str) -> str:
-    """The note on a sample: how many of how many configurations are looked at."""
+def sample_note(name: str, sampled: int, total: int, noun: str) -> str:
+    """The note on a sample: how many of all configurations are compiled."""
     return (
         f"{name}: {sampled} of {total} {noun} are looked at, spread over their values"
         " (--max-configs all: every one)"
@@ -75,7 +75,7 @@ def said_of_sample(name: str, sampled: int, total: int, noun: str) -> str:
 
 
 def _landmarks(points: Sequence[Point]) -> set[tuple[str, str]]:
-    """The values that a sample should hold, as name and text."""
+    """The values that a sample should contain, as name and text."""
     values: dict[str, dict[str, Any]] = {}
     for point in points:
         for name, value in point.items():

@@ -1,13 +1,13 @@
-"""The guest's loop: one request, one reply, until the host goes away.
+"""The guest's loop: answers one request after the other until the host closes its end.
 
 Operations:
 
-    hello    -> what `about.describe` says
+    hello    -> the result of `about.describe`
     capture  -> any number of {"record": ...}, then {"output": tail of what the user's code printed}
     compile  -> {"outcome": ..., "stage": last stage begun, "result": ... or null}
     suite    -> any number of {"record": ...}, then {"output": ...} or {"problem": ..., "hint": ...}
 
-This process imports Triton but neither loads the user's files nor compiles: forked children do.
+This process imports Triton; only forked children load the user's files and compile.
 """
 
 from __future__ import annotations
@@ -30,21 +30,24 @@ from .suite.running import Running
 def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
     """Answers requests until the host closes its end; returns the exit status.
 
-    `warm`: Triton is imported before the first request rather than by it.
+    Args:
+        requests_fd: descriptor to read requests from.
+        replies_fd: descriptor to write replies to.
+        warm: whether to import Triton before the first request.
     """
     channel = Channel(requests_fd, replies_fd)
     server = Server(channel)
 
     def stop(number: int, frame: object) -> None:
-        # The exception may come to naught in a callback or a bare `except`: hence the flag.
+        # A callback or a bare `except` may swallow the exception: hence the flag.
         channel.stopped = True
         raise HostGoneError
 
     adopt_orphans()
-    signal.signal(signal.SIGTERM, stop)  # ends the job at work on the way out
+    signal.signal(signal.SIGTERM, stop)  # `run_forked` then ends the running job
     try:
         if warm:
-            with contextlib.suppress(Exception):  # the first request will tell
+            with contextlib.suppress(Exception):  # the first request reports it
                 lowering.warm_front_end()
         while not channel.stopped:
             request = channel.receive()
@@ -61,7 +64,7 @@ def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
 
 
 class Server:
-    """Dispatches requests; remembers which targets have been warmed up."""
+    """Dispatches requests, and warms up each target once."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -71,8 +74,8 @@ class Server:
         """Serves one request.
 
         Raises:
-            ValueError: an operation this guest does not know.
-            HostGoneError: nobody is left to be answered.
+            ValueError: the operation is unknown.
+            HostGoneError: the host has closed its end.
         """
         operations = {
             "hello": self._hello,
@@ -95,16 +98,17 @@ class Server:
         return Running(self._channel, request).run()
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compiles a TTIR file in a forked child; see `lowering.compile_ttir`."""
         folder = str(request["folder"])
         arch = str(request["arch"])
         if arch not in self._warm:
-            # Costs every child the same if it fails; then the child is there to say why.
+            # If it fails, it fails in the child too, which reports the error.
             with contextlib.suppress(Exception):
                 lowering.warm(arch)
             self._warm.add(arch)
-        outcome: Outcome | None = None
+        end: Outcome | None = None
         try:
-            outcome = run_forked(
+            end = run_forked(
                 functools.partial(lowering.compile_ttir, request),
                 self._channel,
                 stdout=os.path.join(folder, lowering.STDOUT),
@@ -115,7 +119,7 @@ class Server:
             stages = _read_lines(os.path.join(folder, lowering.PROGRESS))
             result = _read_json(os.path.join(folder, lowering.RESULT))
             return {
-                "outcome": outcome.describe(),
+                "outcome": end.describe(),
                 "stage": stages[-1]["stage"] if stages else None,
                 "result": result,
             }
@@ -127,10 +131,11 @@ class Server:
 
 
 def _read_json(path: str) -> Any:
+    """The contents of a JSON file; None if it is missing or incomplete."""
     try:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
-    except (FileNotFoundError, json.JSONDecodeError):  # the child did not come to its end
+    except (FileNotFoundError, json.JSONDecodeError):  # the child did not complete
         return None
 
 

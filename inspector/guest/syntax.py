@@ -1,15 +1,15 @@
-"""Python's own parser, kept from what it needs gigabytes for."""
+"""Python's own parser, without the inputs for which it needs gigabytes."""
 
 from __future__ import annotations
 
 import ast
 import re
 
-LONGEST_NAME = 1000
-"""Parts of a dotted name. The memory that CPython's parser takes for `import a.b.c` goes up with
-their square (3.11: 149 MB for 5,000 parts, 4 GB for 20,000, where the statement is wrong)."""
+MAX_NAME_PARTS = 1000
+"""Parts of a dotted name. The memory of CPython's parser for `import a.b.c` grows with their square
+(3.11: 149 MB for 5,000 parts, 4 GB for 20,000, if the statement is invalid)."""
 
-_PARTS = rf"(?:\.[\s\\]*\w+[\s\\]*){{{LONGEST_NAME}}}"
+_PARTS = rf"(?:\.[\s\\]*\w+[\s\\]*){{{MAX_NAME_PARTS}}}"
 _IN_TEXT, _IN_BYTES = re.compile(_PARTS), re.compile(_PARTS.encode())
 
 
@@ -23,6 +23,6 @@ def parse(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
     match = _IN_BYTES.search(source) if isinstance(source, bytes) else _IN_TEXT.search(source)
     if match is not None:
         line = len(source[: match.start()].splitlines())
-        message = f"a dotted name of {LONGEST_NAME} parts or more"
+        message = f"a dotted name of {MAX_NAME_PARTS} parts or more"
         raise SyntaxError(message, (filename, line, None, None))
     return ast.parse(source, filename)

@@ -1,1 +1,1 @@
-"""`KINSPECT_CASES`: files that state by themselves what to compile. They are loaded, not run."""
+"""Captures files that state what to compile in `KINSPECT_CASES`: they are loaded, not run."""

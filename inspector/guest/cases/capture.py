@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ..failures import front_end_error
@@ -24,6 +23,7 @@ from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
 from .space import DERIVE, TUNING, PointSelection, read_tuning, select_points
+from .typed import typed_case
 
 CASES = "KINSPECT_CASES"
 CONVENTION = (
@@ -36,49 +36,92 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Captures a file's variants.
 
     Args:
-        request: `path`, `archs`, `wanted`, `stubs` (modules to stand in for), `axes`,
-            `all_configs` (go over TUNING), `max_configs` of each case and target, `most_tuned` of
-            all together where that is None,
-            `backend_options`, `finished` (numbers of the front-end runs that earlier children came
-            to) and `stated`, a case typed by the user.
-        emit: takes `{"begin": n, ...}` before each run of the front end, then `{"variant": ...}`
-            for each point that it serves, or `{"error": ...}`.
+        request: `path`, `archs`, `patterns`, `stubs` (modules to replace by stubs), `axes`,
+            `all_configs` (whether to sweep over TUNING), `max_configs` (of each case and target),
+            `most_tuned` (of all of them together, where `max_configs` is None), `backend_options`,
+            `finished` (numbers of the front-end runs that earlier children began) and `stated`, a
+            case from the command line.
+        emit: takes `{"begin": number, ...}` before each run of the front end, then
+            `{"variant": ...}` for each point that it serves, or `{"error": ...}`.
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]
-    finished = max(request.get("finished") or (0,))
     driver = activate(target(archs[0]))
-    missing: list[str] = list(request.get("stubs") or ())
-    stubs.install(missing)
+    module = _loaded(path, list(request.get("stubs") or ()), emit)
+    if module is None:
+        return
+    kernels = TritonKernels(module)
     try:
-        module = load(path)
+        raw_cases = _raw_cases(module, kernels, request)
+        if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
+            emit(_no_cases(path, kernels, raw_cases))
+            return
+        selection = Selection(request.get("patterns", ()), kernels.qualnames)
+        selected = selection.selected(raw_cases)
+        if not selected:
+            message, hint = selection.unmatched(raw_cases)
+            emit(error("capture", f"{path}: {message}", hint))
+            return
+        items, other_cases = _items(path, selected, archs)
+        pairs = [item for item in items if isinstance(item, _Pair)]
+        _select_points(pairs, module, kernels, request)
+    except CaseError as failure:
+        emit(error("capture", f"{path}: {failure.message}", failure.hint))
+        return
+    for text in _remarks(pairs):
+        emit(note(text))
+    finished = max(request.get("finished") or (0,))
+    _compile_items(path, kernels, items, driver=driver, finished=finished, emit=emit)
+    if not items:
+        message, hint = not_for(other_cases, archs)
+        emit(error("capture", f"{path}: {message}", hint))
+
+
+def _loaded(path: str, stubbed: list[str], emit: Emit) -> Any:
+    """The file's module; None where it fails to load, which is emitted.
+
+    Args:
+        path: the file.
+        stubbed: modules to replace by stubs.
+        emit: takes an error, or the request to try again with further stubs.
+    """
+    stubs.install(stubbed)
+    try:
+        return load(path)
     except LoadError as failure:
-        retry = retry_after(failure, Project(path), missing)
+        retry = retry_after(failure, Project(path), stubbed)
         if retry is not None and retry.stubs:
             emit({"retry": {"stubs": list(retry.stubs)}})
         else:
             emit(error("capture", failure.message, failure.hint))
-        return
-    kernels = TritonKernels(module)
-    raw_cases = getattr(module, CASES, None)
+        return None
+
+
+def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) -> Any:
+    """The case from the command line, or the file's `KINSPECT_CASES`, unchecked.
+
+    Raises:
+        CaseError: the case from the command line does not fit a kernel.
+    """
     if request.get("stated") is not None:
-        try:
-            raw_cases = [typed_case(request["stated"], kernels, request.get("wanted", ()))]
-        except CaseError as failure:
-            emit(error("capture", f"{path}: {failure.message}", failure.hint))
-            return
-    if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
-        emit(_no_cases(path, kernels, raw_cases))
-        return
-    selection = Selection(request.get("wanted", ()), kernels.qualnames)
-    selected = selection.selected(raw_cases)
-    if not selected:
-        message, hint = selection.unmatched(raw_cases)
-        emit(error("capture", f"{path}: {message}", hint))
-        return
+        return [typed_case(request["stated"], kernels, request.get("patterns", ()))]
+    return getattr(module, CASES, None)
+
+
+def _items(
+    path: str, selected: Sequence[tuple[int, Any]], archs: Sequence[str]
+) -> tuple[list[_Pair | dict[str, Any]], list[Case]]:
+    """The pairs of cases and targets in the file's order, and cases that are for other targets.
+
+    An entry that is not a valid case becomes its error record.
+
+    Args:
+        path: the file.
+        selected: index and value of entries of `KINSPECT_CASES`.
+        archs: gfx names of the targets.
+    """
     first_index: dict[tuple[str, str], int] = {}
-    for_other_targets: list[Case] = []
-    # In the file's order; an entry that is not a valid case stands as its error record.
+    other_cases: list[Case] = []
     items: list[_Pair | dict[str, Any]] = []
     for index, raw in selected:
         try:
@@ -94,22 +137,11 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
             message = f"{path}: {failure.message}"
             items.append(error("capture", message, failure.hint, *identity(raw)))
             continue
-        targets = list(filter(case.wants, archs))
+        targets = list(filter(case.is_for, archs))
         if not targets:
-            for_other_targets.append(case)
+            other_cases.append(case)
         items += [_Pair(case, raw, arch) for arch in targets]
-    pairs = [item for item in items if isinstance(item, _Pair)]
-    try:
-        _select_points(pairs, module, kernels, request)
-    except CaseError as failure:
-        emit(error("capture", f"{path}: {failure.message}", failure.hint))
-        return
-    for text in _remarks(pairs):
-        emit(note(text))
-    _compile_items(path, kernels, items, driver=driver, finished=finished, emit=emit)
-    if not items:
-        message, hint = not_for(for_other_targets, archs)
-        emit(error("capture", f"{path}: {message}", hint))
+    return items, other_cases
 
 
 def _compile_items(
@@ -155,7 +187,16 @@ def _compile_items(
 
 @dataclass
 class _Pair:
-    """A case and a target, the points to compile, and those that the front end refused."""
+    """A case and a target.
+
+    Args:
+        case: the case.
+        raw: the case as the file states it.
+        arch: gfx name of the target.
+        points: the points to compile.
+        tuned: whether they come from the file's TUNING.
+        refused: points that the front end refused, with the error records.
+    """
 
     case: Case
     raw: Mapping[str, Any]
@@ -187,14 +228,14 @@ def _select_points(
             user_axes=request.get("axes") or {},
             constexprs=_constexprs(kernels, pair.case),
             options=frozenset(request.get("backend_options") or ()),
-            most=max_points,
+            max_points=max_points,
             case=pair.raw,
             derive=getattr(module, DERIVE, None) if tuning else None,
         )
 
 
 def _remarks(pairs: Sequence[_Pair]) -> list[str]:
-    """Notes on how much of each space is sampled and what the cases fix, once for each kernel."""
+    """Notes on the share of each space that is compiled, and on the constexprs that stay fixed."""
     texts: dict[str, None] = {}
     for pair in pairs:
         if not pair.tuned:
@@ -232,16 +273,8 @@ def _report_refused(pair: _Pair, emit: Emit) -> None:
     if pair.tuned and not pair.points.runs:
         case = pair.case
         message = f"{DERIVE} refuses every point of {TUNING}"
-        emit(
-            error(
-                "capture",
-                message,
-                f"mend {DERIVE}",
-                kernel=case.kernel,
-                case=case.name,
-                arch=pair.arch,
-            )
-        )
+        hint = f"mend {DERIVE}"
+        emit(error("capture", message, hint, case.kernel, case.name, arch=pair.arch))
     if not pair.refused:
         return
     point, record = pair.refused[0]
@@ -284,27 +317,28 @@ def _record_of_point(
 ) -> dict[str, Any]:
     """The variant of a case at one point of its space, or the error of the front end."""
 
-    def wrong(message: str, hint: str) -> dict[str, Any]:
+    def case_error(message: str, hint: str) -> dict[str, Any]:
         return error("capture", f"{path}: {message}", hint, kernel=case.kernel, case=case.name)
 
     kernel = kernels.by_name.get(case.kernel)
     if kernel is None:
         names = sorted(kernels.by_name)
         suggestion = did_you_mean([case.kernel], names)
-        return wrong(
+        return case_error(
             f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{suggestion}",
             "its kernels are " + ", ".join(names),
         )
     try:
         file, line = definition(kernel)
-        stated = replace(case, constexprs={**case.constexprs, **point})
-        bound = specialize(stated, parameters(kernel), kernels.first_config(case.kernel))
-        variant = make_ttir(kernel, stated, bound, arch)
+        case_at_point = replace(case, constexprs={**case.constexprs, **point})
+        config = kernels.first_config(case.kernel)
+        bound = specialize(case_at_point, parameters(kernel), config)
+        variant = make_ttir(kernel, case_at_point, bound, arch)
     except CaseError as failure:
-        return wrong(failure.message, failure.hint)
+        return case_error(failure.message, failure.hint)
     except UnknownOptionError as failure:
         suggestion = did_you_mean(failure.names, failure.option_names)
-        return wrong(
+        return case_error(
             f"case {case.name!r}: this Triton has no option {failure}{suggestion}",
             "its options are " + ", ".join(failure.option_names),
         )
@@ -327,6 +361,7 @@ def _record_of_point(
 
 
 def _no_cases(path: str, kernels: TritonKernels, raw: Any) -> dict[str, Any]:
+    """The error of a file without cases."""
     if raw is not None and not isinstance(raw, (list, tuple)):
         message = f"{path}: {CASES} is a {type(raw).__name__}, not a list of cases"
         return error("capture", message, "write it as a list of dicts")
@@ -336,66 +371,3 @@ def _no_cases(path: str, kernels: TritonKernels, raw: Any) -> dict[str, Any]:
         return error("capture", message, "name the file that defines the kernels")
     message = f"{path} does not say how to compile its kernels ({', '.join(names)})"
     return error("capture", message, CONVENTION)
-
-
-# --------------------------------------------------------------------------- stated by options
-
-
-NAME = "stated"
-
-
-def typed_case(
-    stated: Mapping[str, Any], kernels: TritonKernels, patterns: Sequence[str]
-) -> dict[str, Any]:
-    """The case, as `KINSPECT_CASES` would have it.
-
-    Args:
-        stated: `positional` and `named` arguments, each `{"type": text}` or `{"value": constant}`,
-            and `defines`, name -> value: constexprs, or options where no parameter has that name.
-        kernels: of the file.
-        patterns: patterns that choose the kernel.
-
-    Raises:
-        CaseError: no kernel, or more than one, or arguments that it has not.
-    """
-    kernel = _only(kernels, patterns)
-    names = list(kernels.by_name[kernel].arg_names)
-    positional = list(stated["positional"])
-    if len(positional) > len(names):
-        raise CaseError(
-            f"--signature has {len(positional)} arguments, and {kernel!r} takes {len(names)}",
-            f"its parameters are {', '.join(names)}",
-        )
-    arguments = {**dict(zip(names, positional)), **stated["named"]}
-    extra = [name for name in stated["named"] if name not in names]
-    if extra:
-        raise CaseError(
-            f"--signature names {extra[0]!r}, which {kernel!r} has not{did_you_mean(extra, names)}",
-            f"its parameters are {', '.join(names)}",
-        )
-    defines: Mapping[str, Any] = stated["defines"]
-    return {
-        "name": NAME,
-        "kernel": kernel,
-        "signature": {n: a["type"] for n, a in arguments.items() if "type" in a},
-        "constexprs": {
-            **{n: a["value"] for n, a in arguments.items() if "value" in a},
-            **{n: v for n, v in defines.items() if n in names},
-        },
-        "options": {n: v for n, v in defines.items() if n not in names},
-    }
-
-
-def _only(kernels: TritonKernels, patterns: Sequence[str]) -> str:
-    names = kernels.defined_here or list(kernels.by_name)
-    chosen = [n for n in names if all(fnmatchcase(n, w) or n == w for w in patterns)]
-    if len(chosen) == 1:
-        return chosen[0]
-    if not names:
-        raise CaseError("it defines no @triton.jit kernel", "name the file that defines it")
-    listed = ", ".join(chosen or names)
-    if not chosen:
-        raise CaseError(f"it has no such kernel{did_you_mean(patterns, names)}", f"it has {listed}")
-    raise CaseError(
-        f"the signature could be that of {len(chosen)} kernels", f"choose by --kernel: {listed}"
-    )

@@ -2,7 +2,7 @@
 
 A case is plain data, a dict with these keys:
 
-    name         what to call it (required)
+    name         its name in reports (required)
     kernel       name of a @triton.jit function of the module (required)
     signature    argument -> Triton type; `:16` adds "divisible by 16", `:1` "equal to 1"
     constexprs   argument -> value
@@ -11,8 +11,8 @@ A case is plain data, a dict with these keys:
     archs        fnmatch patterns of the gfx names to compile for (optional: all)
     small_tensors  whether every tensor's storage is within 2 GiB (optional: True)
 
-This module checks a case against the kernel's parameters and spells it the way
-`JITFunction.run` would; it does not need Triton.
+This module checks a case against the kernel's parameters and makes the input of Triton's front end
+from it, as `JITFunction.run` would; it does not need Triton.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INTEGER = re.compile(r"[iu]\d+")
 
 
 class CaseError(Exception):
-    """A case that cannot be compiled as it stands: a one-line message and a hint."""
+    """A case that cannot be compiled: a one-line message and a hint."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -47,10 +47,11 @@ class Parameter:
     """One parameter of a kernel.
 
     Args:
-        constexpr: annotated `tl.constexpr`.
+        name: its name.
+        constexpr: whether it is annotated `tl.constexpr`.
         default: its default value, in a tuple; None without one.
-        specialize: False where `do_not_specialize` names it.
-        align: False where `do_not_specialize_on_alignment` names it too.
+        specialize: False if `do_not_specialize` names it.
+        align: False if `do_not_specialize` or `do_not_specialize_on_alignment` names it.
     """
 
     name: str
@@ -62,7 +63,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Case:
-    """A case, its types checked. Arguments are not compared with the kernel yet."""
+    """A case whose values have the right types; its arguments are not compared with the kernel.
+
+    The fields are the keys of the file's dict, see above.
+    """
 
     name: str
     kernel: str
@@ -73,14 +77,14 @@ class Case:
     archs: tuple[str, ...] | None
     small_tensors: bool
 
-    def wants(self, arch: str) -> bool:
+    def is_for(self, arch: str) -> bool:
         """Whether the case is meant for this gfx target."""
         return self.archs is None or any(fnmatch.fnmatchcase(arch, a) for a in self.archs)
 
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """One configuration of an autotuned kernel: what a case has to state in its stead."""
+    """One configuration of an autotuned kernel, which a case has to state itself."""
 
     constexprs: Mapping[str, Any]
     options: Mapping[str, Any]
@@ -88,10 +92,13 @@ class TuningConfig:
 
 @dataclass(frozen=True)
 class Specialization:
-    """What the Triton front end is given, all of it by argument name.
+    """The input of Triton's front end.
 
-    `divisible` are the arguments known to be multiples of 16, `small` the pointers whose storage
-    is within 2 GiB.
+    Args:
+        signature: argument -> Triton type.
+        constants: argument -> value.
+        divisible: arguments that are multiples of 16.
+        small: pointers whose storage is within 2 GiB.
     """
 
     signature: Mapping[str, str]
@@ -103,45 +110,44 @@ class Specialization:
 def read_case(index: int, raw: Any) -> Case:
     """Checks the types of one entry of `KINSPECT_CASES`.
 
+    Args:
+        index: its index, for messages.
+        raw: the entry.
+
     Raises:
-        CaseError: names the entry and the key.
+        CaseError: a key is missing, unknown or of another type.
     """
-    where = f"KINSPECT_CASES[{index}]"
+    subject = f"KINSPECT_CASES[{index}]"
     if not isinstance(raw, dict):
-        raise CaseError(f"{where} is a {type(raw).__name__}, not a dict", "write it as a dict")
+        raise CaseError(f"{subject} is a {type(raw).__name__}, not a dict", "write it as a dict")
     name, kernel = raw.get("name"), raw.get("kernel")
     if isinstance(name, str) and name:
-        where = f"case {name!r}"
+        subject = f"case {name!r}"
     unknown = [str(key) for key in raw if key not in KEYS]
     if unknown:
         raise CaseError(
-            f"{where} has no key {_named(unknown)}{did_you_mean(unknown, KEYS)}",
+            f"{subject} has no key {_quoted(unknown)}{did_you_mean(unknown, KEYS)}",
             "the keys are " + ", ".join(KEYS),
         )
     for key, value in (("name", name), ("kernel", kernel)):
         if not isinstance(value, str) or not value:
-            raise CaseError(f"{where} needs {key!r}, a string", f"add {key!r} to the case")
-    tables = {}
-    for key in ("signature", "constexprs", "options"):
-        table = raw.get(key, {})
-        if not isinstance(table, dict) or not all(isinstance(k, str) for k in table):
-            raise CaseError(f"{where}: {key!r} must be a dict with string keys", f"mend {key!r}")
-        tables[key] = table
-    for argument, text in tables["signature"].items():
+            raise CaseError(f"{subject} needs {key!r}, a string", f"add {key!r} to the case")
+    signature = _table(subject, "signature", raw)
+    for argument, text in signature.items():
         if not isinstance(text, str) or not TYPE.fullmatch(text):
             raise CaseError(
-                f"{where}: the type of {argument!r} is {text!r}",
+                f"{subject}: the type of {argument!r} is {text!r}",
                 'write a Triton type such as "*fp16:16", "i32" or "fp32"',
             )
     return Case(
         name=str(name),
         kernel=str(kernel),
-        signature=tables["signature"],
-        constexprs=tables["constexprs"],
-        options=tables["options"],
-        grid=_grid(where, raw.get("grid")),
-        archs=_archs(where, raw.get("archs")),
-        small_tensors=_flag(where, "small_tensors", raw.get("small_tensors", True)),
+        signature=signature,
+        constexprs=_table(subject, "constexprs", raw),
+        options=_table(subject, "options", raw),
+        grid=_grid(subject, raw.get("grid")),
+        archs=_archs(subject, raw.get("archs")),
+        small_tensors=_flag(subject, "small_tensors", raw.get("small_tensors", True)),
     )
 
 
@@ -151,27 +157,26 @@ def specialize(
     """Binds a case to its kernel's parameters, defaults included.
 
     Args:
-        case: what the file states.
-        parameters: of the kernel, in order.
-        config: of an autotuned kernel, one that a case may copy.
+        case: the case.
+        parameters: the kernel's parameters, in order.
+        config: a configuration of an autotuned kernel, as an example for the message.
 
     Raises:
-        CaseError: arguments missing or not the kernel's, or a specialisation that a launch of the
-            kernel would not make.
+        CaseError: an argument is missing or unknown, or no launch makes such a specialisation.
     """
     parameters = list(parameters)
-    where = f"case {case.name!r} of kernel {case.kernel!r}"
-    _check_names(where, case, parameters, config)
+    subject = f"case {case.name!r} of kernel {case.kernel!r}"
+    _check_names(subject, case, parameters, config)
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
     divisible, small = set(), set()
     for parameter in parameters:
         name = parameter.name
         if name in case.constexprs or name not in case.signature:
-            value = _constant(where, case, parameter)
+            value = _constant(subject, case, parameter)
             signature[name], constants[name] = "constexpr", value
             continue
-        type_name, suffix = _split_type(where, case, parameter)
+        type_name, suffix = _split_type(subject, case, parameter)
         if suffix == SUFFIX_ONE:
             signature[name], constants[name] = "constexpr", 1
             continue
@@ -184,15 +189,22 @@ def specialize(
 
 
 def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
-    """` (did you mean 'x'?)`, or nothing where no name is near."""
+    """The text ` (did you mean 'x'?)` with the nearest names; empty where none is near."""
     pool = list(names)
-    near = [m for name in wrong for m in difflib.get_close_matches(name, pool, n=1, cutoff=0.6)]
-    return f" (did you mean {_named(dict.fromkeys(near))}?)" if near else ""
+    suggestion = [
+        m for name in wrong for m in difflib.get_close_matches(name, pool, n=1, cutoff=0.6)
+    ]
+    return f" (did you mean {_quoted(dict.fromkeys(suggestion))}?)" if suggestion else ""
 
 
 def _check_names(
-    where: str, case: Case, parameters: list[Parameter], config: TuningConfig | None
+    subject: str, case: Case, parameters: list[Parameter], config: TuningConfig | None
 ) -> None:
+    """Checks that a case states each of the kernel's arguments once, and no others.
+
+    Raises:
+        CaseError: it does not.
+    """
     names = [p.name for p in parameters]
     stated_names = [*case.signature, *case.constexprs]
     extra = [n for n in dict.fromkeys(stated_names) if n not in names]
@@ -202,17 +214,18 @@ def _check_names(
         if p.name not in stated_names
         and (p.default is None or not (p.constexpr or p.default[0] is None))
     ]
-    twice = [n for n in case.signature if n in case.constexprs]
-    if twice:
+    repeated = [n for n in case.signature if n in case.constexprs]
+    if repeated:
         raise CaseError(
-            f"{where} names {_named(twice)} both in 'signature' and in 'constexprs'", "name it once"
+            f"{subject} names {_quoted(repeated)} both in 'signature' and in 'constexprs'",
+            "name it once",
         )
     if missing or extra:
-        faults = [f"does not name {_named(missing)}"] if missing else []
+        faults = [f"does not name {_quoted(missing)}"] if missing else []
         if extra:
-            near = did_you_mean(extra, missing or names)
-            faults.append(f"names {_named(extra)}, which the kernel has not{near}")
-        message = f"{where} {' and '.join(faults)}"
+            suggestion = did_you_mean(extra, missing or names)
+            faults.append(f"names {_quoted(extra)}, which the kernel has not{suggestion}")
+        message = f"{subject} {' and '.join(faults)}"
         if config is not None and any(name in config.constexprs for name in missing):
             values = {**config.constexprs, **config.options}
             stated = ", ".join(f"{name}={value!r}" for name, value in values.items())
@@ -224,32 +237,43 @@ def _check_names(
         raise CaseError(message, f"the kernel's parameters are {', '.join(names)}")
 
 
-def _constant(where: str, case: Case, parameter: Parameter) -> Any:
-    """The value of a constexpr: stated, or the default. A launch makes None and 1 constants too."""
+def _constant(subject: str, case: Case, parameter: Parameter) -> Any:
+    """The value of a constant argument: stated by the case, or the default.
+
+    Like a launch, a case may make any argument constant whose value is None or 1.
+
+    Raises:
+        CaseError: the parameter is no constexpr, and the value is another one.
+    """
     if parameter.name not in case.constexprs:
         return parameter.default[0] if parameter.default is not None else None
     value = case.constexprs[parameter.name]
     if parameter.constexpr or value is None or (type(value) is int and value == 1):
         return value
     raise CaseError(
-        f"{where}: {parameter.name!r} is not a tl.constexpr parameter",
+        f"{subject}: {parameter.name!r} is not a tl.constexpr parameter",
         "give its type under 'signature' instead",
     )
 
 
-def _split_type(where: str, case: Case, parameter: Parameter) -> tuple[str, str | None]:
+def _split_type(subject: str, case: Case, parameter: Parameter) -> tuple[str, str | None]:
+    """The Triton type and the suffix (`16`, `1`; None without one) of an argument.
+
+    Raises:
+        CaseError: the type is unknown, or the kernel would not be specialised like that.
+    """
     match = TYPE.fullmatch(case.signature[parameter.name])
-    assert match is not None  # read_case has seen to it
+    assert match is not None  # checked by `read_case`
     type_name, suffix = match["type"].strip(), match["suffix"]
     name = parameter.name
     if parameter.constexpr:
         raise CaseError(
-            f"{where}: {name!r} is a tl.constexpr parameter",
+            f"{subject}: {name!r} is a tl.constexpr parameter",
             "give its value under 'constexprs' instead",
         )
     if not is_type(type_name):
-        near = nearest_type(type_name)
-        suggestion = f"; did you mean {near}?" if near is not None else ""
+        suggestion = nearest_type(type_name)
+        suggestion = f"; did you mean {suggestion}?" if suggestion is not None else ""
         raise CaseError(
             f"case {case.name!r}: argument {name} has the unknown type {type_name!r}{suggestion}",
             ADVICE,
@@ -258,23 +282,31 @@ def _split_type(where: str, case: Case, parameter: Parameter) -> tuple[str, str 
         return type_name, None
     if suffix not in (DIVISIBLE, SUFFIX_ONE):
         raise CaseError(
-            f"{where}: {name!r} ends in :{suffix}",
+            f"{subject}: {name!r} ends in :{suffix}",
             "Triton specialises on :16 (divisible by 16) and :1 only",
         )
     integer = INTEGER.fullmatch(type_name) is not None
     if not (integer or (suffix == DIVISIBLE and type_name.startswith("*"))):
         raise CaseError(
-            f"{where}: {name!r} is {type_name!r}, which Triton does not specialise",
+            f"{subject}: {name!r} is {type_name!r}, which Triton does not specialise",
             f"drop the :{suffix}",
         )
     if not parameter.specialize or (suffix == DIVISIBLE and not parameter.align):
         raise CaseError(
-            f"{where}: the kernel marks {name!r} do_not_specialize", f"drop the :{suffix}"
+            f"{subject}: the kernel marks {name!r} do_not_specialize", f"drop the :{suffix}"
         )
     return type_name, suffix
 
 
-def _grid(where: str, grid: Any) -> tuple[int, ...] | None:
+def _table(subject: str, key: str, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The dict under a key of an entry; empty without one."""
+    table = raw.get(key, {})
+    if not isinstance(table, dict) or not all(isinstance(k, str) for k in table):
+        raise CaseError(f"{subject}: {key!r} must be a dict with string keys", f"mend {key!r}")
+    return table
+
+
+def _grid(subject: str, grid: Any) -> tuple[int, ...] | None:
     if grid is None:
         return None
     if (
@@ -282,23 +314,25 @@ def _grid(where: str, grid: Any) -> tuple[int, ...] | None:
         or not 1 <= len(grid) <= 3
         or not all(type(n) is int and n > 0 for n in grid)
     ):
-        raise CaseError(f"{where}: 'grid' is {grid!r}", "give one to three positive numbers")
+        raise CaseError(f"{subject}: 'grid' is {grid!r}", "give one to three positive numbers")
     return tuple(grid)
 
 
-def _archs(where: str, archs: Any) -> tuple[str, ...] | None:
+def _archs(subject: str, archs: Any) -> tuple[str, ...] | None:
     if archs is None:
         return None
     if not isinstance(archs, (list, tuple)) or not all(isinstance(a, str) for a in archs):
-        raise CaseError(f"{where}: 'archs' is {archs!r}", 'give a list such as ["gfx942", "gfx9*"]')
+        raise CaseError(
+            f"{subject}: 'archs' is {archs!r}", 'give a list such as ["gfx942", "gfx9*"]'
+        )
     return tuple(archs)
 
 
-def _flag(where: str, key: str, value: Any) -> bool:
+def _flag(subject: str, key: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise CaseError(f"{where}: {key!r} is {value!r}", "give True or False")
+        raise CaseError(f"{subject}: {key!r} is {value!r}", "give True or False")
     return value
 
 
-def _named(names: Iterable[str]) -> str:
+def _quoted(names: Iterable[str]) -> str:
     return ", ".join(repr(n) for n in names)

@@ -1,4 +1,4 @@
-"""Checks the compile options that a case states against what Triton takes."""
+"""Checks the values of the compile options that a case states."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from .case import Case, CaseError
 
-MOST_WAVES_PER_EU = 16
-"""The most waves a SIMD of any supported target holds (RDNA 2 and later; CDNA: 8)."""
+MAX_WAVES_PER_EU = 16
+"""Waves that a SIMD of any supported target holds at most (16 on RDNA 2 and later, 8 on CDNA)."""
 
 
 def check_options(case: Case, defaults: Mapping[str, Any]) -> None:
-    """Checks the values of a case's options. Unknown options are left to the backend's parser.
+    """Checks the values of a case's options; unknown options are left to the backend's parser.
 
     Args:
-        case: its options; None stands for Triton's default.
-        defaults: the backend's options by name, from which the types follow.
+        case: the case; an option of None means Triton's default.
+        defaults: the backend's default options, whose types the values must have.
 
     Raises:
-        CaseError: the first option that has a value Triton would stumble over.
+        CaseError: the value of an option is invalid.
     """
     for name, value in case.options.items():
         if name not in defaults or value is None:
@@ -33,7 +33,7 @@ def check_options(case: Case, defaults: Mapping[str, Any]) -> None:
             )
 
 
-def _whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -42,21 +42,21 @@ def _anything(value: Any) -> bool:
 
 
 Rule = tuple[Callable[[Any], bool], str]
-
+"""Whether a value is allowed, and the allowed values in words."""
 RANGES: Mapping[str, Rule] = {
     "num_warps": (
-        lambda value: _whole(value) and value > 0 and value & (value - 1) == 0,
+        lambda value: _is_integer(value) and value > 0 and value & (value - 1) == 0,
         "a power of two (1, 2, 4, 8, ...)",
     ),
-    "num_stages": (lambda value: _whole(value) and value >= 0, "a whole number from 0 on"),
+    "num_stages": (lambda value: _is_integer(value) and value >= 0, "a whole number from 0 on"),
     "waves_per_eu": (
-        lambda value: _whole(value) and 0 <= value <= MOST_WAVES_PER_EU,
-        f"a whole number from 0 (no request) to {MOST_WAVES_PER_EU}",
+        lambda value: _is_integer(value) and 0 <= value <= MAX_WAVES_PER_EU,
+        f"a whole number from 0 (no request) to {MAX_WAVES_PER_EU}",
     ),
 }
 TYPES: Mapping[type, Rule] = {
     bool: (lambda value: isinstance(value, int) and value in (0, 1), "True or False"),
-    int: (_whole, "a whole number"),
-    float: (lambda value: _whole(value) or isinstance(value, float), "a number"),
+    int: (_is_integer, "a whole number"),
+    float: (lambda value: _is_integer(value) or isinstance(value, float), "a number"),
     str: (lambda value: isinstance(value, str), "a string"),
 }

@@ -1,4 +1,4 @@
-"""Selects a file's cases by pattern; words the error where no case matches."""
+"""Selects a file's cases by pattern, and explains why none matches."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from .case import Case, did_you_mean
 
-MOST_NAMED = 8
-"""How many cases a message lists before it breaks off."""
+MAX_LISTED = 8
+"""How many cases a message lists."""
 
 
 class Selection:
-    """Patterns over the names of kernels and cases; a case is taken where all of them hold.
+    """Selects the cases that match all patterns.
 
     Args:
         patterns: fnmatch patterns of a kernel's name or qualified name, of a case's name, or of
-            `kernel[case]`, whose brackets stand for themselves; none: everything is taken.
+            `kernel[case]`, whose brackets are literal; without any, all cases are selected.
         qualnames: kernel -> qualified name of its function.
     """
 
@@ -26,19 +26,20 @@ class Selection:
         self._qualnames = qualnames
 
     def selected(self, raw_cases: Sequence[Any]) -> list[tuple[int, Any]]:
-        """Index and value of the entries of `KINSPECT_CASES`, correct or not, asked for."""
+        """Index and value of the selected entries of `KINSPECT_CASES`, valid or not."""
         indices = set(range(len(raw_cases)))
         for pattern in self.patterns:
             indices &= self._matching(raw_cases, pattern)
         return [(index, raw_cases[index]) for index in sorted(indices)]
 
     def _matching(self, raw_cases: Sequence[Any], pattern: str) -> set[int]:
+        """Indices of the entries that match one pattern."""
         identities = list(enumerate(map(identity, raw_cases)))
-        # fnmatch takes [case] for a set of characters: that reading comes second.
+        # fnmatch takes [case] for a set of characters; the literal reading comes first.
         literal = pattern.replace("[", "[[]")
-        together = {n for n, pair in identities if fnmatchcase(label(*pair) or "", literal)}
-        if together and literal != pattern:
-            return together
+        by_label = {n for n, pair in identities if fnmatchcase(label(*pair) or "", literal)}
+        if by_label and literal != pattern:
+            return by_label
         return {
             n
             for n, (kernel, case) in identities
@@ -49,7 +50,7 @@ class Selection:
         }
 
     def unmatched(self, raw_cases: Sequence[Any]) -> tuple[str, str]:
-        """Message and hint for patterns that take none of the cases."""
+        """Message and hint for patterns that no case matches."""
         identities = [identity(raw) for raw in raw_cases]
         labels = [text for text in (label(*pair) for pair in identities) if text is not None]
         hint = f"there is {listed(labels)}" if labels else "add cases to KINSPECT_CASES"
@@ -65,21 +66,21 @@ class Selection:
             *(name for pair in identities for name in pair if name),
             *labels,
         ]
-        named = " and ".join(map(repr, self.patterns))
-        near = (
+        patterns_text = " and ".join(map(repr, self.patterns))
+        suggestion = (
             did_you_mean(self.patterns, dict.fromkeys(choices)) if len(self.patterns) == 1 else ""
         )
-        return f"no kernel or case matches {named}{near}", hint
+        return f"no kernel or case matches {patterns_text}{suggestion}", hint
 
 
 def not_for(cases: Sequence[Case], archs: Sequence[str]) -> tuple[str, str]:
-    """Message and hint where every case that was asked for is meant for other targets."""
+    """Message and hint where all selected cases are for other targets."""
     requested = ", ".join(archs)
     hint = "name one of those with --arch, or widen the case's 'archs'"
     targets = [(case.name, ", ".join(case.archs or ()) or "no target at all") for case in cases]
     if len(targets) == 1:
         return f"case {targets[0][0]!r} is only for {targets[0][1]}, not {requested}", hint
-    texts = [f"{name!r} is only for {where}" for name, where in targets]
+    texts = [f"{name!r} is only for {archs_text}" for name, archs_text in targets]
     return f"no case is for {requested}: {listed(texts, '; ')}", hint
 
 
@@ -100,10 +101,10 @@ def label(kernel: str | None, case: str | None) -> str | None:
 
 
 def listed(texts: Iterable[str], separator: str = ", ") -> str:
-    """The first few texts, each once, and an ellipsis where there are more."""
+    """The first texts, without repetitions, and an ellipsis if there are more."""
     texts = list(dict.fromkeys(texts))
-    ellipsis = ["…"] if len(texts) > MOST_NAMED else []
-    return separator.join([*texts[:MOST_NAMED], *ellipsis])
+    ellipsis = ["…"] if len(texts) > MAX_LISTED else []
+    return separator.join([*texts[:MAX_LISTED], *ellipsis])
 
 
 def _matches(name: str, pattern: str) -> bool:

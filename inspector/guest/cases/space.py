@@ -1,15 +1,15 @@
 """The tuning space of a file with stated cases: `TUNING`, a dict of names and lists of values.
 
 Each name is an axis. A case is compiled for every point of the product of those axes that are
-constexprs of its kernel or options that only the backend reads; points that differ in such options
-alone share one run of the front end. An axis that the user states (`-D`) replaces that of the file;
+constexprs of its kernel or options that only the backend reads; points that differ only in such
+options share one run of the front end. An axis that the user states (`-D`) replaces the file's;
 where it is no constexpr of the kernel, the host multiplies the points by its values.
 
-Constexprs that TUNING does not name stay as the case states them. EVEN_K=True, say, holds for every
-BLOCK_K: the code is that of a launch for sizes which the blocks divide (nothing is run). Where
-other constexprs follow from a point, or `launch` refuses it, a file says so with a function
+Constexprs that TUNING does not name stay as the case states them: EVEN_K=True, for example, for
+every BLOCK_K, so the code is for sizes that the blocks divide. Where other constexprs depend on a
+point, or `launch` refuses a point, the file defines a function
 
-    tuned_constexprs(case, point) -> dict of the constexprs that follow, or None: no such launch
+    tuned_constexprs(case, point) -> dict of the dependent constexprs, or None: no such launch
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .case import CaseError
 TUNING = "TUNING"
 DERIVE = "tuned_constexprs"
 GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
-MOST_TRIES = 200_000
-"""Points that a sample tries at most, where a file refuses many of them."""
+MAX_TRIES = 200_000
+"""How many points are tried for a sample, where a file refuses many of them."""
 
 Derive = Callable[[Mapping[str, Any], Mapping[str, Any]], "Mapping[str, Any] | None"]
-"""A file's `tuned_constexprs`: (case, point) -> constexprs that follow, or None: no such launch."""
+"""A file's `tuned_constexprs`: (case, point) -> dependent constexprs, or None: no such launch."""
 
 
 class FrontEndRun(NamedTuple):
-    """Points that differ in backend options alone, so that one run of the front end serves them.
+    """Points that differ only in backend options, so that one run of the front end serves them.
 
     Attributes:
         constexprs: name -> value.
@@ -51,8 +51,8 @@ class PointSelection:
     Args:
         runs: the selected points, in the product's order.
         total: points of the whole product, not multiplied by `host_factor`.
-        host_factor: compiles that the host makes of each point: the values of the user's axes that
-            are no constexprs of this kernel, multiplied.
+        host_factor: how many compiles the host makes of each point: the product of the sizes of
+            the user's axes that are no constexprs of this kernel.
         unused_names: names of TUNING that are neither constexprs of this kernel nor options.
     """
 
@@ -69,22 +69,23 @@ class PointSelection:
 
 def select_points(
     tuning: Mapping[str, Sequence[Any]],
+    *,
     user_axes: Mapping[str, Sequence[Any]],
     constexprs: Collection[str],
     options: Collection[str],
-    most: int | None,
+    max_points: int | None,
     case: Mapping[str, Any],
     derive: Derive | None,
 ) -> PointSelection:
-    """The points of a case, sampled evenly where there are more than `most`.
+    """The points of a case to compile, sampled evenly where there are more than `max_points`.
 
     Args:
         tuning: the file's space: name -> values.
         user_axes: the axes of the command line (`-D`); they replace the file's of the same name.
         constexprs: names of the kernel's constexprs.
         options: names of options that only the backend reads.
-        most: points at most, multiplied by `host_factor`; None for all.
-        case: as the file states it, for `derive`.
+        max_points: limit of the points multiplied by `host_factor`; None for all.
+        case: the case as the file states it, for `derive`.
         derive: the file's `tuned_constexprs`.
 
     Raises:
@@ -99,8 +100,8 @@ def select_points(
     host_factor = math.prod(map(len, host_axes))
     option_sets: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     constexprs_of: dict[tuple[Any, ...], dict[str, Any]] = {}
-    most_here = None if most is None else max(1, most // host_factor)
-    for point in _points(axes, most_here, case, derive):
+    max_case_points = None if max_points is None else max(1, max_points // host_factor)
+    for point in _points(axes, max_case_points, case, derive):
         constants = {name: value for name, value in point.items() if name not in options}
         key = tuple(map(repr, constants.items()))  # values need not be hashable
         constexprs_of[key] = constants
@@ -115,23 +116,23 @@ def select_points(
 
 
 def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Every point of a product once, in an order whose beginnings are spread evenly.
+    """Every point of a product once, in an order in which the first n points are spread evenly.
 
-    Steps of about the golden section of all points, coprime to their number: the first n points
-    lie evenly over the slow axes, and cycle through the fast ones.
+    The order goes in steps of about the golden section of all points, coprime to their number: its
+    beginning is even over the slow axes, and cycles through the fast ones.
 
     Args:
         sizes: the number of values of each axis, the slowest first.
 
     Returns:
-        The place on each axis, counted from 0.
+        The index on each axis, counted from 0.
     """
     total = math.prod(sizes)
     step = max(1, round(total * GOLDEN_SECTION))
     while math.gcd(step, total) > 1:
         step += 1
     for number in range(total):
-        yield _places(number * step % total, sizes)
+        yield _indices(number * step % total, sizes)
 
 
 def read_tuning(raw: Any) -> Mapping[str, Sequence[Any]]:
@@ -153,30 +154,38 @@ def read_tuning(raw: Any) -> Mapping[str, Sequence[Any]]:
 
 def _points(
     axes: Mapping[str, Sequence[Any]],
-    most: int | None,
+    max_points: int | None,
     case: Mapping[str, Any],
     derive: Derive | None,
 ) -> list[dict[str, Any]]:
-    """The points in the product's own order, each with the constexprs that follow from it."""
+    """The selected points in the product's order, each with the constexprs that depend on it.
+
+    Raises:
+        CaseError: `derive` fails.
+    """
     sizes = [len(values) for values in axes.values()]
-    takes_all = most is None or math.prod(sizes) <= most
+    takes_all = max_points is None or math.prod(sizes) <= max_points
     order = itertools.product(*map(range, sizes)) if takes_all else evenly_spread(sizes)
     points: dict[tuple[int, ...], dict[str, Any]] = {}
-    for places in itertools.islice(order, None if takes_all else MOST_TRIES):
-        point = {name: values[i] for i, (name, values) in zip(places, axes.items())}
+    for indices in itertools.islice(order, None if takes_all else MAX_TRIES):
+        point = {name: values[i] for i, (name, values) in zip(indices, axes.items())}
         derived = _derived(derive, case, point)
         if derived is None:
             continue
-        points[places] = {**point, **derived}
-        if len(points) == most:
+        points[indices] = {**point, **derived}
+        if len(points) == max_points:
             break
-    return [points[places] for places in sorted(points)]
+    return [points[indices] for indices in sorted(points)]
 
 
 def _derived(
     derive: Derive | None, case: Mapping[str, Any], point: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """The constexprs that follow from a point; None where the file refuses it."""
+    """The constexprs that depend on a point; None where the file refuses the point.
+
+    Raises:
+        CaseError: `derive` fails.
+    """
     if derive is None:
         return {}
     try:
@@ -189,10 +198,10 @@ def _derived(
     return derived
 
 
-def _places(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+def _indices(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
     """The index on each axis of the point with this number, the last axis varying fastest."""
-    places: list[int] = []
+    indices: list[int] = []
     for size in reversed(sizes):
-        number, place = divmod(number, size)
-        places.append(place)
-    return tuple(reversed(places))
+        number, index = divmod(number, size)
+        indices.append(index)
+    return tuple(reversed(indices))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-# The names that `triton.language.str_to_ty` takes (3.4 to 3.9), less `B` and `constexpr`, which a
-# case has no use for.
+# Names that `triton.language.str_to_ty` accepts (3.4 to 3.9), without `B` and `constexpr`, which no
+# case needs.
 INTEGERS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64")
 FLOATS = ("bf16", "fp16", "fp32", "fp64", "fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
 POINTER = "*"
@@ -61,12 +61,12 @@ def is_type(name: str) -> bool:
     """Whether Triton's signatures know this type: a scalar, a pointer or a tensor descriptor."""
     if name.startswith(DESCRIPTOR + "<") and name.endswith(">"):
         return True
-    return _without_stars(name)[1] in INTEGERS + FLOATS
+    return _split_pointer(name)[1] in INTEGERS + FLOATS
 
 
 def nearest_type(name: str) -> str | None:
-    """The type that was probably meant by a name that is none; None where nothing is near."""
-    stars, element = _without_stars(name.strip())
+    """The type that a misspelt name probably means; None where no type is similar."""
+    stars, element = _split_pointer(name.strip())
     if element.endswith(POINTER):  # C's order
         element = element[:-1].strip()
         stars += POINTER
@@ -78,12 +78,12 @@ def nearest_type(name: str) -> str | None:
         return stars + element
     if element in ALIASES:
         return stars + ALIASES[element]
-    near = difflib.get_close_matches(element, [*INTEGERS, *FLOATS, *ALIASES], n=1, cutoff=0.6)
-    return stars + ALIASES.get(near[0], near[0]) if near else None
+    matches = difflib.get_close_matches(element, [*INTEGERS, *FLOATS, *ALIASES], n=1, cutoff=0.6)
+    return stars + ALIASES.get(matches[0], matches[0]) if matches else None
 
 
-def _without_stars(name: str) -> tuple[str, str]:
-    """The pointer part of a type's name, and the rest."""
+def _split_pointer(name: str) -> tuple[str, str]:
+    """The pointer part (`*`, `*k`) and the element type of a type's name."""
     element = name.lstrip(POINTER)
     stars = name[: len(name) - len(element)]
     if stars and element.startswith(CONST):

@@ -1,7 +1,7 @@
-"""A launch's arguments as the kernel takes them: one value for each of its parameters.
+"""Turns a launch's arguments into the values of the compiled kernel's parameters.
 
-Triton's launcher drops constants, takes tuples apart and turns host-side tensor descriptors into
-their base, shape and strides (triton/backends/driver.py, `decompose_descriptor`).
+Like Triton's launcher it drops constants, flattens tuples and replaces tensor descriptors by their
+base, shape and strides (triton/backends/driver.py, `decompose_descriptor`).
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_DESCRIPTOR = re.compile(r"tensordesc(?:_im2col)?<([^<>\[]*)\[([^\]]*)\]")
+_DESCRIPTOR_TYPE = re.compile(r"tensordesc(?:_im2col)?<([^<>\[]*)\[([^\]]*)\]")
 
 
 class ArgumentError(Exception):
-    """An argument that no kernel parameter can be made of."""
+    """An argument that has no form as a kernel's parameter."""
 
 
 def parameters(types: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Type and value of every parameter of the compiled kernel.
 
     Args:
-        types: of the signature, `constexpr` for what is no parameter; tuples nest.
-        values: the arguments, as many; constants at the end may be missing (the launchers of
-            Triton 3 pass over them unread).
+        types: of the signature; `constexpr` for arguments that are no parameters; tuples nest.
+        values: the arguments, one for each type; constants at the end may be missing (Triton 3's
+            launchers do not read them).
 
     Raises:
-        ArgumentError: a descriptor of a type that is not known, too few arguments.
+        ArgumentError: a descriptor has an unknown type, or there are too few arguments.
     """
     if any(kind != "constexpr" for kind in types[len(values) :]):
         raise ArgumentError(f"{len(values)} arguments for a kernel that takes {len(types)}")
@@ -43,10 +43,10 @@ def parameters(types: Sequence[Any], values: Sequence[Any]) -> Iterator[tuple[st
 
 
 def number_of(kind: str, value: Any) -> int | float | str:
-    """A scalar as JSON has it: what has a value (NumPy's scalars, tensors of one) gives it.
+    """A scalar as JSON can hold it, also from NumPy's scalars and tensors of one element.
 
     Returns:
-        The number; `nan`, `inf` or `-inf` for what JSON cannot write.
+        The number; "nan", "inf" or "-inf" for floats that JSON lacks.
     """
     if kind.startswith(("fp", "bf", "f")):
         number = float(value)
@@ -55,7 +55,12 @@ def number_of(kind: str, value: Any) -> int | float | str:
 
 
 def _descriptor(kind: str, value: Any) -> Iterator[tuple[str, Any]]:
-    match = _DESCRIPTOR.match(kind)
+    """Type and value of the parameters that a tensor descriptor becomes.
+
+    Raises:
+        ArgumentError: its type is unknown.
+    """
+    match = _DESCRIPTOR_TYPE.match(kind)
     if match is None:
         raise ArgumentError(f"a tensor descriptor of type {kind}")
     shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]

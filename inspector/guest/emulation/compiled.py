@@ -1,8 +1,8 @@
-"""A compiled kernel whose launches are executed: what Triton's own is, without a GPU to load it.
+"""The replacement of Triton's compiled kernel: its launches are executed without a GPU.
 
-Profilers and tests hook into loading and launching (`triton.knobs.runtime.kernel_load_start_hook`,
-`launch_enter_hook`); the hooks are called where Triton calls them (triton/compiler/compiler.py,
-`CompiledKernel`; the launchers of its drivers).
+Profilers and tests set hooks for loading and launching (`triton.knobs.runtime`:
+`kernel_load_start_hook`, `launch_enter_hook`); they are called where Triton calls them
+(triton/compiler/compiler.py, `CompiledKernel`, and the launchers of its drivers).
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from typing import Any
 
 from ..launches.kernel import StandInKernel
 
-_BEFORE_ARGUMENTS = 6
-"""What Triton 3 passes behind the grid and before the arguments: stream, function, packed metadata,
-launch metadata, and the hooks that are called before and after the launch."""
+_LAUNCHER_ARGUMENTS = 6
+"""How many values Triton 3 passes between the grid and the kernel's arguments: stream, function,
+packed metadata, launch metadata, and the hooks before and after the launch."""
 
 
 class EmulatedKernel(StandInKernel):
     """A kernel on an emulated GPU.
 
     Args:
-        real: Triton's compiled kernel.
+        compiled: Triton's compiled kernel.
         launched: called with the grid and the arguments at each launch.
-        parameters: how many arguments it takes, constants included.
+        parameters: how many arguments it takes, including constants.
     """
 
     def __init__(
         self,
-        real: Any,
+        compiled: Any,
         launched: Callable[[tuple[int, ...], Sequence[Any]], None],
         parameters: int,
     ) -> None:
-        super().__init__(str(real.metadata.name), launched, lambda: real)
-        self.packed_metadata = getattr(real, "packed_metadata", None)
-        self._compiled = real
+        super().__init__(str(compiled.metadata.name), launched, lambda: compiled)
+        self.packed_metadata = getattr(compiled, "packed_metadata", None)
+        self._compiled = compiled
         self._parameters = parameters
 
     def _init_handles(self) -> None:
         if self.module is None:
-            self._tell("kernel_load_start_hook")
+            self._call_hook("kernel_load_start_hook")
             self.module = self.function = 1
-            self._tell("kernel_load_end_hook")
+            self._call_hook("kernel_load_end_hook")
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
-        """What hooks get to see of a launch; Triton makes it, for its own kernels."""
+        """The launch's metadata for hooks, made by Triton's own method."""
         make = getattr(type(self._compiled), "launch_metadata", None)
         return None if make is None else make(self, grid, stream, *args)
 
     def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *launch_args: Any) -> None:
-        """Executes a launch, between the hooks that come with it."""
+        """Executes a launch, and calls the hooks that are passed with it."""
         self._init_handles()
-        # Before Triton 3 more stands there. Constants at the end may be left out.
-        count = max(len(launch_args) - self._parameters, _BEFORE_ARGUMENTS)
-        metadata, enter, leave = (
-            launch_args[3:count] if count == _BEFORE_ARGUMENTS else (None, None, None)
+        # Older launchers pass more before the arguments. Constants at the end may be left out.
+        count = max(len(launch_args) - self._parameters, _LAUNCHER_ARGUMENTS)
+        metadata, enter_hook, exit_hook = (
+            launch_args[3:count] if count == _LAUNCHER_ARGUMENTS else (None, None, None)
         )
-        if enter is not None:
-            enter(metadata)
+        if enter_hook is not None:
+            enter_hook(metadata)
         super().run(grid_0, grid_1, grid_2, *launch_args[count:])
-        if leave is not None:
-            leave(metadata)
+        if exit_hook is not None:
+            exit_hook(metadata)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         self._init_handles()
@@ -82,19 +82,20 @@ class EmulatedKernel(StandInKernel):
         return launch
 
     def __del__(self) -> None:
-        """Unloads it, for those who want to be told."""
+        """Calls the hook for unloading."""
         if self.__dict__.get("module") is not None and not sys.is_finalizing():
-            self._tell("kernel_unload_hook")
+            self._call_hook("kernel_unload_hook")
             self.module = None
 
-    def _tell(self, name: str) -> None:
+    def _call_hook(self, name: str) -> None:
+        """Calls one of the hooks for loading and unloading, if it is set."""
         hook = self._hook(name)
         if hook is not None:
-            real = self._compiled
-            hook(self.module, self.function, self.name, real.metadata_group, real.hash)
+            compiled = self._compiled
+            hook(self.module, self.function, self.name, compiled.metadata_group, compiled.hash)
 
     def _hook(self, name: str) -> Any:
-        """A hook of this name: from Triton's knobs (3.4 on), or of the class before."""
+        """A hook by name: from Triton's knobs (3.4 and newer), or from the class; None if unset."""
         runtime = getattr(sys.modules.get("triton.knobs"), "runtime", None)
         return getattr(type(self._compiled) if runtime is None else runtime, name, None)
 

@@ -1,7 +1,6 @@
-"""Compiled kernels whose launches are executed by the emulator.
+"""Compiles the kernels of a script and executes their launches in the emulator.
 
-They stand where Triton's compiled kernels do: everything up to the compiler and after it is
-Triton's own.
+Everything before and after the compiler is Triton's own.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from .compiled import EmulatedKernel
 from .process import EmulationError, EmulatorProcess, SharedBuffer
 
 POINTER_BYTES = 8
-MOST_POINTERS = 1 << 16
-"""Most elements of an integer tensor that is searched for addresses of other tensors."""
+MAX_POINTERS = 1 << 16
+"""Elements up to which an integer tensor is searched for addresses of other tensors."""
 
 
 class Executor:
-    """Compiles what scripts launch and executes the launches.
+    """Takes the place of Triton's compiler, and executes launches.
 
     Args:
         arch: gfx name.
@@ -34,15 +33,19 @@ class Executor:
         report: called with the outcome of each launch: `{"kernel", "grid", "threads", "reply"}`.
         limit: seconds that one launch may take.
         sample: number of workgroups of each launch to execute; None for all.
-        suspended: makes a context with the unpatched torch, for Triton's front end.
+        suspended: returns a context with the unpatched torch, for Triton's front end.
         executed: called with each tensor that a launch wrote to.
-        lds_limit: bytes of LDS that one workgroup may ask for.
+        lds_limit: bytes of LDS that one workgroup may use.
+
+    Attributes:
+        launches: launches so far.
     """
 
     def __init__(
         self,
         arch: str,
         process: EmulatorProcess,
+        *,
         report: Callable[[dict[str, Any]], None],
         limit: float,
         sample: int | None = None,
@@ -61,7 +64,7 @@ class Executor:
         self._executed = executed
         self._lds_limit = lds_limit
         self._compile = importlib.import_module("triton.compiler.compiler").compile
-        self._keys = 0
+        self._kernel_count = 0
 
     def install(self) -> None:
         """Replaces Triton's compiler by `compile`."""
@@ -75,8 +78,8 @@ class Executor:
         with self._suspended():
             compiled = self._compile(src, target=self.target, options=dict(options or {}))
         self._check_resources(compiled.metadata)
-        self._keys += 1
-        key = f"{src.name}-{self._keys}"
+        self._kernel_count += 1
+        key = f"{src.name}-{self._kernel_count}"
         signature = dict(getattr(src, "signature", None) or {})
 
         def launched(grid: tuple[int, ...], values: Sequence[Any]) -> None:
@@ -85,7 +88,11 @@ class Executor:
         return EmulatedKernel(compiled, launched, len(signature))
 
     def _check_resources(self, metadata: Any) -> None:
-        """Raises what loading the kernel onto the GPU would raise if it needs too much of it."""
+        """Checks that a workgroup fits the GPU, as loading the kernel would.
+
+        Raises:
+            OutOfResources: Triton's error for too much LDS or too many threads.
+        """
         errors = importlib.import_module("triton.runtime.errors")
         threads = int(metadata.num_warps) * int(self.target.warp_size)
         if metadata.shared > self._lds_limit:
@@ -101,6 +108,15 @@ class Executor:
         grid: tuple[int, ...],
         values: Sequence[Any],
     ) -> None:
+        """Executes a launch.
+
+        Args:
+            key: names the kernel for the emulator.
+            compiled: Triton's compiled kernel.
+            signature: parameter -> Triton type.
+            grid: workgroups in x, y and z; with a 0 nothing is executed.
+            values: the launch's arguments.
+        """
         self.launches += 1
         if 0 in grid:
             return
@@ -135,7 +151,7 @@ def _arguments(
     """A launch's arguments as (type, number or address), and its tensors as (name, tensor)."""
     arguments: list[tuple[str, Any]] = []
     tensors: list[tuple[str, Any]] = []
-    names = _names(signature)
+    names = _parameter_names(signature)
     for number, (kind, value) in enumerate(parameters(tuple(signature.values()), values)):
         if not kind.startswith("*"):
             arguments.append((kind, number_of(kind, value)))
@@ -152,79 +168,80 @@ def _arguments(
 def _hash_by_file(src: Any) -> None:
     """Makes Triton's cache distinguish copies of a kernel in different files.
 
-    Triton identifies a kernel by its text and first line alone. It would use the code that was
-    compiled first for both copies, with debug locations that name the wrong file.
+    Triton identifies a kernel by its text and first line. Both copies would get the code compiled
+    first, whose debug locations name the wrong file.
     """
     files = sorted(_files_of(getattr(src, "fn", None), set()))
     if files:
-        plain = src.hash
-        src.hash = lambda: hashlib.sha256("\0".join([plain(), *files]).encode()).hexdigest()
+        original_hash = src.hash
+        src.hash = lambda: hashlib.sha256("\0".join([original_hash(), *files]).encode()).hexdigest()
 
 
-def _files_of(function: Any, seen: set[int]) -> set[str]:
+def _files_of(function: Any, visited: set[int]) -> set[str]:
     """Files of a `triton.jit` function and of those that it calls by a global name."""
     python: Any = getattr(function, "fn", None)
     code = getattr(python, "__code__", None)
-    if code is None or id(function) in seen:
+    if code is None or id(function) in visited:
         return set()
-    seen.add(id(function))
+    visited.add(id(function))
     files = {str(code.co_filename)}
     for name in code.co_names:
-        files |= _files_of(python.__globals__.get(name), seen)
+        files |= _files_of(python.__globals__.get(name), visited)
     return files
 
 
-def _names(signature: dict[str, Any]) -> list[str]:
-    """Names of the parameters; empty where tuples or descriptors make several of one."""
+def _parameter_names(signature: dict[str, Any]) -> list[str]:
+    """Names of the kernel's parameters; empty where a tuple or descriptor becomes several."""
     if any(not isinstance(k, str) or k.startswith("tensordesc") for k in signature.values()):
         return []
     return [name for name, kind in signature.items() if kind != "constexpr"]
 
 
 def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer, Any]]:
-    """The storages of tensors, and those that addresses in integer tensors point to, each once.
+    """The storages of tensors, and those whose addresses integer tensors hold, each once.
 
     Yields:
-        The storage, and its tensor; None for a storage that is only pointed to.
+        The storage and its tensor; None for the tensor of a storage found by its address.
     """
-    seen: set[int] = set()
-    pointing = []
+    visited: set[int] = set()
+    pointer_tensors = []
     for name, tensor in tensors:
         buffer = _storage(tensor, name)
-        if buffer is None or buffer.address in seen:
+        if buffer is None or buffer.address in visited:
             continue
-        seen.add(buffer.address)
+        visited.add(buffer.address)
         yield buffer, tensor
         if _may_hold_pointers(tensor):
-            pointing.append(tensor)
-    for buffer in _pointed_to(pointing):
-        if buffer.address not in seen:
-            seen.add(buffer.address)
+            pointer_tensors.append(tensor)
+    for buffer in _pointed_to(pointer_tensors):
+        if buffer.address not in visited:
+            visited.add(buffer.address)
             yield buffer, None
 
 
 def _storage(tensor: Any, name: str) -> SharedBuffer | None:
-    """A tensor's memory; None if it is empty. A device tensor has its bytes in its payload."""
+    """A tensor's storage; None if it is empty. The bytes of a device tensor are its payload's."""
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     payload = getattr(tensor, "_payload", None)
     if payload is None:
         return SharedBuffer(address, size, name) if size else None
-    real = payload.untyped_storage()
-    size = min(size, int(real.nbytes()))
-    return SharedBuffer(address, size, name, int(real.data_ptr())) if size else None
+    payload_storage = payload.untyped_storage()
+    size = min(size, int(payload_storage.nbytes()))
+    return SharedBuffer(address, size, name, int(payload_storage.data_ptr())) if size else None
 
 
 def _may_hold_pointers(tensor: Any) -> bool:
+    """Whether a tensor is a short one of 64-bit integers."""
     return (
         not tensor.is_floating_point()
         and tensor.element_size() == POINTER_BYTES
-        and tensor.numel() <= MOST_POINTERS
+        and tensor.numel() <= MAX_POINTERS
     )
 
 
 def _pointed_to(tensors: Sequence[Any]) -> Iterator[SharedBuffer]:
-    """Storages of live tensors that these integer tensors hold addresses of."""
+    """Storages of live tensors whose addresses these integer tensors hold."""
     if not tensors:
         return
     torch = importlib.import_module("torch")

@@ -1,4 +1,4 @@
-"""The process that executes launches, and the memory that is shared with it."""
+"""Talks to the emulator's process, which executes launches, and shares memory with it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-PAGE = 4096
-SLACK = 64
-"""Bytes behind a buffer that its words of 16 bytes may reach into."""
+PAGE_BYTES = 4096
+SLACK_BYTES = 64
+"""Bytes after a buffer that accesses of 16 bytes may touch."""
 
 
 class EmulationError(RuntimeError):
-    """A launch could not be executed, or did what no kernel may do.
+    """A launch that could not be executed, or did something that no kernel may do.
 
     Args:
-        text: why.
+        text: the reason.
         kind: `limit` (it takes too long), `hang` (it never ends), `uncovered` (an instruction
             that the emulator lacks) or `failed`.
     """
@@ -34,12 +34,16 @@ class EmulationError(RuntimeError):
 
 
 class SharedBuffer:
-    """Memory of this process that a launch may use: where it is and how long.
+    """Memory of this process that a launch may use.
 
     Args:
-        address: of its first byte.
-        size: in bytes.
-        name: of the argument, for messages.
+        address: address of its first byte, as the script sees it.
+        size: size in bytes.
+        name: name of the argument, for messages.
+        backing: address of its bytes in this process; None for `address`.
+
+    Attributes:
+        offset: its position in the memory shared with the emulator.
     """
 
     def __init__(self, address: int, size: int, name: str, backing: int | None = None) -> None:
@@ -47,65 +51,66 @@ class SharedBuffer:
         self.size = size
         self.name = name
         self.backing = address if backing is None else backing
-        """Where its bytes really are, when the address is one that scripts are told."""
         self.offset = 0
 
 
 class EmulatorProcess:
-    """One process of the host's; started at the first launch.
+    """The emulator's process, which is started at the first launch.
 
     Args:
         command: starts it; it speaks JSON lines on its standard streams.
-        environment: of the process; None for this one's.
+        environment: its environment; None for that of this process.
+
+    Attributes:
+        deadline: when to kill it if it has not answered, by `time.monotonic`; None for never.
     """
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> None:
         self.deadline: float | None = None
-        """When to end it if it has not answered by then, by `time.monotonic`; None for never."""
         self._command = list(command)
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._file = -1
         self._map: mmap.mmap | None = None
         self._size = 0
-        self._loaded: set[str] = set()
+        self._loaded_keys: set[str] = set()
 
     def load(self, key: str, text: str, arch: str) -> None:
-        """Hands over a kernel's assembly, once."""
-        if key not in self._loaded:
-            self._ask({"load": key, "text": text, "arch": arch})
-            self._loaded.add(key)
+        """Sends a kernel's assembly, unless it was sent before."""
+        if key not in self._loaded_keys:
+            self._request({"load": key, "text": text, "arch": arch})
+            self._loaded_keys.add(key)
 
     def launch(
-        self, request: dict[str, Any], buffers: Sequence[SharedBuffer], *, keep: bool = True
+        self, request: dict[str, Any], buffers: Sequence[SharedBuffer], *, write_back: bool = True
     ) -> dict[str, Any]:
-        """Executes a launch on the buffers' contents; what it wrote is written back.
+        """Executes a launch on the buffers' contents; returns the emulator's reply.
 
         Args:
-            request: the launch.
+            request: the launch (`inspector/pipeline/emulating.py`).
             buffers: the memory that it may use.
-            keep: whether what it wrote is written back.
+            write_back: whether to copy the memory that it wrote back to the buffers.
 
         Raises:
             EmulationError: it could not be executed.
         """
         self.start()
-        shared = self._place(buffers)
+        shared = self._lay_out(buffers)
         base = ctypes.addressof(ctypes.c_char.from_buffer(shared))
-        described = [
+        buffer_fields = [
             {"address": b.address, "size": b.size, "name": b.name, "offset": b.offset}
             for b in buffers
         ]
-        message = {"launch": request, "buffers": described, "memory": self._size}
-        for alone in (False, True):
+        message = {"launch": request, "buffers": buffer_fields, "memory": self._size}
+        for one_process in (False, True):
             for buffer in buffers:
                 ctypes.memmove(base + buffer.offset, buffer.backing, buffer.size)
-            reply = self._ask({**message, "launch": {**request, "alone": alone}})
-            if "again" not in reply:  # several processes did it, or one
+            reply = self._request({**message, "launch": {**request, "alone": one_process}})
+            if "again" not in reply:  # else several processes cannot execute this launch
                 break
-        for index in reply["written"] if keep else ():
+        for index in reply["written"] if write_back else ():
             buffer = buffers[index]
             ctypes.memmove(buffer.backing, base + buffer.offset, buffer.size)
         return reply
@@ -118,7 +123,7 @@ class EmulatorProcess:
             self._process = None
 
     def start(self) -> None:
-        """Starts it, if that was not done yet; does not wait for it."""
+        """Starts the process if it does not run yet; does not wait for it."""
         if self._process is not None:
             return
         if hasattr(os, "memfd_create"):
@@ -134,22 +139,27 @@ class EmulatorProcess:
             env=self._environment,
         )
 
-    def _place(self, buffers: Sequence[SharedBuffer]) -> mmap.mmap:
-        """Gives every buffer its place in the shared memory; pages of their own."""
-        end = PAGE
+    def _lay_out(self, buffers: Sequence[SharedBuffer]) -> mmap.mmap:
+        """Assigns offsets in the shared memory to buffers, each with pages of its own."""
+        end = PAGE_BYTES
         for buffer in buffers:
-            # Bits below the page size are kept: words lie in the file as they lie in memory.
-            buffer.offset = end + buffer.address % PAGE
-            end = -(-(buffer.offset + buffer.size + SLACK) // PAGE) * PAGE
+            # The offset within a page stays, so that alignments do.
+            buffer.offset = end + buffer.address % PAGE_BYTES
+            end = -(-(buffer.offset + buffer.size + SLACK_BYTES) // PAGE_BYTES) * PAGE_BYTES
         if end > self._size:
             self._size = max(end, 2 * self._size)
             os.ftruncate(self._file, self._size)
-            self._map = None  # views of the old one may still be held: leave it to the collector
+            self._map = None  # not closed: views of it may still exist
         if self._map is None:
             self._map = mmap.mmap(self._file, self._size)
         return self._map
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Sends a request and returns the reply; prints what the kernel printed.
+
+        Raises:
+            EmulationError: the process refused it, ended, or did not answer by the deadline.
+        """
         self.start()
         process = self._process
         assert process is not None
@@ -158,26 +168,26 @@ class EmulatorProcess:
         try:
             process.stdin.write(json.dumps(message).encode() + b"\n")
             process.stdin.flush()
-            self._await(process)
+            self._wait_for_reply(process)
             line = process.stdout.readline()
         except BrokenPipeError:
             line = b""
         if not line:
             status = process.wait()
-            self._forget()
+            self._reset()
             raise EmulationError(f"the emulator's process ended with status {status}")
         reply: dict[str, Any] = json.loads(line)
         for is_error, text in reply.get("printed", ()):
-            _write_behind(sys.stderr if is_error else sys.stdout, 2 if is_error else 1, text)
+            _write_after(sys.stderr if is_error else sys.stdout, 2 if is_error else 1, text)
         if "error" in reply:
             raise EmulationError(reply["error"], reply["kind"])
         return reply
 
-    def _await(self, process: subprocess.Popen[bytes]) -> None:
-        """Waits for an answer.
+    def _wait_for_reply(self, process: subprocess.Popen[bytes]) -> None:
+        """Waits for a reply.
 
         Raises:
-            EmulationError: there is none by the deadline; the process is ended.
+            EmulationError: there is none by the deadline; the process is killed.
         """
         if self.deadline is None:
             return
@@ -187,19 +197,19 @@ class EmulatorProcess:
         if not answered:
             process.kill()
             process.wait()
-            self._forget()
+            self._reset()
             raise EmulationError("it took longer than it may", "limit")
 
-    def _forget(self) -> None:
-        """The process is gone, and the next one knows no kernels."""
+    def _reset(self) -> None:
+        """Forgets a process that has ended; the next one has no kernels loaded."""
         self._process = None
-        self._loaded.clear()
+        self._loaded_keys.clear()
         os.close(self._file)
         self._file, self._map, self._size = -1, None, 0
 
 
-def _write_behind(stream: Any, descriptor: int, text: str) -> None:
-    """Writes where the C library's stream goes, as HIP's runtime does, behind what is written."""
+def _write_after(stream: Any, descriptor: int, text: str) -> None:
+    """Writes to a descriptor, as HIP's runtime does, after what Python's stream holds."""
     stream.flush()
     remaining = text.encode()
     while remaining:

@@ -22,7 +22,7 @@ from ..world.device import Device
 from .kernels import Executor
 from .process import EmulatorProcess
 
-OWN_FAILURE = 125
+EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
 
 
@@ -30,11 +30,11 @@ def main(request_path: str) -> int:
     """Runs the script.
 
     Args:
-        request_path: of a JSON file: `path`, `argv`, `arch`, `device`, `folder` (scratch),
-            `records` (a file for what is told of launches), `emulator` (the command that executes
-            launches), `seconds` (for one launch), `sample` (workgroups, or null), `configs` (of an
-            autotuner, or null for all), `sets` (x values of a benchmark, or null for all), `test`
-            (of the file, for pytest, or null).
+        request_path: path of a JSON file with `path`, `argv`, `arch`, `device`, `folder` (scratch),
+            `records` (a file for the records), `emulator` (the command that executes launches),
+            `seconds` (for one launch), `sample` (workgroups, or null for all), `configs` (of an
+            autotuner, or null for all), `sets` (x values of a benchmark, or null for all) and
+            `test` (a test of the file, for pytest, or null).
 
     Returns:
         The script's exit status.
@@ -43,10 +43,10 @@ def main(request_path: str) -> int:
         request = json.load(stream)
     emit = writer(request["records"])
     device = Device.of(request["device"])
-    world = worlds.install(device, request["folder"], most_sets=request["sets"], contents=True)
+    world = worlds.install(device, request["folder"], max_values=request["sets"], all_contents=True)
     if request["configs"] is not None:
         _limit_tuning(request["configs"], world)
-    _without_torch_compile()
+    _disable_torch_compile()
     process = EmulatorProcess(request["emulator"])
     executor = Executor(
         request["arch"],
@@ -68,6 +68,14 @@ def main(request_path: str) -> int:
 
 
 def _run(path: str, test: str | None, argv: list[str], world: Any) -> int:
+    """Runs the file as a script or as tests; returns its exit status.
+
+    Args:
+        path: the file.
+        test: a test of it; None to run it as it is.
+        argv: arguments of the script, or of pytest.
+        world: the stand-in world.
+    """
     try:
         with open(path, "rb") as stream:
             source = stream.read()
@@ -117,31 +125,32 @@ def _print_failure(failure: BaseException, path: str) -> None:
     traceback.print_exception(type(failure), failure, trace or failure.__traceback__)
 
 
-def _limit_tuning(most: int, world: Any) -> None:
-    """Makes autotuners run the first `most` configurations that work, since there are no times."""
+def _limit_tuning(max_configs: int, world: Any) -> None:
+    """Makes autotuners run only the first `max_configs` configurations that work."""
     tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
     prune, bench = tuner.prune_configs, tuner._bench
-    worked: dict[int, int] = {}
+    success_counts: dict[int, int] = {}
 
-    def pruned(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def prune_and_note(self: Any, *args: Any, **kwargs: Any) -> Any:
         configs = prune(self, *args, **kwargs)
-        worked[id(self)] = 0
-        if len(configs) > most:
+        success_counts[id(self)] = 0
+        if len(configs) > max_configs:
             world.note(
-                f"of an autotuner's {len(configs)} configurations {most} ran (--configs all: all)"
+                f"of an autotuner's {len(configs)} configurations {max_configs} ran"
+                " (--configs all: all)"
             )
         return configs
 
-    def first_ones(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if worked.get(id(self), 0) >= most:
+    def bench_first(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if success_counts.get(id(self), 0) >= max_configs:
             return [float("inf")] * 3
         times = bench(self, *args, **kwargs)
-        worked[id(self)] = worked.get(id(self), 0) + (times[0] != float("inf"))
+        success_counts[id(self)] = success_counts.get(id(self), 0) + (times[0] != float("inf"))
         return times
 
-    tuner.prune_configs, tuner._bench = pruned, first_ones
+    tuner.prune_configs, tuner._bench = prune_and_note, bench_first
 
 
-def _without_torch_compile() -> None:
+def _disable_torch_compile() -> None:
     """Makes torch.compile return functions unchanged."""
     os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")

@@ -18,7 +18,7 @@ class Launch:
 
     Args:
         line: in the wrapper.
-        args: values of the positional arguments; None for what only a run would tell (a tensor).
+        args: values of the positional arguments; None for one known only in a run (a tensor).
         grid: the value of `grid=`; None without one.
     """
 
@@ -29,13 +29,13 @@ class Launch:
 
 def launches_of(tree: ast.Module) -> Mapping[str, Sequence[Launch]]:
     """The launches in the wrapper's functions, by the name of the kernel's variable."""
-    top = dict(_constants(tree.body))
+    module_constants = dict(_constants(tree.body))
     groups = _multi_kernels(tree)
     launches: dict[str, list[Launch]] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        names = {**top, **dict(_constants(list(ast.walk(function))))}
+        names = {**module_constants, **dict(_constants(list(ast.walk(function))))}
         for node in ast.walk(function):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
@@ -56,7 +56,7 @@ def numels(function: ast.FunctionDef, names: Sequence[str]) -> dict[str, int]:
 
 
 def sizes_of(launch: Launch, names: Sequence[str]) -> dict[str, int]:
-    """What a launch says of the kernel's sizes.
+    """The sizes (`xnumel`, `r0_numel`, ...) that a launch passes as plain numbers.
 
     Args:
         launch: one of a kernel's launches.
@@ -67,6 +67,7 @@ def sizes_of(launch: Launch, names: Sequence[str]) -> dict[str, int]:
 
 
 def _launch(node: ast.Call, names: Mapping[str, Any]) -> Launch:
+    """The launch that a call of `kernel.run` makes."""
     grid = next((k.value for k in node.keywords if k.arg == "grid"), None)
     return Launch(
         node.lineno,
@@ -76,6 +77,7 @@ def _launch(node: ast.Call, names: Mapping[str, Any]) -> Launch:
 
 
 def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """The value of an argument; None where the text does not state it."""
     try:
         value = read(node, names)
     except UnreadableError:
@@ -84,7 +86,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _constants(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, Any]]:
-    """Names that are given one plain value, once: `s0 = 64`, `meta0 = {...}`."""
+    """Names assigned exactly once, to a constant: `s0 = 64`, `meta0 = {...}`."""
     assigned: dict[str, list[ast.expr]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign):
@@ -100,7 +102,7 @@ def _constants(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, Any]]:
 
 
 def _multi_kernels(tree: ast.Module) -> dict[str, tuple[str, ...]]:
-    """Variants of one kernel among which a run chooses, by the name they are launched under."""
+    """The kernels among which a run chooses, by the name under which they are launched."""
     groups = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):

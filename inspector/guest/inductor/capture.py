@@ -7,6 +7,7 @@ import importlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..lowering import UnknownOptionError, target
 from ..parsed.refusals import RefusedError
 from ..parsed.types import check_type
 from ..records import Emit, error, note
-from ..sampling import said_of_sample, spread
+from ..sampling import sample_note, spread
 from ..syntax import parse
 from ..world.device import Device
 from ..world.driver import activate
@@ -39,12 +40,13 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Emits the specialisations that a generated file would compile, for each target.
 
     Args:
-        request: `path`, `archs`, `devices` (gfx name -> what is known of it), `wanted` (patterns of
+        request: `path`, `archs`, `devices` (gfx name -> what is known of it), `patterns` (of
             kernel names), `max_configs`, `axes`, `all_configs`, `finished` (numbers of the
-            specialisations that earlier children came to) and, where torch.compile generated it
-            in a script, `origin` (`function`, `file`, `line` and `lines`: name of an operation ->
-            file and line).
-        emit: takes `{"begin": n, ...}` before each, then `{"variant": ...}` or `{"error": ...}`.
+            specialisations that earlier children began) and, where torch.compile generated the
+            file in a script, `origin` (`function`, `file`, `line` and `lines`: name of an
+            operation -> file and line).
+        emit: takes `{"begin": number, ...}` before each specialisation, then its
+            `{"variant": ...}` or `{"error": ...}`.
     """
     path = os.path.abspath(request["path"])
     try:
@@ -59,24 +61,47 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         emit(_empty(path, text))
         return
     kernels = [source for source in sources if isinstance(source, KernelSource)]
-    if request.get("origin"):  # the script's own were recorded as it launched them
+    if request.get("origin"):  # the script's own kernels were recorded when it launched them
         kernels = [source for source in kernels if source.heuristic != USERS]
-    selected = _selected(kernels, request.get("wanted") or ())
+    selected = _selected(kernels, request.get("patterns") or ())
     for unread in (source for source in sources if isinstance(source, SourceError)):
         emit(error("capture", unread.message, unread.hint))
     if kernels and not selected:
         names = ", ".join(dict.fromkeys(k.name for k in kernels))
-        patterns = " and ".join(request["wanted"])
+        patterns = " and ".join(request["patterns"])
         emit(error("capture", f"{path}: no kernel matches {patterns}", f"it has {names}"))
         return
     launches = launches_of(tree)
-    work = _Work(path, request, emit)
+    file_capture = _FileCapture(path, request, emit)
     for kernel in selected:
-        work.kernel(kernel, list(launches.get(kernel.name, ())))
+        file_capture.emit_kernel(kernel, list(launches.get(kernel.name, ())))
 
 
-class _Work:
-    """The specialisations of one file's kernels, numbered in the order in which they come."""
+@dataclass(frozen=True)
+class _Specialization:
+    """One configuration of a kernel for one target.
+
+    Args:
+        kernel: the kernel as the file holds it.
+        function: its JITFunction.
+        arguments: types, constants and attributes that the metadata state.
+        meta: the metadata for Triton.
+        config: block sizes and options.
+        arch: gfx name of the target.
+        launch: the kernel's first launch in the wrapper, for grid and sizes; None without one.
+    """
+
+    kernel: KernelSource
+    function: Any
+    arguments: Arguments
+    meta: Mapping[str, Any]
+    config: Mapping[str, Any]
+    arch: str
+    launch: Launch | None
+
+
+class _FileCapture:
+    """Emits the specialisations of one file's kernels, numbered in the order of the file."""
 
     def __init__(self, path: str, request: Mapping[str, Any], emit: Emit) -> None:
         self._path = path
@@ -87,8 +112,8 @@ class _Work:
         self._finished = set(request.get("finished") or ())
         self._number = 0
 
-    def kernel(self, kernel: KernelSource, launches: Sequence[Launch]) -> None:
-        """Emits what a kernel is compiled to, or why it cannot be."""
+    def emit_kernel(self, kernel: KernelSource, launches: Sequence[Launch]) -> None:
+        """Emits the variants of a kernel, or why there are none."""
         try:
             function = self._file.function(kernel)
             meta = triton_meta(kernel.keywords)
@@ -97,7 +122,7 @@ class _Work:
             self._emit(error("capture", failure.message, failure.hint, kernel.name))
             return
         except MetadataError as failure:
-            self._refuse(kernel, str(failure))
+            self._emit(self._metadata_error(kernel, failure))
             return
         for arch in self._request["archs"]:
             device = Device.of((self._request.get("devices") or {}).get(arch) or arch)
@@ -107,140 +132,122 @@ class _Work:
                 message = f"{self._path}:{kernel.line}: kernel {kernel.name}: {failure.message}"
                 self._emit(error("capture", message, failure.hint, kernel=kernel.name, arch=arch))
                 continue
-            for values in self._points(kernel, configs, function):
+            for config in self._sweep(kernel, configs, function):
                 self._number += 1
                 if self._number in self._finished:
                     continue
                 self._emit({"begin": self._number, "kernel": kernel.name, "arch": arch})
                 self._driver.target = target(arch)
-                notes = self._notes(kernel, configs, values, meta)
-                launch = launches[0] if launches else None
-                record = self._variant(
-                    kernel,
-                    function,
-                    stated_arguments,
+                specialization = _Specialization(
+                    kernel=kernel,
+                    function=function,
+                    arguments=stated_arguments,
                     meta=meta,
-                    values=values,
+                    config=config,
                     arch=arch,
-                    launch=launch,
+                    launch=launches[0] if launches else None,
                 )
+                record = self._record(specialization)
                 if "variant" in record:
-                    record["variant"]["notes"] = notes
+                    record["variant"]["notes"] = self._notes(kernel, configs, config, meta)
                     record["variant"]["launches"] = len(launches) or None
                 self._emit(record)
 
-    def _points(
+    def _sweep(
         self, kernel: KernelSource, configs: Configs, function: Any
     ) -> Iterator[Mapping[str, Any]]:
-        """The configurations to look at: those of the kernel, or a sweep's around its first."""
+        """The configurations to compile: the kernel's own, or a sweep around its first."""
         axes: Mapping[str, Sequence[Any]] = self._request.get("axes") or {}
         names = [n for n in axes if any(p.name == n and p.constexpr for p in parameters(function))]
         max_configs = self._request.get("max_configs")
-        chosen = configs.values
+        selected = configs.values
         if names and not self._request.get("all_configs"):
-            chosen = chosen[:1]
-        elif max_configs is not None and len(chosen) > max_configs:
-            self._emit(note(said_of_sample(kernel.name, max_configs, len(chosen), "configs")))
-            chosen = tuple(chosen[place] for place in spread(chosen, max_configs))
-        for config in chosen:
+            selected = selected[:1]
+        elif max_configs is not None and len(selected) > max_configs:
+            self._emit(note(sample_note(kernel.name, max_configs, len(selected), "configs")))
+            selected = tuple(selected[index] for index in spread(selected, max_configs))
+        for config in selected:
             for point in itertools.product(*(axes[name] for name in names)):
                 yield {**config, **dict(zip(names, point))}
 
-    def _variant(
-        self,
-        kernel: KernelSource,
-        function: Any,
-        stated_arguments: Arguments,
-        *,
-        meta: Mapping[str, Any],
-        values: Mapping[str, Any],
-        arch: str,
-        launch: Launch | None,
-        trusted: bool = False,
-    ) -> dict[str, Any]:
+    def _record(self, spec: _Specialization, trusted: bool = False) -> dict[str, Any]:
         """The record of one specialisation: its variant, or the error of the front end.
 
         Args:
-            kernel: the kernel as the file holds it.
-            function: its JITFunction.
-            stated_arguments: what its metadata say of its arguments.
-            meta: the metadata for Triton.
-            values: block sizes and options of one configuration.
-            arch: gfx name of the target.
-            launch: its first launch in the wrapper, for grid and sizes; None without one.
-            trusted: whether `function` comes from running the kernel's module.
+            spec: the specialisation.
+            trusted: whether `spec.function` comes from running the kernel's module.
         """
-        names = function.arg_names
-        tuned, options = split(values, names)
-        stated = {n: meta[n] for n in STATED_OPTIONS if meta.get(n) is not None}
-        defaults = {p.name: p.default[0] for p in parameters(function) if p.default is not None}
+        kernel = spec.kernel
         try:
-            signature, constants, attributes = stated_arguments.specialised(names, tuned, defaults)
-            compiler = importlib.import_module("triton.compiler.compiler")
-            for kind in signature.values():
-                check_type(kind)
-            for value in constants.values():
-                self._file.check(value)
-            source = compiler.ASTSource(function, signature, constants, attributes)
-            variant = lower(source, arch, {**stated, **options})
+            variant, constants = self._lowered(spec)
         except RefusedError as failure:
             if self._file.trust and not trusted:
                 imported = self._file.imported(kernel)
-                return self._variant(
-                    kernel,
-                    imported,
-                    stated_arguments,
-                    meta=meta,
-                    values=values,
-                    arch=arch,
-                    launch=launch,
-                    trusted=True,
-                )
+                return self._record(replace(spec, function=imported), trusted=True)
             refused = self._file.refusal(kernel, failure)
             return error("capture", refused.message, refused.hint, kernel.name)
         except MetadataError as failure:
-            return self._refusal(kernel, str(failure))
+            return self._metadata_error(kernel, failure)
         except UnknownOptionError as failure:
             hint = "its options are " + ", ".join(failure.option_names)
             return error("capture", f"this Triton has no option {failure}", hint, kernel.name)
         except Exception as failure:
-            place = f"{self._path}:{kernel.line}"
             return front_end_error(
-                failure, kernel.name, None, arch=arch, functions=(function,), fallback=place
+                failure,
+                kernel.name,
+                None,
+                arch=spec.arch,
+                functions=(spec.function,),
+                fallback=f"{self._path}:{kernel.line}",
             )
-        file, line = definition(function)
-        passed = [p.name for p in parameters(function) if not p.constexpr]
-        sizes = {**numels(_definition(kernel), names), **constants}
-        if launch is not None:
-            sizes = {**sizes_of(launch, passed), **sizes}
-        grid = grid_of(
-            launch.grid if launch is not None else None,
-            kernel.keywords.get("inductor_meta") or {},
-            sizes,
-            launch.args if launch is not None else (),
-        )
+        file, line = definition(spec.function)
         variant.update(
             kernel=kernel.name,
             qualname=kernel.function,
             case=None,
             file=file if kernel.verbatim else self._path,
             line=line if kernel.verbatim else kernel.line,
-            grid=list(grid) if grid is not None else None,
-            call_site=self._call_site(kernel, launch),
-            tuning={n: plain(v) for n, v in {**_of_template(kernel), **tuned, **options}.items()},
+            grid=_grid(spec, constants),
+            call_site=self._call_site(kernel, spec.launch),
+            tuning=_tuning(spec),
             key=f"{self._number}",
             generator=None if kernel.heuristic == USERS else "inductor",
         )
         return {"variant": variant}
 
+    def _lowered(self, spec: _Specialization) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A specialisation's TTIR and options, and the kernel's constants.
+
+        Raises:
+            RefusedError: a type or a constant is none that a kernel file may state.
+            MetadataError: the metadata leave an argument open.
+            UnknownOptionError: this Triton's AMD backend lacks an option.
+            Exception: any error of Triton's front end.
+        """
+        function = spec.function
+        tuned, options = split(spec.config, function.arg_names)
+        stated = {n: spec.meta[n] for n in STATED_OPTIONS if spec.meta.get(n) is not None}
+        defaults = {p.name: p.default[0] for p in parameters(function) if p.default is not None}
+        signature, constants, attributes = spec.arguments.specialised(
+            function.arg_names, tuned, defaults
+        )
+        compiler = importlib.import_module("triton.compiler.compiler")
+        for kind in signature.values():
+            check_type(kind)
+        for value in constants.values():
+            self._file.check(value)
+        source = compiler.ASTSource(function, signature, constants, attributes)
+        return lower(source, spec.arch, {**stated, **options}), constants
+
     def _notes(
         self,
         kernel: KernelSource,
         configs: Configs,
-        values: Mapping[str, Any],
+        config: Mapping[str, Any],
         meta: Mapping[str, Any],
     ) -> list[str]:
-        notes = [f"block sizes: {configs.said_by}"]
+        """Where the block sizes, the attributes and the kernel itself come from, for the user."""
+        notes = [f"block sizes: {configs.provenance}"]
         stated = kernel.keywords.get("inductor_meta") or {}
         if stated.get("coordinate_descent_tuning") and not configs.by_a_run:
             notes.append("a run would go on from there by coordinate descent")
@@ -248,8 +255,8 @@ class _Work:
             notes.append(FOREIGN.format(device=device_name(meta)))
         origin = self._request.get("origin")
         if origin is not None:
-            place = f"{os.path.basename(origin['file'])}:{origin['line']}"
-            notes.insert(0, f"generated by torch.compile of {origin['function']} ({place})")
+            call = f"{os.path.basename(origin['file'])}:{origin['line']}"
+            notes.insert(0, f"generated by torch.compile of {origin['function']} ({call})")
         if kernel.origins:
             notes.append(f"fused from {kernel.origins}")
         return notes
@@ -259,27 +266,48 @@ class _Work:
         origin = self._request.get("origin")
         if origin is None:
             return {"file": self._path, "line": launch.line} if launch is not None else None
-        places = [origin["lines"][name] for name in kernel.nodes if name in origin["lines"]]
-        file, line = places[0] if places else (origin["file"], origin["line"])
+        operations = [origin["lines"][name] for name in kernel.nodes if name in origin["lines"]]
+        file, line = operations[0] if operations else (origin["file"], origin["line"])
         return {"file": os.path.abspath(file), "line": line}
 
-    def _refuse(self, kernel: KernelSource, text: str) -> None:
-        self._emit(self._refusal(kernel, text))
-
-    def _refusal(self, kernel: KernelSource, text: str) -> dict[str, Any]:
-        message = f"{self._path}:{kernel.line}: kernel {kernel.name}: {text}"
+    def _metadata_error(self, kernel: KernelSource, failure: MetadataError) -> dict[str, Any]:
+        message = f"{self._path}:{kernel.line}: kernel {kernel.name}: {failure}"
         hint = "its metadata must be those of torch 2.0 or newer, as Inductor wrote them"
         return error("capture", message, hint, kernel.name)
 
 
+def _grid(spec: _Specialization, constants: Mapping[str, Any]) -> list[int] | None:
+    """The workgroups of a specialisation's launch; None where only a run would know them."""
+    kernel, launch = spec.kernel, spec.launch
+    passed = [p.name for p in parameters(spec.function) if not p.constexpr]
+    sizes = {**numels(_definition(kernel), spec.function.arg_names), **constants}
+    if launch is not None:
+        sizes = {**sizes_of(launch, passed), **sizes}
+    grid = grid_of(
+        launch.grid if launch is not None else None,
+        kernel.keywords.get("inductor_meta") or {},
+        sizes,
+        launch.args if launch is not None else (),
+    )
+    return list(grid) if grid is not None else None
+
+
+def _tuning(spec: _Specialization) -> dict[str, Any]:
+    """The configuration as a report shows it."""
+    tuned, options = split(spec.config, spec.function.arg_names)
+    values = {**_of_template(spec.kernel), **tuned, **options}
+    return {name: plain(value) for name, value in values.items()}
+
+
 def _of_template(kernel: KernelSource) -> Mapping[str, Any]:
-    """The tile that a template was filled in for: in its text those are plain constants."""
+    """The tile sizes of a template, which stand as plain numbers in the text made from it."""
     meta = kernel.keywords.get("inductor_meta") or {}
     stated = meta.get("config_args") or {}
     return {n: v for n, v in stated.items() if type(v) is int and n not in OPTIONS}
 
 
 def _definition(kernel: KernelSource) -> ast.FunctionDef:
+    """The kernel's function in its module's syntax tree."""
     return next(
         node
         for node in parse(kernel.text).body
@@ -288,7 +316,7 @@ def _definition(kernel: KernelSource) -> ast.FunctionDef:
 
 
 def _selected(kernels: Sequence[KernelSource], patterns: Sequence[str]) -> list[KernelSource]:
-    """The kernels whose names match; `kernel[label]` waits for the label, which the host gives."""
+    """The kernels whose names match every pattern; the host matches the label of `name[label]`."""
     names = [pattern.partition("[")[0] for pattern in patterns]
     return [
         kernel
@@ -301,6 +329,7 @@ def _selected(kernels: Sequence[KernelSource], patterns: Sequence[str]) -> list[
 
 
 def _empty(path: str, text: str) -> dict[str, Any]:
+    """The error of a file without a Triton kernel."""
     calls = "extern_kernels." in text or "aten." in text
     why = ": it calls only library kernels" if calls else ""
     return error(

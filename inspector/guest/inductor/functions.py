@@ -21,7 +21,7 @@ from typing import Any
 from ..missing import install_hint
 from ..parsed.building import Builder
 from ..parsed.guard import Guard
-from ..parsed.modules import OF_TRITON, Module, Modules, jit_of
+from ..parsed.modules import TRITON_MODULES, Module, Modules, jit_of
 from ..parsed.refusals import RefusedError, message_of
 from ..record.contents import TORCH_HELPERS
 from ..record.values import decode
@@ -54,12 +54,14 @@ class KernelFile:
         self._guard.install()
 
     def function(self, source: KernelSource) -> Any:
-        """The JITFunction of a kernel, made of its text: nothing of the file is run.
+        """The JITFunction of a kernel, made from its text alone: nothing of the file is run.
+
+        Where the user trusts the file, a kernel whose text does not suffice is imported.
 
         Raises:
-            SourceError: the source is no kernel's, or needs what this interpreter lacks.
+            SourceError: the text holds no such kernel, or needs what this interpreter lacks.
         """
-        name, line = self._place(source)
+        name, line = self._code_location(source)
         module = Module(Modules(), f"_kinspect_inductor_{source.function}", name, source.text, line)
         node = module.function(source.function)
         if node is None or jit_of(node) is None:
@@ -76,15 +78,15 @@ class KernelFile:
             raise self.refusal(source, failure) from None
 
     def imported(self, source: KernelSource) -> Any:
-        """The JITFunction of a kernel whose inner module is run: only where the user trusts it.
+        """The JITFunction of a kernel whose inner module is run, which the user has to trust.
 
         Raises:
-            SourceError: it does not load.
+            SourceError: the module does not load.
         """
-        name, line = self._place(source)
+        name, line = self._code_location(source)
         tree = parsed(source.text, self.path, line)
-        self._remember(name, source.text, line)
-        namespace, body = _prepared(tree, source, self.path)
+        self._cache_lines(name, source.text, line)
+        namespace, body = _split_module(tree, source, self.path)
         code = compile(ast.Module(body, []), name, "exec")
         return getattr(_load(code, source, namespace, self.path), source.function)
 
@@ -93,25 +95,28 @@ class KernelFile:
         hint = "if you trust the file, --trust-trace runs the module that the kernel stands in"
         if failure.missing:
             hint = "install it there, or name an interpreter that has it with --python"
-        place = f"{self.path}:{source.line}"
-        return SourceError(f"{place}: {message_of(failure, source.name)}", hint, source.line)
+        message = f"{self.path}:{source.line}: {message_of(failure, source.name)}"
+        return SourceError(message, hint, source.line)
 
     def check(self, value: Any) -> None:
-        """Lets a constant of the file's metadata pass.
+        """Checks a constant of the file's metadata.
 
         Raises:
-            RefusedError: it is none of the language's.
+            RefusedError: neither plain data nor a value of Triton's language.
         """
         self._guard.language.check(value)
 
-    def _place(self, source: KernelSource) -> tuple[str, int]:
+    def _code_location(self, source: KernelSource) -> tuple[str, int]:
         """The file name and first line that a kernel's text is compiled as."""
         if source.verbatim:
             return self.path, source.line
         return f"<{source.name} of {self.path}>", 1
 
-    def _remember(self, name: str, text: str, line: int) -> None:
-        """Lets `inspect` find the source: in a wrapper it would be inside of a string."""
+    def _cache_lines(self, name: str, text: str, line: int) -> None:
+        """Puts a kernel's text into `linecache`, where `inspect` looks for it.
+
+        In a wrapper the text stands inside a string.
+        """
         lines = [source_line + "\n" for source_line in text.split("\n")]
         if name == self.path:
             missing = line - 1 + len(lines) - len(self._lines)
@@ -123,7 +128,7 @@ class KernelFile:
 
 
 def _decoded(data: Any) -> Any:
-    """A literal that `parsed/modules.py` read."""
+    """The value of a literal that `parsed/modules.py` read."""
 
     def resolve(path: Mapping[str, Any]) -> Any:
         raise RefusedError(f"{path.get('module')}.{path.get('qualname')}")
@@ -135,11 +140,12 @@ def _restore_old_names() -> None:
     """Lets Triton's language answer to the names that torch 2.0 - 2.2 generated code with.
 
     `tl.libdevice` moved to `tl.math` with Triton 2.1 and to `tl.extra.libdevice` with 3.0, where
-    its functions still have the same names. This process does nothing but this capture.
+    its functions still have the same names. Changing the modules harms nobody: this process does
+    nothing but this capture.
     """
     language = importlib.import_module("triton.language")
-    libdevice = importlib.import_module(OF_TRITON["libdevice"])
-    math = importlib.import_module(OF_TRITON["math"])
+    libdevice = importlib.import_module(TRITON_MODULES["libdevice"])
+    math = importlib.import_module(TRITON_MODULES["math"])
     if not hasattr(language, "libdevice"):
         vars(language)["libdevice"] = libdevice
     for name, function in vars(libdevice).items():
@@ -148,7 +154,7 @@ def _restore_old_names() -> None:
 
 
 class _Loader(importlib.abc.InspectLoader):
-    """Runs code that is already there."""
+    """A loader that runs code compiled beforehand, in a namespace with names set beforehand."""
 
     def __init__(self, code: CodeType, namespace: Mapping[str, Any]) -> None:
         self._code = code
@@ -168,6 +174,17 @@ class _Loader(importlib.abc.InspectLoader):
 def _load(
     code: CodeType, source: KernelSource, namespace: Mapping[str, Any], path: str
 ) -> ModuleType:
+    """Runs the module that a kernel stands in.
+
+    Args:
+        code: the module's statements.
+        source: the kernel, for messages.
+        namespace: the names that the module's imports bind.
+        path: the file that it comes from.
+
+    Raises:
+        SourceError: a statement failed.
+    """
     name = f"_kinspect_inductor_{source.line}_{source.function}"
     spec = importlib.util.spec_from_loader(name, _Loader(code, namespace))
     assert spec is not None
@@ -186,13 +203,19 @@ def _load(
     return module
 
 
-def _prepared(
+def _split_module(
     tree: ast.Module, source: KernelSource, path: str
 ) -> tuple[dict[str, Any], list[ast.stmt]]:
-    """What the module's own imports give, and the statements to run."""
+    """Splits a module into the names that its imports bind and the statements to run.
+
+    Imports from torch._inductor are answered here; Inductor's decorators are taken off.
+
+    Raises:
+        SourceError: an import fails.
+    """
     namespace: dict[str, Any] = {}
     body: list[ast.stmt] = []
-    used = {name for node in tree.body for name in _used(node)}
+    used = {name for node in tree.body for name in _names_used(node)}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
             namespace.update(_imported(node, used, path, source))
@@ -200,32 +223,33 @@ def _prepared(
             body += [
                 ast.copy_location(ast.Import([a]), node) for a in node.names if _is_used(a, used)
             ]
-        elif isinstance(node, ast.FunctionDef) and _jitted(node):
+        elif isinstance(node, ast.FunctionDef) and _is_jitted(node):
             heuristic = heuristic_of(node)
             node.decorator_list = [d for d in node.decorator_list if d is not heuristic]
             body.append(node)
-        elif _plain(node):
+        elif _is_constant(node):
             body.append(node)
     return namespace, body
 
 
 def _is_used(alias: ast.alias, used: set[str]) -> bool:
+    """Whether an import is needed: Triton's always, since decorators name it by attribute."""
     name = alias.asname or alias.name.partition(".")[0]
     return alias.name.partition(".")[0] == "triton" or name in used
 
 
-def _jitted(node: ast.stmt) -> bool:
+def _is_jitted(node: ast.stmt) -> bool:
     if not isinstance(node, ast.FunctionDef):
         return False
     return any("jit" in (dotted(_callee(d)) or "").split(".") for d in node.decorator_list)
 
 
-def _used(node: ast.stmt) -> set[str]:
-    """Names that a statement uses; for a function those of its body, not of its decorators."""
+def _names_used(node: ast.stmt) -> set[str]:
+    """Names that a statement uses; of a function, those of its body and not of its decorators."""
     parts: list[ast.AST] = [node]
-    if isinstance(node, ast.FunctionDef) and _jitted(node):
+    if isinstance(node, ast.FunctionDef) and _is_jitted(node):
         parts = [node.args, *node.body]
-    elif not _plain(node):
+    elif not _is_constant(node):
         parts = []
     return {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)}
 
@@ -234,8 +258,8 @@ def _callee(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
 
 
-def _plain(node: ast.stmt) -> bool:
-    """Whether it is a constant whose value is made by calling `tl.constexpr` at most."""
+def _is_constant(node: ast.stmt) -> bool:
+    """Whether a statement assigns a value that calls nothing but `tl.constexpr`."""
     if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
         return False
     calls = [n for n in ast.walk(node.value) if isinstance(n, ast.Call)]
@@ -245,6 +269,11 @@ def _plain(node: ast.stmt) -> bool:
 def _imported(
     node: ast.ImportFrom, used: set[str], path: str, source: KernelSource
 ) -> dict[str, Any]:
+    """The values that a `from ... import` binds, of the names that are used.
+
+    Raises:
+        SourceError: one of them cannot be imported.
+    """
     values = {}
     for alias in node.names:
         name = alias.asname or alias.name
@@ -254,8 +283,8 @@ def _imported(
         try:
             if not module.startswith("torch._inductor"):
                 values[name] = _attribute(module, alias.name)
-            elif alias.name in OF_TRITON:
-                values[name] = importlib.import_module(OF_TRITON[alias.name])
+            elif alias.name in TRITON_MODULES:
+                values[name] = importlib.import_module(TRITON_MODULES[alias.name])
             else:
                 helpers = _helpers()
                 values[name] = (
@@ -271,7 +300,11 @@ def _imported(
 
 
 def _helpers() -> Any:
-    """Torch's device functions; without torch the two modules of Triton's that it passes on."""
+    """Torch's module of device functions.
+
+    Raises:
+        ModuleNotFoundError: torch is not installed; named "torch", as the hint needs it.
+    """
     try:
         return importlib.import_module(TORCH_HELPERS)
     except ModuleNotFoundError as error:
@@ -281,6 +314,7 @@ def _helpers() -> Any:
 
 
 def _attribute(module: str, name: str) -> Any:
+    """The submodule or attribute `name` of a module."""
     try:
         return importlib.import_module(f"{module}.{name}")
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""How many workgroups a generated kernel is launched with, where its file says it.
+"""Grids of generated kernels, computed from what their file states.
 
 From torch 2.7 on the metadata name a `grid_type` (torch/_inductor/runtime/triton_heuristics.py
 has one class for each); before, `call()` passed `grid=grid(xnumel)` with each launch.
@@ -11,8 +11,8 @@ from typing import Any, Optional
 
 from .literals import Construction
 
-MOST_Y = 65535
-"""What Inductor holds for the limit of a grid's second dimension (`get_max_y_grid`)."""
+MAX_Y = 65535
+"""Limit of a grid's second dimension, as Inductor has it (`get_max_y_grid`)."""
 
 Grid = Optional[tuple[int, ...]]  # noqa: UP045  (evaluated: Python 3.9)
 Sizes = Mapping[str, Any]
@@ -34,10 +34,10 @@ def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[An
     """
     try:
         if stated is not None:
-            grid = _old(stated, sizes)
+            grid = _from_grid_argument(stated, sizes)
         else:
             kind = meta.get("grid_type")
-            shape = _SHAPES.get(kind or _by_dimensions(sizes))
+            shape = _SHAPES.get(kind or _default_grid_type(sizes))
             grid = shape(meta, sizes, passed) if shape is not None else None
     except UnknownSizeError:
         return None
@@ -48,14 +48,19 @@ def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[An
     return tuple(grid)
 
 
-def _by_dimensions(sizes: Sizes) -> str:
-    """What files older than `grid_type` mean: one grid dimension for each of x, y and z."""
+def _default_grid_type(sizes: Sizes) -> str:
+    """The `grid_type` that files without one imply: a grid dimension for each of x, y and z."""
     if "znumel" in sizes:
         return "Grid3D"
     return "Grid2D" if "ynumel" in sizes else "Grid1D"
 
 
-def _old(stated: Any, sizes: Sizes) -> Grid:
+def _from_grid_argument(stated: Any, sizes: Sizes) -> Grid:
+    """The grid that the `grid=` of a launch states, as torch 2.6 and older wrote it.
+
+    Raises:
+        UnknownSizeError: a size in it is known only at run time.
+    """
     if isinstance(stated, (tuple, list)):
         return tuple(stated)
     if not isinstance(stated, Construction):
@@ -64,7 +69,7 @@ def _old(stated: Any, sizes: Sizes) -> Grid:
     numels = dict(zip(("xnumel", "ynumel", "znumel"), args))
     all_sizes = {**sizes, **numels}
     if name == "grid":
-        return _SHAPES[_by_dimensions(numels)]({}, all_sizes, ())
+        return _SHAPES[_default_grid_type(numels)]({}, all_sizes, ())
     if name == "split_scan_grid" and len(args) == 2:
         return _split_scan({}, {**sizes, "xnumel": args[0], "r0_numel": args[1]}, ())
     if name == "cooperative_reduction_grid":
@@ -78,6 +83,11 @@ def _old(stated: Any, sizes: Sizes) -> Grid:
 
 
 def _size(sizes: Sizes, name: str) -> int:
+    """A size that has to be known.
+
+    Raises:
+        UnknownSizeError: it is not.
+    """
     value = sizes.get(name)
     if type(value) is not int:
         raise UnknownSizeError(name)
@@ -85,34 +95,40 @@ def _size(sizes: Sizes, name: str) -> int:
 
 
 def _blocks(numel: Any, block: Any) -> int:
+    """How many blocks cover `numel` elements; a block size of None counts as 1.
+
+    Raises:
+        UnknownSizeError: either is no number.
+    """
     if type(numel) is not int or (block is not None and type(block) is not int):
         raise UnknownSizeError
     return -(-numel // (block or 1))
 
 
-def _along(sizes: Sizes, dimension: str) -> int:
+def _blocks_along(sizes: Sizes, dimension: str) -> int:
+    """How many blocks cover the elements of dimension `x`, `y` or `z`."""
     return _blocks(_size(sizes, f"{dimension}numel"), sizes.get(f"{dimension.upper()}BLOCK"))
 
 
-def _folded(rows: int) -> tuple[int, int]:
-    """A second dimension spread over two where it is beyond the limit."""
-    over = _blocks(rows, MOST_Y)
-    return _blocks(rows, over), over
+def _split_rows(rows: int) -> tuple[int, int]:
+    """Spreads a second dimension of `rows` workgroups over two, where it exceeds `MAX_Y`."""
+    layers = _blocks(rows, MAX_Y)
+    return _blocks(rows, layers), layers
 
 
 def _dimensions(names: str) -> Callable[[Any, Sizes, Any], Grid]:
     def shape(meta: Any, sizes: Sizes, passed: Any) -> Grid:
-        return tuple(_along(sizes, name) for name in names)
+        return tuple(_blocks_along(sizes, name) for name in names)
 
     return shape
 
 
 def _overflowing(meta: Any, sizes: Sizes, passed: Any) -> Grid:
-    return (_along(sizes, "x"), *_folded(_along(sizes, "y")))
+    return (_blocks_along(sizes, "x"), *_split_rows(_blocks_along(sizes, "y")))
 
 
 def _cooperative(meta: Any, sizes: Sizes, passed: Any) -> Grid:
-    return (_size(sizes, "RSPLIT"), _along(sizes, "x"))
+    return (_size(sizes, "RSPLIT"), _blocks_along(sizes, "x"))
 
 
 def _split_scan(meta: Any, sizes: Sizes, passed: Any) -> Grid:
@@ -132,7 +148,7 @@ def _fixed(meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Gr
 
 
 def _combined(meta: Mapping[str, Any], sizes: Sizes, passed: Any) -> Grid:
-    """Several kernels in one, one after the other or in turns along x."""
+    """The grid of several kernels in one, laid along x one after the other or in turns."""
     combo = meta.get("combo_grid_meta") or {}
     all_sizes = {**(combo.get("default_config") or {}), **sizes}
     count = combo.get("num_kernels") or 0
@@ -150,7 +166,7 @@ def _combined(meta: Mapping[str, Any], sizes: Sizes, passed: Any) -> Grid:
     width = max(width, combo.get("min_blocks") or 0)
     if not rows:
         return (width,)
-    return (width, *_folded(max(_blocks(n, all_sizes.get("YBLOCK")) for n in rows)))
+    return (width, *_split_rows(max(_blocks(n, all_sizes.get("YBLOCK")) for n in rows)))
 
 
 _SHAPES: Mapping[str, Callable[[Any, Sizes, Any], Grid]] = {

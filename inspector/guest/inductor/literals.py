@@ -2,7 +2,7 @@
 
 Its metadata are literals, but for a few constructors (`DeviceProperties(...)`,
 `AttrsDescriptor.from_dict(...)`) and enumeration members (`ReductionHint.INNER`), whose classes
-come and go between the versions of torch and Triton. Those are kept by name.
+come and go between the versions of torch and Triton. Those are represented by their names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Construction:
-    """A call that was read but not made: `DeviceProperties(type='cuda', ...)`."""
+    """A call as it stands in the text, not evaluated: `DeviceProperties(type='cuda', ...)`."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -104,6 +104,11 @@ def dotted(node: ast.expr) -> str | None:
 
 
 def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
+    """The collection that a call makes; a `Construction` of any other call.
+
+    Raises:
+        UnreadableError: an argument is no plain data, or the collection does not take them.
+    """
     name = dotted(node.func)
     if name is None or any(keyword.arg is None for keyword in node.keywords):
         raise UnreadableError(ast.unparse(node))
@@ -119,13 +124,18 @@ def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
 
 
 def _arithmetic(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """The value of a negated number, or of arithmetic on integers.
+
+    Raises:
+        UnreadableError: the expression is something else.
+    """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = read(node.operand, names)
         if isinstance(value, (int, float)):
             return -value
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        left, right = read(node.left, names), read(node.right, names)
-        # Sizes only: a power or a repeated string could be made as large as one likes.
-        if type(left) is int and type(right) is int and (right or isinstance(node.op, ast.Mult)):
-            return _ARITHMETIC[type(node.op)](left, right)
+        x, y = read(node.left, names), read(node.right, names)
+        # Integers only: powers and repeated strings could grow without bound.
+        if type(x) is int and type(y) is int and (y or isinstance(node.op, ast.Mult)):
+            return _ARITHMETIC[type(node.op)](x, y)
     raise UnreadableError(ast.unparse(node))

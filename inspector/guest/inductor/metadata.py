@@ -1,4 +1,4 @@
-"""What Inductor's metadata state of a kernel's arguments, in each of the forms they have had.
+"""Reads Inductor's metadata of a kernel's arguments, in each of the forms they have had.
 
     torch 2.0 - 2.3   meta / triton_meta, signature by index, instance_descriptor(...)
     torch 2.4         the same with triton.compiler's AttrsDescriptor(...)
@@ -21,7 +21,7 @@ DIVISIBLE_BY_16 = ["tt.divisibility", 16]
 DESCRIPTOR = ("divisible_by_16", "equal_to_1")
 """The first two parameters of every descriptor class, in order."""
 REDUCTION_BLOCK = {"RBLOCK": "R0_BLOCK"}
-"""What torch 2.6 and older call the block size of the (first) reduction dimension."""
+"""Name of the (first) reduction dimension's block size in torch 2.6 and older -> today's."""
 
 
 class MetadataError(Exception):
@@ -30,7 +30,7 @@ class MetadataError(Exception):
 
 @dataclass(frozen=True)
 class Arguments:
-    """What is known of a kernel's arguments before its block sizes are chosen.
+    """A kernel's arguments as its metadata state them, before its block sizes are chosen.
 
     Args:
         types: argument -> Triton type, without the constants.
@@ -50,10 +50,10 @@ class Arguments:
         Args:
             names: the kernel's parameters, in order.
             values: block sizes and other constants of one configuration.
-            defaults: of the kernel's parameters.
+            defaults: the parameters' default values.
 
         Raises:
-            MetadataError: nothing says what an argument is.
+            MetadataError: an argument has neither a type nor a value.
         """
         constants = {**self.constants, **{n: v for n, v in values.items() if n in names}}
         signature: dict[str, str] = {}
@@ -94,7 +94,7 @@ def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
         names: the kernel's parameters, in order.
 
     Raises:
-        MetadataError: they are in no form known.
+        MetadataError: the metadata are in none of the known forms.
     """
     types, constants = {}, {}
     for key, kind in meta["signature"].items():
@@ -111,10 +111,10 @@ def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
 
 
 def constant(value: Any) -> Any:
-    """A constant as the kernel gets it: `tl.float32` becomes Triton's.
+    """A constant as the kernel gets it: the name `tl.float32` becomes Triton's dtype.
 
     Raises:
-        MetadataError: it stands for something that is not a type of Triton's.
+        MetadataError: it names something that Triton's language does not have.
     """
     if isinstance(value, Symbol):
         language = importlib.import_module("triton.language")
@@ -146,6 +146,11 @@ def device_name(meta: Mapping[str, Any]) -> str | None:
 
 
 def _name(key: Any, names: Sequence[str]) -> str:
+    """The argument that a key of the metadata means: its name, or its position in torch <= 2.4.
+
+    Raises:
+        MetadataError: the kernel has no such argument.
+    """
     if isinstance(key, str):
         if key in names:
             return key
@@ -158,7 +163,15 @@ def _name(key: Any, names: Sequence[str]) -> str:
 def _attributes(
     configs: Sequence[Any], count: int
 ) -> tuple[dict[int, list[list[Any]]], Iterable[int]]:
-    """Attributes by position, and the positions of arguments that are 1."""
+    """Attributes by position, and the positions of arguments that are 1.
+
+    Args:
+        configs: `configs` of the metadata; only the first counts.
+        count: how many arguments the kernel has.
+
+    Raises:
+        MetadataError: the form is unknown, or a position is not below `count`.
+    """
     config = configs[0] if configs else {}
     if isinstance(config, Mapping):
         attributes = {}

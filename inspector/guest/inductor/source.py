@@ -31,12 +31,12 @@ HEURISTICS = frozenset(
 )
 """Decorators with which Inductor says how a kernel's block sizes are chosen."""
 USERS = "user_autotune"
-"""That of a kernel which is the user's own: Inductor calls it, and has not written it."""
+"""Decorator of the user's own kernels, which Inductor calls and has not written."""
 UNNAMED = frozenset({"triton_", "triton", "Placeholder.DESCRIPTIVE_NAME"})
 KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(?P<path>\S+\.py)\s*$")
 NODES = re.compile(r"#.*Source Nodes:\s*\[(?P<names>[^\]]*)\]")
 ORIGINS = re.compile(r"#.*Original ATen:\s*\[(?P<ops>[^\]]*)\]")
-MOST_COMMENT_LINES = 200
+MAX_COMMENT_LINES = 200
 """Lines of comment above a kernel that may name its path (a graph fragment can be long)."""
 
 
@@ -59,12 +59,12 @@ class KernelSource:
         function: name of the function.
         text: the inner module.
         line: line of the file at which `text` begins.
-        verbatim: whether the text's lines stand in the file as they are.
+        verbatim: whether the lines of `text` are lines of the file.
         heuristic: one of `HEURISTICS`.
         keywords: the decorator's arguments.
-        stored_at: the single-kernel module that Inductor has written of it.
+        stored_at: path of the single-kernel module that Inductor wrote; None if not stated.
         origins: the operators it was fused from, as the comment above it lists them.
-        nodes: the operations of the traced graph, likewise.
+        nodes: the operations of the traced graph, from the same comment.
     """
 
     name: str
@@ -89,10 +89,10 @@ def kernels_of(text: str, path: str) -> Iterator[KernelSource | SourceError]:
     lines = text.split("\n")
     sources = list(_sources(tree))
     for variable, call, inner in sources:
-        yield _wrapped(path, lines, variable, call, inner)
+        yield _wrapped_kernel(path, lines, variable, call, inner)
     if not sources:
         for node in _decorated(tree):
-            yield _described(node.name, text, 1, True, node, path, ())
+            yield _kernel_source(node, path, variable=node.name, text=text, line=1, verbatim=True)
 
 
 def parsed(text: str, path: str, line: int) -> ast.Module:
@@ -144,12 +144,19 @@ def _sources(tree: ast.Module) -> Iterator[tuple[str, ast.Call, tuple[str, int]]
             yield target.id, call, max(strings, key=lambda s: len(s[0]))
 
 
-def _wrapped(
+def _wrapped_kernel(
     path: str, lines: list[str], variable: str, call: ast.Call, inner: tuple[str, int]
 ) -> KernelSource | SourceError:
+    """A kernel of a wrapper, or why it cannot be read.
+
+    Args:
+        path: the wrapper's file.
+        lines: the wrapper's lines.
+        variable: the name that the kernel is assigned to.
+        call: the call of `async_compile.triton`.
+        inner: the kernel's source, and the line at which it begins.
+    """
     text, line = inner
-    verbatim = _stands_at(lines, line, text)
-    above = _comment_above(lines, call.lineno)
     try:
         decorated = _decorated(parsed(text, path, line))
         if not decorated:
@@ -157,35 +164,44 @@ def _wrapped(
                 f"{path}:{line}: no function with one of Inductor's decorators in its source",
                 "kinspect reads sources made by torch 2.0 or newer for Triton",
             )
-        return _described(variable, text, line, verbatim, decorated[0], path, above)
+        return _kernel_source(
+            decorated[0],
+            path,
+            variable=variable,
+            text=text,
+            line=line,
+            verbatim=_is_verbatim(lines, line, text),
+            comment=_comment_above(lines, call.lineno),
+        )
     except SourceError as error:
         return SourceError(f"kernel {variable}: {error.message}", error.hint, call.lineno)
 
 
-def _described(
+def _kernel_source(
+    node: ast.FunctionDef,
+    path: str,
+    *,
     variable: str,
     text: str,
     line: int,
     verbatim: bool,
-    node: ast.FunctionDef,
-    path: str,
-    comment: Sequence[str],
+    comment: Sequence[str] = (),
 ) -> KernelSource:
-    decorator = heuristic_of(node)
-    assert decorator is not None  # `_decorated` has chosen it for that
-    try:
-        call = read(decorator)
-    except UnreadableError as error:
-        raise SourceError(
-            f"{path}:{decorator.lineno}: not plain data: {error}", "restore what Inductor wrote"
-        ) from None
-    assert isinstance(call, Construction)
-    keywords = dict(call.kwargs)
-    if call.args:  # only ever the first: size_hints, or the configs of a user's kernel
-        first_parameter = (
-            "configs" if "configs" in call.name or "user" in call.name else "size_hints"
-        )
-        keywords.setdefault(first_parameter, call.args[0])
+    """A kernel's source with what its decorator and the comment above it say.
+
+    Args:
+        node: the kernel's function, with one of Inductor's decorators.
+        path: the file, for messages.
+        variable: see `KernelSource.name`.
+        text: see `KernelSource`.
+        line: see `KernelSource`.
+        verbatim: see `KernelSource`.
+        comment: the lines of comment above it, last line first.
+
+    Raises:
+        SourceError: the decorator's arguments are not plain data.
+    """
+    heuristic, keywords = _decorator_arguments(node, path)
     stated = (keywords.get("inductor_meta") or {}).get("kernel_name")
     names = [variable, stated, node.name]
     stored = next((m["path"] for m in map(KERNEL_PATH.search, comment) if m), None)
@@ -197,7 +213,7 @@ def _described(
         text=text,
         line=line,
         verbatim=verbatim,
-        heuristic=call.name.rpartition(".")[2],
+        heuristic=heuristic,
         keywords=keywords,
         stored_at=stored,
         origins=origins,
@@ -205,12 +221,35 @@ def _described(
     )
 
 
+def _decorator_arguments(node: ast.FunctionDef, path: str) -> tuple[str, dict[str, Any]]:
+    """The name and the keyword arguments of a kernel's decorator.
+
+    Raises:
+        SourceError: they are not plain data.
+    """
+    decorator = heuristic_of(node)
+    assert decorator is not None  # see `_decorated`
+    try:
+        call = read(decorator)
+    except UnreadableError as error:
+        raise SourceError(
+            f"{path}:{decorator.lineno}: not plain data: {error}", "restore what Inductor wrote"
+        ) from None
+    assert isinstance(call, Construction)
+    keywords = dict(call.kwargs)
+    if call.args:  # never more than the first: size_hints, or the configs of a user's kernel
+        is_users = "configs" in call.name or "user" in call.name
+        keywords.setdefault("configs" if is_users else "size_hints", call.args[0])
+    return call.name.rpartition(".")[2], keywords
+
+
 def _decorated(tree: ast.Module) -> list[ast.FunctionDef]:
+    """The functions of a module that have one of Inductor's decorators."""
     return [n for n in tree.body if isinstance(n, ast.FunctionDef) and heuristic_of(n) is not None]
 
 
-def _stands_at(lines: list[str], line: int, text: str) -> bool:
-    """Whether a string's lines are those of the file from `line` on, but for the quotes."""
+def _is_verbatim(lines: list[str], line: int, text: str) -> bool:
+    """Whether a string's lines are the file's own from `line` on, apart from the quotes."""
     inner = text.split("\n")
     if len(inner) == 1 or line - 1 + len(inner) > len(lines):
         return False
@@ -219,8 +258,9 @@ def _stands_at(lines: list[str], line: int, text: str) -> bool:
 
 
 def _comment_above(lines: list[str], line: int) -> list[str]:
+    """The lines of comment that end right above a line, last one first."""
     comments = []
-    for text in reversed(lines[max(0, line - 1 - MOST_COMMENT_LINES) : line - 1]):
+    for text in reversed(lines[max(0, line - 1 - MAX_COMMENT_LINES) : line - 1]):
         if not text.startswith("#"):
             break
         comments.append(text)

@@ -1,8 +1,9 @@
-"""Which block sizes a generated kernel is compiled with, and where they come from.
+"""The block sizes that a generated kernel is compiled with, and where they come from.
 
-In this order: what a real run chose (`*.best_config` beside the kernel), what the file states, what
-torch's own heuristics would try on the target. Those are called for real, with the target's
-properties; nothing is timed, so that each configuration they give is one that a run would compile.
+In this order: a real run's choice (`*.best_config` beside the kernel), what the file states, what
+torch's own heuristics would try on the target. The heuristics are torch's functions, called with
+the target's properties; nothing is timed, so all the configurations that they return are compiled,
+as a run would compile them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OPTIONS = (
     "num_ctas",
     "enable_fp_fusion",
 )
-"""What of a configuration the compiler takes, if it is not a parameter of the kernel."""
+"""Keys of a configuration that are compile options, unless the kernel has such a parameter."""
 HEURISTICS_MODULE = "torch._inductor.runtime.triton_heuristics"
 SCALARS = (bool, int, float, str)
 DEFAULT_WARPS = 4
@@ -55,13 +56,13 @@ class Configs:
     """The configurations of one kernel.
 
     Args:
-        values: of each one: block sizes, num_warps, num_stages and AMD's options.
-        said_by: where they come from, as a reader may be told.
-        by_a_run: that was a run's own choice.
+        values: each configuration's block sizes, num_warps, num_stages and AMD's options.
+        provenance: where they come from, for the user.
+        by_a_run: whether a real run chose them.
     """
 
     values: tuple[Mapping[str, Any], ...]
-    said_by: str
+    provenance: str
     by_a_run: bool = False
 
 
@@ -70,24 +71,24 @@ def configs_of(source: KernelSource, path: str, names: Sequence[str], device: De
 
     Args:
         source: the kernel.
-        path: the file it was found in.
-        names: its parameters.
+        path: the file that it stands in.
+        names: the kernel's parameters.
         device: the target.
 
     Raises:
-        TuningError: there is no torch to ask, or it has no answer.
+        TuningError: torch is missing, or its heuristics refuse the kernel.
     """
-    chosen = _chosen_by_a_run(source, path)
+    chosen = _best_config(source, path)
     if chosen is not None:
         return Configs((chosen[0],), f"chosen by a real run ({chosen[1]})", True)
-    stated = _stated(source)
+    stated = _stated_configs(source)
     if stated is not None:
         return Configs(tuple(stated), "stated in the file")
-    return _by_heuristics(source, names, device)
+    return _heuristic_configs(source, names, device)
 
 
 def split(values: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The constants of the kernel and the compile options among a configuration's values."""
+    """Splits a configuration into the kernel's constants and the compile options."""
     renamed = dict(values)
     for old, new in REDUCTION_BLOCK.items():
         if old in names and old not in renamed and new in renamed:
@@ -100,7 +101,8 @@ def split(values: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, An
     return constants, {**options, **{n: values[n] for n in OPTIONS[:2] if n in values}}
 
 
-def _stated(source: KernelSource) -> list[dict[str, Any]] | None:
+def _stated_configs(source: KernelSource) -> list[dict[str, Any]] | None:
+    """The configurations that a kernel's decorator states; None where heuristics choose them."""
     keywords = source.keywords
     if source.heuristic == "fixed_config":
         return [dict(keywords.get("config") or {})]
@@ -122,37 +124,36 @@ def _config(stated: Any) -> dict[str, Any]:
     return {n: v for n, v in flat.items() if isinstance(v, SCALARS)}
 
 
-# --------------------------------------------------------------------------- chosen by a run
-
-
-def _chosen_by_a_run(source: KernelSource, path: str) -> tuple[dict[str, Any], str] | None:
-    """What torch's autotuner wrote beside the single-kernel module, and in which file.
+def _best_config(source: KernelSource, path: str) -> tuple[dict[str, Any], str] | None:
+    """The choice that torch's autotuner wrote beside the single-kernel module, and its file's name.
 
     Older torch names the file after the module. Newer ones hash its name with torch's own version:
-    then the module is the one that the compiled kernel's locations name, or the only one there.
+    then the choice is the one whose compiled kernel names the module in its locations, or the only
+    one in a folder with no other module.
     """
     module = source.stored_at or path
     module = os.path.join(os.path.dirname(path), module)
     folder = os.path.dirname(module)
     choice_file = os.path.splitext(module)[0] + ".best_config"
     if os.path.isfile(choice_file):
-        return _read_choice(choice_file)
+        return _read_best_config(choice_file)
     try:
         entries = sorted(os.listdir(folder))
     except OSError:
         return None
     choices = [name for name in entries if name.endswith(".best_config")]
     for name in choices:
-        choice = _read_choice(os.path.join(folder, name))
+        choice = _read_best_config(os.path.join(folder, name))
         if choice is not None and _compiled_from(choice[0], folder, os.path.basename(module)):
             return choice
     modules = [name for name in entries if name.endswith(".py")]
     if len(choices) == 1 and modules == [os.path.basename(module)]:
-        return _read_choice(os.path.join(folder, choices[0]))
+        return _read_best_config(os.path.join(folder, choices[0]))
     return None
 
 
-def _read_choice(path: str) -> tuple[dict[str, Any], str] | None:
+def _read_best_config(path: str) -> tuple[dict[str, Any], str] | None:
+    """The choice in a file, and the file's name; None where it cannot be read."""
     try:
         with open(path, encoding="utf-8") as stream:
             choice = json.load(stream)
@@ -185,10 +186,36 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
     return False
 
 
-# --------------------------------------------------------------------------- torch's heuristics
+def _heuristic_configs(source: KernelSource, names: Sequence[str], device: Device) -> Configs:
+    """The configurations that torch's heuristics would try on the target.
+
+    Raises:
+        TuningError: torch is missing, or its heuristics refuse the kernel.
+    """
+    torch = _torch_for_hip()
+    provenance = (
+        f"what torch {torch.__version__}'s {source.heuristic} heuristic tries on {device.arch}"
+    )
+    unique: dict[str, Mapping[str, Any]] = {}
+    for config in _triton_configs(source, names, device, torch.__version__):
+        values = {
+            **config.kwargs,
+            "num_warps": config.num_warps,
+            "num_stages": config.num_stages,
+        }
+        unique.setdefault(repr(split(values, names)), values)
+    return Configs(tuple(unique.values()), provenance)
 
 
-def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -> Configs:
+def _torch_for_hip() -> Any:
+    """Torch, made to take itself for a ROCm build.
+
+    Constants of its heuristics depend on that, so it is set before they are imported. This process
+    ends after the capture.
+
+    Raises:
+        TuningError: torch is missing.
+    """
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
@@ -196,21 +223,31 @@ def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -
             f"block sizes are chosen by torch's heuristics, and it cannot be imported: {error}",
             install_hint(error, "torch"),
         ) from None
-    # Before the first import: its limits are constants that rest on it. This child ends after it.
     torch.version.hip = torch.version.hip or "6"
+    return torch
+
+
+def _triton_configs(
+    source: KernelSource, names: Sequence[str], device: Device, version: str
+) -> list[Any]:
+    """The `triton.Config`s that torch's heuristic passes to its autotuner.
+
+    Raises:
+        TuningError: this torch has no such heuristic, or it raised an error.
+    """
     module: Any = importlib.import_module(HEURISTICS_MODULE)
     hints = importlib.import_module("torch._inductor.runtime.hints")
-    answers: list[list[Any]] = []
+    calls: list[list[Any]] = []
 
-    def note_down(size_hints: Any, configs: Any, **kwargs: Any) -> Any:
-        answers.append(list(configs))
+    def record_configs(size_hints: Any, configs: Any, **kwargs: Any) -> Any:
+        calls.append(list(configs))
         return lambda function: function
 
-    module.cached_autotune = note_down
+    module.cached_autotune = record_configs
     heuristic = getattr(module, source.heuristic, None)
     if heuristic is None:
         raise TuningError(
-            f"torch {torch.__version__} has no heuristic {source.heuristic!r}",
+            f"torch {version} has no heuristic {source.heuristic!r}",
             "name an interpreter with the torch that generated the file, with --python",
         )
     try:
@@ -218,32 +255,23 @@ def _by_heuristics(source: KernelSource, names: Sequence[str], device: Device) -
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
         raise TuningError(
-            f"torch {torch.__version__}'s {source.heuristic} heuristic refuses it: {text}",
+            f"torch {version}'s {source.heuristic} heuristic refuses it: {text}",
             "name an interpreter with the torch that generated the file, with --python",
         ) from error
-    unique: dict[str, Mapping[str, Any]] = {}
-    for config in answers[-1] if answers else ():
-        values = {
-            **config.kwargs,
-            "num_warps": config.num_warps,
-            "num_stages": config.num_stages,
-        }
-        unique.setdefault(repr(split(values, names)), values)
-    provenance = (
-        f"what torch {torch.__version__}'s {source.heuristic} heuristic tries on {device.arch}"
-    )
-    return Configs(tuple(unique.values()), provenance)
+    return calls[-1] if calls else []
 
 
 def _arguments(
     source: KernelSource, names: Sequence[str], heuristic: Any, hints: Any, device: Device
 ) -> dict[str, Any]:
-    """A decorator's arguments as this torch takes them."""
+    """The arguments of a kernel's decorator, as the heuristic of this torch takes them."""
     keywords = dict(source.keywords)
     meta = dict(keywords.pop("meta", None) or keywords.get("triton_meta") or {})
     signature = {n if isinstance(n, str) else names[n]: t for n, t in meta["signature"].items()}
     meta.update(signature=signature, device=_device(hints, device))
-    inductor_meta = {n: _real(v, hints) for n, v in (keywords.get("inductor_meta") or {}).items()}
+    inductor_meta = {
+        n: _resolve_enums(v, hints) for n, v in (keywords.get("inductor_meta") or {}).items()
+    }
     if "XBLOCK" not in names and source.heuristic != "pointwise":
         inductor_meta["no_x_dim"] = True  # not stated before torch 2.2
     inductor_meta["persistent_reduction"] = inductor_meta.get(
@@ -256,11 +284,14 @@ def _arguments(
         filename=source.function,
     )
     accepted = inspect.signature(heuristic).parameters
-    return {n: _real(v, hints) for n, v in keywords.items() if n in accepted}
+    return {n: _resolve_enums(v, hints) for n, v in keywords.items() if n in accepted}
 
 
 def _size_hints(stated: Any, heuristic: str) -> dict[str, int]:
-    """By dimension, as torch has had them since 2.6; before, a list: pointwise innermost last."""
+    """Size hints by dimension, as torch has had them since 2.6.
+
+    Before, they were a list: of pointwise kernels with the innermost dimension last.
+    """
     if isinstance(stated, Mapping):
         return {("r0_" if name == "r" else name): size for name, size in stated.items()}
     sizes = [size for size in stated or () if type(size) is int]
@@ -277,13 +308,13 @@ def _device(hints: Any, device: Device) -> Any:
     return hints.DeviceProperties(**{name: stated[name] for name in fields if name in stated})
 
 
-def _real(value: Any, hints: Any) -> Any:
-    """Members of torch's enumerations for the names of them; unknown ones become None."""
+def _resolve_enums(value: Any, hints: Any) -> Any:
+    """Replaces the names of torch's enumeration members by the members; None for unknown ones."""
     if isinstance(value, Symbol):
         owner = getattr(hints, value.name.split(".")[-2], None) if "." in value.name else None
         if isinstance(owner, type) and issubclass(owner, enum.Enum):
             return owner.__members__.get(value.last)
         return None
     if isinstance(value, (set, frozenset)):
-        return {real for real in (_real(v, hints) for v in value) if real is not None}
+        return {m for m in (_resolve_enums(v, hints) for v in value) if m is not None}
     return value

@@ -25,7 +25,7 @@ from .request import Request
 from .running import Script
 from .tuning import Tuning
 
-_OTHER_TYPE = (
+_OTHER_DTYPE_NOTE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
     " want another one, e.g. T(..., dtype='fp32')"
 )
@@ -39,7 +39,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
     run = _Run(Request.of(request), write)
-    failure = run.script_failure()
+    failure = run.run_script()
     run.write_pending()
     run.explain_ending(failure)
 
@@ -64,12 +64,12 @@ class _Run:
             Device.of(request.device),
             request.folder,
             stubs=self._stubs,
-            most_sets=request.most_sets,
+            max_values=request.max_sets,
         )
         LOG.watch(project.owns_code)
         LOG.reverse(request.reversed)
         processes.watch(project, world.note)
-        self._filter = KernelFilter(request.wanted)
+        self._filter = KernelFilter(request.patterns)
         self._recorder = self._follow_launches()
         self._graphs = Graphs(
             folder=request.generated,
@@ -85,19 +85,22 @@ class _Run:
             world=world,
             emit=self._emit,
             kernel_filter=self._filter,
-            most_sets=request.most_sets,
+            max_sets=request.max_sets,
             home=request.home,
         )
 
     def _follow_launches(self) -> Recorder:
-        """Patches Triton's autotuners, then the launches around them, then the compiler."""
+        """Patches Triton's autotuners, then the launches around them, then the compiler.
+
+        The order matters: each patch wraps those before it.
+        """
         request, selects = self._request, self._filter.selects
         tuning = Tuning(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
             tuning,
             emit=self._emit,
-            most_launches=request.first,
+            max_launches=request.max_launches,
             axes=request.axes,
             all_configs=request.all_configs,
             is_selected=selects,
@@ -133,8 +136,8 @@ class _Run:
         self._error_count += "error" in record
         self._write(record)
 
-    def script_failure(self) -> BaseException | None:
-        """Runs the script; returns the exception that ended it, if it was not one of ours."""
+    def run_script(self) -> BaseException | None:
+        """Runs the script; returns the exception that ended it, unless it was our interrupt."""
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self.write_pending, self._emit, request.path)
@@ -156,14 +159,14 @@ class _Run:
             hint = "give it less to do after --, stop it by --first N, or raise --capture-limit"
             self._emit({**error("capture", message, hint, place=request.path), "late": True})
         except BaseException as failure:
-            # A script's own `except` may fail while it handles our interrupt.
+            # The script's own `except` may raise another exception while our interrupt is handled.
             return None if _is_at_launch_limit(failure) else failure
         finally:
             clock.stop()
         return None
 
     def write_pending(self) -> None:
-        """Emits the records that are complete only now: launches, questions and notes."""
+        """Emits the records that are complete only at the end: launches, questions and notes."""
         self._recorder.finish()
         self._graphs.finish()
         self._emit({"asked": LOG.two_sided()})
@@ -178,7 +181,7 @@ class _Run:
         """
         request, recorder = self._request, self._recorder
         if recorder.failed and any("T(" in call and "dtype" not in call for call in request.calls):
-            self._emit(note(_OTHER_TYPE))
+            self._emit(note(_OTHER_DTYPE_NOTE))
         if failure is not None:
             retry = _retry_record(retry_after(failure, self._project, self._stubs), request)
             if retry is not None:
@@ -213,15 +216,15 @@ def _is_at_launch_limit(failure: BaseException) -> bool:
 
 
 def _keep_caches_apart(folder: str) -> None:
-    """Hides this run's caches from real ones: autotuners keep their winners on disk."""
+    """Gives this run caches of its own, since autotuners store their choices on disk."""
     for name in ("TRITON_CACHE_DIR", "TRITON_HOME", "TORCHINDUCTOR_CACHE_DIR"):
         os.environ[name] = os.path.join(folder, name.lower())
     os.environ.pop("TRITON_CACHE_AUTOTUNING", None)
 
 
 def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> None:
-    """Calls `finish`, and emits a failing status, before `os._exit` in the script ends it."""
-    really_exit, owner = os._exit, os.getpid()
+    """Makes `os._exit` call `finish` and emit a failing status before it ends the process."""
+    exit_process, owner = os._exit, os.getpid()
 
     def finish_and_exit(status: int) -> None:
         if os.getpid() == owner:
@@ -232,13 +235,13 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
                 emit(error("capture", message, hint, place=path))
             emit({"end": True})
             sys.stdout.flush()
-        really_exit(status)
+        exit_process(status)
 
     os._exit = finish_and_exit  # type: ignore[assignment]
 
 
 def _retry_record(retry: Retry | None, request: Request) -> dict[str, Any] | None:
-    """What the parent should do before another run; None where that would not help."""
+    """The record that asks the parent for another run; None where that would not help."""
     if retry is None:
         return None
     if retry.stubs:

@@ -1,4 +1,4 @@
-"""Interrupts a script that runs out of time, or that has shown all it has."""
+"""Interrupts a script that runs out of time, or that has long launched nothing new."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from .readback import Readback
 from .recorder import Recorder
 
 TICK_SECONDS = 0.5
-"""Between two looks at the recorder."""
+"""Interval at which the recorder's counts are looked at."""
 IDLE_SECONDS = 60.0
-"""A script that worked this long (CPU time) and launched nothing new has most likely shown all."""
+"""CPU time without a new specialisation after which a script is stopped."""
 MANY_LAUNCHES = 500
+"""Launches of known specialisations by which a script counts as repeating: a training loop."""
 REPEATING_SECONDS = 15.0
-"""The same for one that made so many launches meanwhile, all known: a training loop."""
+"""CPU time without a new specialisation after which a repeating script is stopped."""
 MARGIN_SECONDS = 5.0
-"""How long before the end of its time a script is stopped, to write out what it left."""
+"""Time before a script's limit at which it is stopped, to write out the records."""
 
 
 class Clock:
@@ -25,8 +26,8 @@ class Clock:
 
     Args:
         deadline: when the parent kills this process, by `time.monotonic`.
-        recorder: counts specialisations and launches; it is not interrupted at its own work.
-        readback: executes launches; nor is that.
+        recorder: counts specialisations and launches; never interrupted while it is busy.
+        readback: executes launches; never interrupted while it is busy.
     """
 
     def __init__(self, deadline: float, recorder: Recorder, readback: Readback) -> None:
@@ -34,22 +35,22 @@ class Clock:
         self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
         self._recorder = recorder
         self._readback = readback
-        # As they were when the last new specialisation came, or the script was interrupted.
+        # Values at the last new specialisation, or at the last interrupt.
         self._specialisations = 0
         self._launches = 0
         self._cpu_seconds = time.process_time()
 
     def start(self) -> None:
-        """Sets off the timer; a script that uses SIGALRM itself is left to the parent's limit."""
+        """Starts the timer; for a script that uses SIGALRM itself only the parent's limit holds."""
         signal.signal(signal.SIGALRM, self._tick)
         signal.setitimer(signal.ITIMER_REAL, TICK_SECONDS, TICK_SECONDS)
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the timer."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _tick(self, number: int, frame: object) -> None:
-        """The signal's handler: what it raises comes up in the script's code."""
+        """Handles the signal: an exception that it raises appears in the script's code."""
         recorder, now = self._recorder, time.process_time()
         specialisations = recorder.captured + recorder.failed
         if specialisations != self._specialisations:
@@ -62,9 +63,10 @@ class Clock:
         is_repeating = recorder.launched - self._launches >= MANY_LAUNCHES
         limit = REPEATING_SECONDS if is_repeating else IDLE_SECONDS
         if specialisations and now - self._cpu_seconds > limit:
-            self._restart(now)  # of several tests, only the one at work ends
+            self._restart(now)  # the exception may end only one of several tests
             raise IdleError(f"nothing new was launched for {limit:.0f} s")
 
     def _restart(self, cpu_seconds: float) -> None:
+        """Begins a new period without a new specialisation."""
         self._cpu_seconds = cpu_seconds
         self._launches = self._recorder.launched

@@ -1,4 +1,4 @@
-"""Compiles a kernel for the emulator, in a child that can be ended: LLVM cannot be interrupted."""
+"""Compiles a kernel for the emulator, in a child that can be killed: LLVM cannot be interrupted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CompileError(Exception):
     """A kernel that was not compiled.
 
     Args:
-        text: why.
-        is_late: whether the time did not suffice.
+        text: the reason.
+        is_late: whether there was not enough time.
     """
 
     def __init__(self, text: str, is_late: bool = False) -> None:
@@ -40,10 +40,10 @@ class Compiled:
 
     Args:
         text: its assembly.
-        threads: of a workgroup.
+        threads: threads of a workgroup.
         wave_size: lanes of a wave.
-        lds_bytes: of a workgroup.
-        scratch_bytes: of Triton's global scratch memory, per workgroup.
+        lds_bytes: LDS of a workgroup.
+        scratch_bytes: Triton's global scratch memory for each workgroup.
     """
 
     text: str
@@ -54,43 +54,46 @@ class Compiled:
 
 
 def compile_within(
-    compile_: Callable[..., Any],
+    triton_compile: Callable[..., Any],
     src: Any,
     options: Mapping[str, Any],
+    *,
     arch: str,
     world: Any,
     folder: str,
-    until: float,
+    deadline: float,
 ) -> Compiled:
-    """Compiles a kernel.
+    """Compiles a kernel in a child process.
 
     Args:
-        compile_: Triton's own `compile`.
-        src: what Triton compiles.
-        options: those that were stated.
+        triton_compile: Triton's own `compile`.
+        src: its input.
+        options: the compile options that differ from the defaults.
         arch: gfx name of the target.
-        world: gives a context in which torch is as it really is.
-        folder: for the child's result.
-        until: when it has to be done, by `time.monotonic`.
+        world: its `suspended` is a context with the unpatched torch.
+        folder: takes a file with the child's result.
+        deadline: when to give up, by `time.monotonic`.
 
     Raises:
         CompileError: the compiler refuses it, or it takes too long.
     """
     descriptor, path = tempfile.mkstemp(dir=folder, suffix=".json")
     os.close(descriptor)
-    ended, ends = os.pipe()
+    read_end, write_end = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     with warnings.catch_warnings():  # Python 3.12 warns where there are threads
         warnings.simplefilter("ignore")
         child = os.fork()
     if child == 0:
-        os.close(ended)
-        _compile_in_child(compile_, src, options, arch, world, path)
-    os.close(ends)
+        os.close(read_end)
+        _compile_in_child(
+            functools.partial(_compiled, triton_compile, src, options, arch), world, path
+        )
+    os.close(write_end)
     try:
-        # The pipe's other end closes with the child.
-        readable, _, _ = select.select([ended], [], [], max(until - time.monotonic(), 0.0))
+        # The child's end of the pipe closes when it ends.
+        readable, _, _ = select.select([read_end], [], [], max(deadline - time.monotonic(), 0.0))
         if not readable:
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -99,7 +102,7 @@ def compile_within(
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
     finally:
-        os.close(ended)
+        os.close(read_end)
         with contextlib.suppress(OSError):
             os.unlink(path)
     result = json.loads(text) if text else {"failure": "the compiler crashed"}
@@ -109,23 +112,19 @@ def compile_within(
 
 
 def _compile_in_child(
-    compile_: Callable[..., Any],
-    src: Any,
-    options: Mapping[str, Any],
-    arch: str,
-    world: Any,
-    path: str,
+    compile_kernel: Callable[[], dict[str, Any]], world: Any, path: str
 ) -> NoReturn:
+    """Compiles in a forked child, writes result or failure to `path`, and ends the child."""
     status = 1
     try:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        # Half a gigabyte would be hashed, for the name of an entry in a cache that nobody reads.
+        # Otherwise half a gigabyte is hashed for a cache key that nobody looks up.
         for name in TRITON_KEY_MODULES:
             module = importlib.import_module(name)
             if hasattr(module, "triton_key"):
                 module.triton_key = functools.partial(str, "kinspect")  # type: ignore[attr-defined]
         with world.suspended():
-            result = _compiled(compile_, src, options, arch)
+            result = compile_kernel()
         with open(path, "w", encoding="utf-8") as stream:
             json.dump(result, stream)
         status = 0
@@ -138,10 +137,11 @@ def _compile_in_child(
 
 
 def _compiled(
-    compile_: Callable[..., Any], src: Any, options: Mapping[str, Any], arch: str
+    triton_compile: Callable[..., Any], src: Any, options: Mapping[str, Any], arch: str
 ) -> dict[str, Any]:
+    """The fields of a `Compiled`."""
     gpu = target(arch)
-    compiled = compile_(src, target=gpu, options=dict(options))
+    compiled = triton_compile(src, target=gpu, options=dict(options))
     metadata = compiled.metadata
     return {
         "text": compiled.asm["amdgcn"],

@@ -1,4 +1,4 @@
-"""Why a script stopped early: a one-line message for each cause, and a hint."""
+"""Explains why a script stopped early: a one-line message for each cause, and a hint."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checkout import PROTECTED
-from ..missing import install_hint, is_module, missing_module, stood_in
+from ..missing import install_hint, is_module, missing_module, stub_note
 from ..records import error, one_line
 from ..syntax import parse
 from ..world.stubs import NotInstalledError
 from .project import Project
 
-MOST_TEXT = 300
+MAX_MESSAGE_LENGTH = 300
 CANNOT_IMPORT = re.compile(r"cannot import name '(\w+)'")
 
 
 class IdleError(BaseException):
-    """Nothing new was launched for a long while. Not an Exception: scripts catch those."""
+    """Nothing new was launched for a long time. No Exception, since scripts catch those."""
 
 
 class OutOfTimeError(BaseException):
-    """The time limit is near; what was captured is written out before it comes."""
+    """The time limit is near: the rest of the time is needed to write out the records."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """What would let the script come further in another run.
+    """Changes with which another run of the script would get further.
 
     Args:
-        stubs: modules to stand in for: such as are not installed, or a part of the user's own
-            packages that is only there once they are built.
-        copy: file to bring into the scratch folder, relative to where the user stands or to the
-            script.
+        stubs: modules to replace by stubs: modules that are not installed, or parts of the user's
+            own packages that only a build makes.
+        copy: file to copy into the scratch folder; a path relative to the user's folder or to the
+            script's.
     """
 
     stubs: tuple[str, ...] = ()
@@ -47,11 +47,17 @@ class Retry:
 
 
 def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> Retry | None:
-    """What another run should do differently; None where nothing would help."""
+    """The changes with which another run would get further; None where there are none.
+
+    Args:
+        failure: the exception that ended the script.
+        project: the user's files.
+        stubs: modules that are replaced by stubs already.
+    """
     cause: BaseException | None = failure
     while cause is not None:
         if isinstance(cause, ImportError):
-            stub = _lacking(cause, project)
+            stub = _module_to_stub(cause, project)
             if stub is not None and stub not in stubs:
                 further = [
                     name for name in _other_missing(cause, project) if name not in (*stubs, stub)
@@ -61,7 +67,7 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
             name = os.fspath(cause.filename)
             if isinstance(name, str) and not os.path.isabs(name):
                 return Retry(copy=name)
-        # What was being handled when an exception came up is its reason only among imports.
+        # The exception that was being handled is the reason for another one only among imports.
         context = cause.__context__ if isinstance(cause, ImportError) else None
         cause = cause.__cause__ or (None if cause.__suppress_context__ else context)
     return None
@@ -70,71 +76,81 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
 def ending(
     failure: BaseException, path: str, project: Project, stubs: list[str], captured: int
 ) -> dict[str, Any] | None:
-    """The record of what ended a script; None for an end that is no failure."""
-    place = place_in(failure, project) or path
-    so_far = f" after {captured} specialisations" if captured else ""
+    """The error record of a script's end; None for an end that is no failure.
+
+    Args:
+        failure: the exception that ended it.
+        path: the script.
+        project: the user's files.
+        stubs: modules that were replaced by stubs.
+        captured: specialisations recorded until then.
+    """
+    site = user_line(failure, project) or path
+    progress = f" after {captured} specialisations" if captured else ""
     if isinstance(failure, SystemExit):
         if failure.code in (None, 0):
             return None
-        message = f"the script ended itself{so_far}: sys.exit({failure.code!r})"
+        message = f"the script ended itself{progress}: sys.exit({failure.code!r})"
         hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"
-        return _record(message, hint, place)
+        return _ending_record(message, hint, site)
     if isinstance(failure, (ModuleNotFoundError, ImportError)):
         missing = missing_module(failure) or failure.name or ""
         name = missing.partition(".")[0] if is_module(missing) else ""
         hint = install_hint(failure, name or "package")
         if name and name not in PROTECTED:
             hint += f", or let a stand-in take its place: --stub {name}"
-        return _record(f"{type(failure).__name__}{so_far}: {failure}", hint, place)
+        return _ending_record(f"{type(failure).__name__}{progress}: {failure}", hint, site)
     if isinstance(failure, EOFError):
         hint = "there is no stdin here: give it what it asks for as arguments, after --"
-        return _record(f"the script reads from stdin{so_far}: {failure}", hint, place)
+        return _ending_record(f"the script reads from stdin{progress}: {failure}", hint, site)
     if isinstance(failure, MemoryError):
         hint = "raise --memory-limit, or give the script smaller shapes after --"
-        return _record(f"out of memory{so_far}: {failure}", hint, place)
+        return _ending_record(f"out of memory{progress}: {failure}", hint, site)
     if isinstance(failure, SyntaxError):
-        where = f"{failure.filename or path}:{failure.lineno or 1}"
-        return _record(f"{type(failure).__name__}: {failure.msg}", "mend the file", where)
+        line = f"{failure.filename or path}:{failure.lineno or 1}"
+        return _ending_record(f"{type(failure).__name__}: {failure.msg}", "mend the file", line)
     if isinstance(failure, NotInstalledError):
-        hint = stood_in([failure.module]).partition("; ")[2]
-        return _record(f"the script ended{so_far}: {failure}", hint, place)
-    text = one_line(failure)[:MOST_TEXT] or "no message"
+        hint = stub_note([failure.module]).partition("; ")[2]
+        return _ending_record(f"the script ended{progress}: {failure}", hint, site)
+    text = one_line(failure)[:MAX_MESSAGE_LENGTH] or "no message"
     hint = "see its output below"
     if captured:
         hint += "; results are not real here: what depends on them may go astray"
     if stubs:
         hint = f"{', '.join(stubs)} is stood in for: install it, or use --python; {hint}"
-    return _record(f"the script ended{so_far}: {type(failure).__name__}: {text}", hint, place)
+    return _ending_record(
+        f"the script ended{progress}: {type(failure).__name__}: {text}", hint, site
+    )
 
 
-def place_in(failure: BaseException, project: Project) -> str | None:
+def user_line(failure: BaseException, project: Project) -> str | None:
     """`file:line` of the innermost frame that is the user's own."""
-    place = None
+    site = None
     trace = failure.__traceback__
     while trace is not None:
         if project.owns_code(trace.tb_frame.f_code):
-            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            site = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return place
+    return site
 
 
-BUILT = re.compile(
+BUILD_PRODUCT = re.compile(
     r"(_[A-Z]\w*|\w*(_C|_cuda|_hip|_rocm|_ext|_ops|_kernels|_lib)|_?version|_version_\w+)"
 )
 """Names of modules that a build makes: compiled extensions and generated files."""
 
 
-def _lacking(failure: ImportError, project: Project) -> str | None:
-    """The module that a failed import wants a stand-in for; None where none would be right.
+def _module_to_stub(failure: ImportError, project: Project) -> str | None:
+    """The module to replace by a stub so that an import works; None where a stub is no remedy.
 
-    Of a package that is there, only what a build would have made is stood in for.
+    Of an installed package, only modules that a build would have made are replaced.
     """
     if not isinstance(failure, ModuleNotFoundError):
         name_from = getattr(failure, "name_from", None)  # Python 3.12; else as the message has it
         match = CANNOT_IMPORT.match(str(failure))
         name_from = name_from or (match[1] if match else None)
         package = failure.name
-        if not name_from or not package or not BUILT.fullmatch(name_from):
+        if not name_from or not package or not BUILD_PRODUCT.fullmatch(name_from):
             return None
         return f"{package}.{name_from}" if _is_own_package(package, project) else None
     name = failure.name or ""
@@ -143,13 +159,13 @@ def _lacking(failure: ImportError, project: Project) -> str | None:
     top, *parts = name.split(".")
     if top in PROTECTED:
         return None
-    if not _is_there(project.path, top):
+    if not _exists(project.path, top):
         return top
     for part in parts:
         if not _is_own_package(top, project):
             return None  # another version of an installed package
         top = f"{top}.{part}"
-        if not _is_there(project.path, top):
+        if not _exists(project.path, top):
             return top
     return None
 
@@ -166,18 +182,18 @@ def _other_missing(failure: ImportError, project: Project) -> Iterator[str]:
             and code.co_filename not in visited
         ):
             visited.add(code.co_filename)
-            for name in _imported(code.co_filename):
+            for name in _imports(code.co_filename):
                 if (
                     name not in visited
                     and name not in PROTECTED
-                    and not _is_there(project.path, name)
+                    and not _exists(project.path, name)
                 ):
                     visited.add(name)
                     yield name
         trace = trace.tb_next
 
 
-def _imported(file: str) -> Iterator[str]:
+def _imports(file: str) -> Iterator[str]:
     """Top-level names of the modules that a file imports unconditionally."""
     try:
         with open(file, "rb") as stream:
@@ -192,6 +208,7 @@ def _imported(file: str) -> Iterator[str]:
 
 
 def _is_own_package(name: str, project: Project) -> bool:
+    """Whether all folders of a package belong to the user."""
     module = sys.modules.get(name)
     try:
         spec = getattr(module, "__spec__", None) or importlib.util.find_spec(name)
@@ -201,8 +218,8 @@ def _is_own_package(name: str, project: Project) -> bool:
     return bool(folders) and all(project.owns(os.path.join(folder, "x.py")) for folder in folders)
 
 
-def _is_there(path: str, name: str) -> bool:
-    """Whether a module of that name can be found; if so, something inside it is missing."""
+def _exists(path: str, name: str) -> bool:
+    """Whether a module can be found, beside the script at `path` or installed."""
     stem = os.path.join(os.path.dirname(path), *name.split("."))
     if os.path.isdir(stem) or os.path.exists(stem + ".py") or name in sys.modules:
         return True
@@ -212,5 +229,5 @@ def _is_there(path: str, name: str) -> bool:
         return False
 
 
-def _record(message: str, hint: str, place: str) -> dict[str, Any]:
-    return error("capture", message, hint, place=place)
+def _ending_record(message: str, hint: str, site: str) -> dict[str, Any]:
+    return error("capture", message, hint, place=site)

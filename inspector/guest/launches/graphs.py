@@ -1,7 +1,7 @@
 """Collects the code that torch.compile generates in a script.
 
-Its kernels are captured once the script has ended. Until then each text is stored in a file, which
-is named after its contents and stays: reports point at its lines.
+Its kernels are captured once the script has ended. Each text is stored in a file named by a hash of
+it; the file stays, since reports refer to its lines.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..inductor.source import USERS, KernelSource, SourceError, kernels_of
 from ..records import Emit, note
 from ..world.graphs.generated import Generated
 
-DIGEST_DIGITS = 12
-"""Of a digest in a file's name: enough that no two texts ever share one."""
+DIGEST_LENGTH = 12
+"""Hexadecimal digits of the hash in a file's name."""
 
 
 class Graphs:
-    """The graphs that were compiled so far.
+    """Stores the code of compiled graphs and announces its kernels to the host.
 
     Args:
         folder: where the texts are stored.
@@ -43,11 +43,11 @@ class Graphs:
         self._is_selected = is_selected
         self._expect = expect
         self._paths: set[str] = set()
-        self._without_kernels: dict[str, None] = {}
+        self._functions_without_kernels: dict[str, None] = {}
 
     def take(self, generated: Generated) -> None:
-        """Takes one graph's text; kernels of the script's own in it are captured elsewhere."""
-        digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGEST_DIGITS]
+        """Stores the code of a graph, unless it has no kernel that Inductor wrote."""
+        digest = hashlib.sha256(generated.text.encode()).hexdigest()[:DIGEST_LENGTH]
         stem = re.sub(r"\W", "_", os.path.basename(generated.file).removesuffix(".py"))
         path = os.path.join(self._folder, f"{stem}.{generated.function}.{digest}.py")
         if path in self._paths:
@@ -63,7 +63,7 @@ class Graphs:
             if isinstance(kernel, KernelSource) and kernel.heuristic != USERS
         ]
         if not generated_kernels:
-            self._without_kernels[generated.function] = None
+            self._functions_without_kernels[generated.function] = None
             return
         selected_count = sum(
             self._is_selected(kernel.name, kernel.function) for kernel in generated_kernels
@@ -82,14 +82,14 @@ class Graphs:
 
     def keep(self, compiler: str, text: str) -> str:
         """Stores a module that a compiler wrote and is about to import; returns its path."""
-        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+        digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
         path = os.path.join(self._folder, f"{compiler}.{digest}.py")
         _store(path, text)
         return path
 
     def finish(self) -> None:
         """Emits a note on each function for which no Triton kernels were generated."""
-        for function in self._without_kernels:
+        for function in self._functions_without_kernels:
             self._emit(note(f"torch.compile of {function} calls library kernels alone"))
 
 

@@ -1,4 +1,4 @@
-"""What stands in for a compiled kernel: it counts its launches and compiles only when looked at."""
+"""A stand-in for compiled kernels, which reports its launches and compiles only when inspected."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ REGISTERS = re.compile(r"^\s*\.vgpr_count:\s*(\d+)", re.M)
 SPILLS = re.compile(r"^\s*\.vgpr_spill_count:\s*(\d+)", re.M)
 
 
-SEAMS = ("triton.compiler.compiler", "triton.compiler", "triton")
+COMPILE_MODULES = ("triton.compiler.compiler", "triton.compiler", "triton")
 """Modules that hold `compile`; `JITFunction.create_binder` imports it from the second."""
 
 
 def replace_compiler(compile_: Callable[..., Any]) -> None:
-    """Launches get their kernels from here on from this function in place of `triton.compile`."""
-    for name in SEAMS:
+    """Makes launches call this function instead of `triton.compile`."""
+    for name in COMPILE_MODULES:
         importlib.import_module(name).compile = compile_  # type: ignore[attr-defined]
 
 
 class StandInKernel:
-    """A kernel that scripts may launch and ask about.
+    """A kernel that scripts can launch and inspect.
 
-    Most never ask. Those that do (`kernel.metadata.shared`, `kernel.n_regs`, `kernel.asm["ttgir"]`)
-    get the truth for the chosen target, from a real compile.
+    Scripts that inspect one (`kernel.metadata.shared`, `kernel.n_regs`, `kernel.asm["ttgir"]`) get
+    the values of a real compile for the target, which is done at that moment.
 
     Args:
-        name: of the kernel.
+        name: the kernel's name.
         launched: called with the grid and the arguments at each launch.
-        compile_now: makes Triton's own compiled kernel.
+        compile_now: returns Triton's own compiled kernel.
     """
 
     def __init__(
@@ -50,7 +50,14 @@ class StandInKernel:
         self._compiled: Any = None
 
     def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *launch_args: Any) -> None:
-        """What a launcher does; behind the grid come stream, function, hooks and arguments."""
+        """Reports a launch, as Triton's launcher is called.
+
+        Args:
+            grid_0: workgroups in x.
+            grid_1: workgroups in y.
+            grid_2: workgroups in z.
+            launch_args: stream, function, hooks and the kernel's arguments.
+        """
         self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)), launch_args)
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
@@ -61,45 +68,45 @@ class StandInKernel:
         return launch
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
-        """Only profilers want it."""
+        """None: only profilers use it."""
 
     def result(self, *args: Any) -> StandInKernel:
-        """What an asynchronous compile gives."""
+        """The kernel itself, as the result of an asynchronous compile."""
         return self
 
     def _init_handles(self) -> None:
-        """Loads a kernel onto the device, where there is one."""
+        """Does nothing: there is no device to load the kernel onto."""
 
     @property
     def n_regs(self) -> int:
-        """VGPRs."""
+        """VGPRs of a wave's lane."""
         return self._figure(REGISTERS)
 
     @property
     def n_spills(self) -> int:
-        """VGPRs spilled."""
+        """VGPRs that are spilled."""
         return self._figure(SPILLS)
 
     @property
     def asm(self) -> dict[str, Any]:
-        """The stages by name; "" for those of other vendors (`ptx`)."""
+        """The texts of the compile's stages by name; "" for other vendors' stages (`ptx`)."""
         stages: dict[str, Any] = collections.defaultdict(str)
-        stages.update(self._real().asm)
+        stages.update(self._compiled_kernel().asm)
         return stages
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        real = self._real()
+        compiled = self._compiled_kernel()
         # `kernel.shared`, `kernel.num_warps`: attributes of the kernel itself in Triton 2.
-        holder = real if hasattr(real, name) else real.metadata
-        return getattr(holder, name)
+        owner = compiled if hasattr(compiled, name) else compiled.metadata
+        return getattr(owner, name)
 
     def _figure(self, pattern: re.Pattern[str]) -> int:
         match = pattern.search(str(self.asm["amdgcn"]))
         return int(match[1]) if match else 0
 
-    def _real(self) -> Any:
+    def _compiled_kernel(self) -> Any:
         if self._compiled is None:
             self._compiled = self._compile_now()
         return self._compiled

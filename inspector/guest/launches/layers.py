@@ -31,9 +31,9 @@ RunLayer = Callable[[Any, tuple[Any, ...], "dict[str, Any]"], Any]
 
 
 class LaunchLimitError(BaseException):
-    """The script made as many launches as the user wants to see (`--first`).
+    """The script made as many launches as `--first` allows.
 
-    Not an Exception, since scripts catch those around their launches.
+    No Exception, since scripts catch those around their launches.
     """
 
 
@@ -41,10 +41,10 @@ class Layers:
     """Patches `run` of JITFunction, Autotuner and Heuristics.
 
     Args:
-        tuning: tells which configuration of an autotuner is being launched.
+        tuning: knows the configuration of an autotuner that is being launched.
         emit: takes the errors of single points of a sweep.
-        most_launches: number of launches after which the script is ended; None for no limit.
-        axes: of a sweep: name of a kernel's argument -> values to launch with.
+        max_launches: launches after which the script is ended; None for no limit.
+        axes: the sweep: name of a kernel's argument -> values to launch with.
         all_configs: whether a sweep covers every configuration of an autotuned kernel, not only
             the first.
         is_selected: whether a kernel of this name and qualified name was asked for.
@@ -53,34 +53,32 @@ class Layers:
     def __init__(
         self,
         tuning: Tuning,
+        *,
         emit: Emit,
-        most_launches: int | None,
+        max_launches: int | None,
         axes: Mapping[str, Sequence[Any]],
         all_configs: bool,
         is_selected: Callable[[str, str], bool],
     ) -> None:
         self._tuning = tuning
         self._emit = emit
-        self._most_launches = most_launches
+        self._max_launches = max_launches
         self._axes = axes
         self._all_configs = all_configs
         self._is_selected = is_selected
         self._launch_count = 0
-        self._thread = threading.local()  # its `in_launch`: an outer layer is running
+        self._thread = threading.local()  # `in_launch`: whether an outer layer is running
         self._point: dict[str, Any] = {}  # the point of the sweep that is being launched
         self._config: Any = None  # the `triton.Config` that the sweep is launching
         self._dropped_options: tuple[str, ...] = ()  # launch options that were dropped, to be noted
-        self._swept = 0  # launches made for the present sweep
+        self._swept_launches = 0  # launches made for the present sweep
 
     def is_trial(self) -> bool:
-        """Whether the present launch is one that the script did not ask for.
-
-        An autotuner makes launches to time them, a sweep repeats the launch at its other points.
-        """
-        return self._tuning.is_benching or self._swept > 0
+        """Whether the present launch is an autotuner's or a sweep's, and not the script's own."""
+        return self._tuning.is_benching or self._swept_launches > 0
 
     def install(self) -> None:
-        """Patches the classes. To be called after `Tuning.install`, whose patch this wraps."""
+        """Patches the classes. Call it after `Tuning.install`, whose patches it wraps."""
         jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         autotuner = importlib.import_module("triton.runtime.autotuner")
         self._patch(jit_function, self._run_jit_function)
@@ -88,7 +86,7 @@ class Layers:
         self._patch(autotuner.Heuristics, self._run_heuristics)
 
     def origin(self) -> Origin:
-        """Where the specialisation that is about to be compiled comes from."""
+        """The origin of the specialisation that is about to be compiled."""
         config = values(self._config) if self._config is not None else self._tuning.current()
         tuned = {**(config or {}), **self._point}
         return Origin(tuned or None, self._dropped_options)
@@ -98,7 +96,7 @@ class Layers:
         run = cls.run
 
         @functools.wraps(run)
-        def followed(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        def run_or_launch(layer: Any, *args: Any, **kwargs: Any) -> Any:
             if getattr(self._thread, "in_launch", False):
                 return run_layer(run, layer, args, kwargs)
             self._thread.in_launch = True
@@ -107,7 +105,7 @@ class Layers:
             finally:
                 self._thread.in_launch = False
 
-        cls.run = followed
+        cls.run = run_or_launch
 
     def _launch(
         self, run_layer: RunLayer, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -115,8 +113,8 @@ class Layers:
         """Makes one launch of the script: once, or once for each point of the sweep.
 
         Raises:
-            NotInstalledError: an argument comes from a stand-in for a missing module.
-            LaunchLimitError: the user wants to see no further launch.
+            NotInstalledError: an argument comes from a stub of a missing module.
+            LaunchLimitError: `max_launches` is reached.
         """
         function = _jit_function(layer)
         name = getattr(function, "__name__", "")
@@ -135,7 +133,7 @@ class Layers:
             result = run_layer(layer, args, kwargs)
         if not kwargs.get("warmup"):
             self._launch_count += 1
-            if self._most_launches is not None and self._launch_count >= self._most_launches:
+            if self._max_launches is not None and self._launch_count >= self._max_launches:
                 raise LaunchLimitError
         return result
 
@@ -153,7 +151,7 @@ class Layers:
         A point that fails is reported and does not end the others.
         """
         result = None
-        self._swept = 0
+        self._swept_launches = 0
         for point in itertools.product(*(self._axes[name] for name in swept_names)):
             self._point = dict(zip(swept_names, point))
             try:
@@ -166,12 +164,13 @@ class Layers:
                 self._emit(error("capture", message, hint, kernel=kernel, case=stated))
             finally:
                 self._point = {}
-        self._swept = 0
+        self._swept_launches = 0
         return result
 
     def _run_heuristics(
         self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        """Runs a heuristics layer with the point's values."""
         args, kwargs = self._with_point(layer, args, kwargs)
         return run(layer, *args, **kwargs)
 
@@ -180,8 +179,8 @@ class Layers:
     ) -> Any:
         """Runs the tuner; at a point of a sweep, launches each configuration itself.
 
-        The tuner's own `run` caches its choice, does not know of the point, and would use the
-        configuration of the first point for all others.
+        The tuner's own `run` caches its choice under a key without the point, so it would use the
+        first point's configuration for all.
         """
         if not self._point:
             return run(layer, *args, **kwargs)
@@ -199,7 +198,7 @@ class Layers:
         return result
 
     def _configs_at_point(self, tuner: Any) -> Sequence[Any]:
-        """The tuner's configurations, less those that differ only in values that the point sets."""
+        """The tuner's configurations, without repetitions in the settings that the point leaves."""
         by_other_settings: dict[str, Any] = {}
         for config in tuner.configs if self._all_configs else tuner.configs[:1]:
             unswept = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
@@ -216,10 +215,10 @@ class Layers:
         """
         args, kwargs = self._with_point(layer, args, kwargs)
         try:
-            for _ in range(len(kwargs) + 1):  # each round drops one
+            for _ in range(len(kwargs) + 1):  # each round drops one option
                 try:
                     result = run(layer, *args, **kwargs)
-                    self._swept += bool(self._point)
+                    self._swept_launches += bool(self._point)
                     return result
                 except KeyError as failure:
                     unknown = UNRECOGNISED.search(str(failure))
@@ -242,9 +241,9 @@ class Layers:
         names = list(layer.arg_names)
         positional, by_name = list(args), dict(kwargs)
         for name, value in self._point.items():
-            place = names.index(name) if name in names else len(positional)
-            if place < len(positional):
-                positional[place] = value
+            index = names.index(name) if name in names else len(positional)
+            if index < len(positional):
+                positional[index] = value
             else:
                 by_name[name] = value
         return tuple(positional), by_name

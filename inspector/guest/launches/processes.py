@@ -1,7 +1,7 @@
-"""Notes that the script's other Python processes are not followed.
+"""Notes that Python processes which the script starts are not followed.
 
-What a script forks runs in the same world. A process that begins anew, as a command or by
-multiprocessing's `spawn`, knows nothing of it: its launches are not seen.
+A forked child runs in the same stand-in world. A process that starts afresh, as a command or by
+multiprocessing's `spawn`, does not, and its launches are not seen.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .project import Project
 PYTHON = re.compile(r"python[0-9.]*")
 SHELLS = frozenset(("ash", "bash", "dash", "sh", "zsh"))
 SHEBANG_BYTES = 256
-MOST_TEXT = 80
-MOST_SAID = 4
+MAX_COMMAND_LENGTH = 80
+MAX_NOTES = 4
 NOT_FOLLOWED = (
     "is another process, which is not followed: kernels that it launches are not seen; name what it"
     " runs as a target of its own"
@@ -32,12 +32,12 @@ NOT_FOLLOWED = (
 
 
 _ours = 0
-"""How many blocks of `ours` are at work."""
+"""How many `ours` contexts are entered."""
 
 
 @contextlib.contextmanager
 def ours() -> Iterator[None]:
-    """What is started inside is not the script's."""
+    """Keeps processes that this package starts inside from being noted."""
     global _ours
     _ours += 1
     try:
@@ -47,41 +47,41 @@ def ours() -> Iterator[None]:
 
 
 def watch(project: Project, note: Callable[[str], None]) -> None:
-    """Notes each Python process that the script starts from here on.
+    """Notes each Python process that the script starts from now on, up to `MAX_NOTES`.
 
     Args:
-        project: which code is the user's: where it was started.
-        note: takes the remark.
+        project: knows the user's code, whose line starts a process.
+        note: takes the remarks.
     """
-    places: set[str] = set()
+    sites: set[str] = set()
 
-    def say(process_text: str) -> None:
-        place = _place(project)
-        if place is None or place in places or len(places) >= MOST_SAID:
+    def note_process(process_text: str) -> None:
+        site = _user_line(project)
+        if site is None or site in sites or len(sites) >= MAX_NOTES:
             return
-        places.add(place)
-        note(f"{place}: {process_text} {NOT_FOLLOWED}")
+        sites.add(site)
+        note(f"{site}: {process_text} {NOT_FOLLOWED}")
 
-    def hear(event: str, args: Sequence[Any]) -> None:
+    def audit(event: str, args: Sequence[Any]) -> None:
         command = [] if _ours else _command(event, args)
         if command and _is_python(command[0]):
-            say(f"`{_shortened(command)}`")
+            note_process(f"`{_shortened(command)}`")
 
-    sys.addaudithook(hear)
+    sys.addaudithook(audit)
     kind: Any = multiprocessing.process.BaseProcess
     start = kind.start
 
-    def started(process: Any) -> None:
+    def start_noted(process: Any) -> None:
         method = process._start_method or multiprocessing.get_start_method()
         if method != "fork":
-            say(f"what multiprocessing starts by {method}")
+            note_process(f"what multiprocessing starts by {method}")
         start(process)
 
-    kind.start = started
+    kind.start = start_noted
 
 
 def _command(event: str, args: Sequence[Any]) -> list[str]:
-    """The words of the command that an audit event is about; none for other events."""
+    """The words of the command that an audit event reports; empty for other events."""
     if event == "os.system":
         return _words(args[0])
     if event in ("os.exec", "os.posix_spawn", "subprocess.Popen"):
@@ -95,6 +95,7 @@ def _command(event: str, args: Sequence[Any]) -> list[str]:
 
 
 def _words(command: str | bytes) -> list[str]:
+    """The words of a shell command; empty where it cannot be split."""
     try:
         return shlex.split(os.fsdecode(command))
     except ValueError:
@@ -116,11 +117,12 @@ def _is_python(program: str) -> bool:
 
 
 def _shortened(command: Sequence[str]) -> str:
+    """A command for a note, with the program's folder left out."""
     text = " ".join([os.path.basename(command[0]), *command[1:]])
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
+    return text if len(text) <= MAX_COMMAND_LENGTH else f"{text[: MAX_COMMAND_LENGTH - 3]}..."
 
 
-def _place(project: Project) -> str | None:
+def _user_line(project: Project) -> str | None:
     """File and line of the innermost frame in the user's code; None without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not project.owns_code(frame.f_code):

@@ -1,4 +1,4 @@
-"""Which files are the user's own, and how they are loaded: without asserts, without leftovers."""
+"""The user's own files, which are compiled without their asserts and leave no byte code."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import sysconfig
 from types import CodeType
 from typing import Any
 
-from ..world.assumptions import calls_more
+from ..world.reporting import may_launch
 
-OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class Project:
@@ -30,23 +30,23 @@ class Project:
         self._libraries = tuple(os.path.join(os.path.realpath(folder), "") for folder in libraries)
 
     def owns(self, path: str) -> bool:
-        """Whether a file is the script itself or none of an installed library's."""
+        """Whether a file is the script itself, or does not belong to an installed library."""
         if os.path.abspath(path) == self.path:
             return True
         real = os.path.realpath(path)
         return not real.startswith(self._libraries) and "site-packages" not in real
 
     def owns_code(self, code: CodeType) -> bool:
-        """Whether code comes from a file of the user's, and not from this package."""
+        """Whether code comes from a file of the user, and not from this package."""
         name = code.co_filename
-        if name.startswith("<") or os.path.abspath(name).startswith(OWN):
+        if name.startswith("<") or os.path.abspath(name).startswith(OWN_FOLDER):
             return False
         return self.owns(name)
 
     def install(self) -> None:
         """Compiles the project's modules without their asserts, and writes no byte code.
 
-        Results are not real here, so that an assertion about them says nothing.
+        Results are not real here, so an assertion about them means nothing.
         """
         sys.dont_write_bytecode = True
         loader = importlib.machinery.SourceFileLoader
@@ -56,15 +56,19 @@ class Project:
             path = file_loader.get_filename(fullname)
             if not self.owns(path):
                 return get_code(file_loader, fullname)
-            return self.compiled(path, file_loader.get_data(path))
+            return self.compile_file(path, file_loader.get_data(path))
 
         loader.get_code = without_asserts  # type: ignore[method-assign, assignment]
 
-    def compiled(self, path: str, source: bytes | None = None) -> CodeType:
-        """The byte code of a file, less its asserts and `raise AssertionError`.
+    def compile_file(self, path: str, source: bytes | None = None) -> CodeType:
+        """The byte code of a file, without its asserts and `raise AssertionError`.
+
+        Args:
+            path: the file.
+            source: its contents; None to read them.
 
         Raises:
-            SyntaxError: it is not Python that this interpreter knows.
+            SyntaxError: the file is not Python, or of a newer version.
         """
         if source is None:
             with open(path, "rb") as stream:
@@ -76,14 +80,14 @@ class Project:
 
 
 class _WithoutAssertions(ast.NodeTransformer):
-    """Drops asserts and `raise AssertionError(...)`, but for the calls that they make.
+    """Drops asserts and `raise AssertionError(...)`, but keeps the calls in their conditions.
 
     `assert torch.allclose(add(x, y), x + y)` launches a kernel.
     """
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        calls = calls_more(node.test)
-        return ast.copy_location(ast.Expr(node.test) if calls else ast.Pass(), node)
+        has_launch = may_launch(node.test)
+        return ast.copy_location(ast.Expr(node.test) if has_launch else ast.Pass(), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc

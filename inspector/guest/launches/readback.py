@@ -1,8 +1,8 @@
-"""Executes a script's launches when the script reads back what they wrote.
+"""Executes a script's launches when the script reads the memory that they wrote.
 
-A launch only records its arguments. Once the script reads a value that depends on it, the kernel is
-compiled (in a child process, which a deadline can end) and executed by the emulator's process. All
-of this shares one budget of seconds.
+At a launch only its arguments are recorded. Once the script reads a value that depends on it, the
+kernel is compiled (in a child process, which a deadline can end) and executed by the emulator's
+process. All of this shares one budget of seconds.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .compiling import Compiled, CompileError, compile_within
 MARGIN_SECONDS = 0.05
 """Seconds reserved for the emulator's reply after it has ended a launch that took too long."""
 PILOT_WAVES = 4096
-"""A launch of this many waves and more first runs one workgroup, to estimate the time of all."""
+"""Waves from which on a launch first runs one workgroup, to estimate the time of all of them."""
 PILOT_SHARE = 0.25
 """Share of the remaining seconds that such a pilot run may take."""
-TOGETHER = 256
-"""Waves that the emulator runs at one time. A pilot's time is taken for that of this many."""
-KINDS: Mapping[str, str] = MappingProxyType(
+CONCURRENT_WAVES = 256
+"""Waves that the emulator runs at one time: a pilot run is assumed to take the time of so many."""
+REASON_BY_KIND: Mapping[str, str] = MappingProxyType(
     {"limit": "budget", "uncovered": "uncovered", "hang": "faulty"}
 )
 """Kind of an `EmulationError` -> why a launch is refused."""
@@ -46,7 +46,7 @@ class Launch:
         src: the compiler's input.
         options: the compile options that the launch stated.
         types: types of its arguments; `constexpr` for those that are not kernel parameters.
-        written_places: indices of the kernel parameters that it writes to; None for any.
+        written_indices: indices of the kernel parameters that it writes to; None for any.
         grid: workgroups in x, y and z.
         values: its arguments; the last `len(types)` of them belong to `types`.
     """
@@ -55,7 +55,7 @@ class Launch:
     src: Any
     options: Mapping[str, Any]
     types: tuple[Any, ...]
-    written_places: frozenset[int] | None
+    written_indices: frozenset[int] | None
     grid: tuple[int, ...]
     values: Sequence[Any]
 
@@ -67,15 +67,21 @@ class Readback:
         world: the world in which the script runs.
         arch: gfx name of the target.
         command: starts the emulator's process; None if launches are not to be executed.
-        refusal: why they are not, if so.
-        seconds: wall time for everything that is executed in this run.
+        refusal: why launches are not executed.
+        seconds: wall time for all launches that are executed in this run.
         folder: folder for scratch files.
         deadline: time by which the run has to end, as of `time.monotonic`.
+
+    Attributes:
+        executed: launches executed so far.
+        busy: whether a launch is being compiled or executed.
+        is_trial: returns whether the present launch is one that the script did not ask for.
     """
 
     def __init__(
         self,
         world: Any,
+        *,
         arch: str,
         command: Sequence[str] | None,
         refusal: RefusedError | None,
@@ -97,17 +103,15 @@ class Readback:
         self.executed = 0
         self.busy = False
         self.is_trial: Callable[[], bool] = lambda: False
-        world.emulate_for(seconds if self._command is not None else 0.0)
+        world.set_emulation_budget(seconds if self._command is not None else 0.0)
 
     def launched(self, launch: Launch) -> None:
-        """Marks what a launch writes as unknown, and keeps how to execute it."""
+        """Marks the memory that a launch writes as unknown, and records how to execute it."""
         if self._command is not None and self.is_trial():
             return  # the script reads the results of the launch that follows the trials
         try:
-            passed = list(_passed(launch))
+            indexed_values = list(_arguments(launch))
         except ArgumentError:
-            passed = None
-        if passed is None:
             on_device = map(self._world.on_device, launch.values)
             tensors = [tensor for tensor in on_device if tensor is not None]
             self._world.launched(tensors, [True] * len(tensors), None, RefusedError("inputs"))
@@ -115,11 +119,11 @@ class Readback:
         arguments: list[tuple[str, Any]] = []
         tensors, writes = [], []
         is_known = True
-        for place, kind, value in passed:
+        for index, kind, value in indexed_values:
             tensor = self._world.on_device(value)
             if tensor is not None:
                 tensors.append(tensor)
-                writes.append(launch.written_places is None or place in launch.written_places)
+                writes.append(launch.written_indices is None or index in launch.written_indices)
             if not kind.startswith("*"):
                 is_known = is_known and not isinstance(value, UnknownFloat)
                 arguments.append((kind, value))
@@ -139,13 +143,13 @@ class Readback:
     def _executor_of(
         self, launch: Launch, arguments: list[tuple[str, Any]], tensors: Sequence[Any]
     ) -> Callable[..., None]:
-        """A function that executes a launch. It keeps addresses, and no tensor alive."""
+        """A function that executes a launch; it holds addresses, so that no tensor stays alive."""
         addresses = list(dict.fromkeys(int(t.untyped_storage().data_ptr()) for t in tensors))
         key, src, options, grid = launch.key, launch.src, launch.options, launch.grid
 
-        def execute(allocations: Sequence[Any], written: Sequence[int], seconds: float) -> None:
+        def execute(allocations: Sequence[Any], indices: Sequence[int], seconds: float) -> None:
             until = min(time.monotonic() + seconds, self._deadline)
-            with self._at_work():
+            with self._working():
                 compiled = self._kernel(key, src, options, until)
                 buffers = [
                     SharedBuffer(
@@ -154,12 +158,12 @@ class Readback:
                     for address, memory in zip(addresses, allocations)
                     if memory.numel()
                 ]
-                # The index among the allocations of each buffer; empty ones have no buffer.
-                indices = [n for n, memory in enumerate(allocations) if memory.numel()]
+                # Empty allocations have no buffer.
+                allocation_by_buffer = [n for n, m in enumerate(allocations) if m.numel()]
                 reply = self._run(
                     key, compiled, grid=grid, arguments=arguments, buffers=buffers, until=until
                 )
-                if any(indices[nth] not in written for nth in reply["written"]):
+                if any(allocation_by_buffer[n] not in indices for n in reply["written"]):
                     raise RefusedError("failed", "it writes to an argument unforeseen")
                 self.executed += 1
 
@@ -175,7 +179,7 @@ class Readback:
         buffers: Sequence[SharedBuffer],
         until: float,
     ) -> dict[str, Any]:
-        """Has the emulator execute a launch.
+        """Lets the emulator execute a launch; returns its reply.
 
         Raises:
             RefusedError: it cannot be executed, takes too long, or the kernel is faulty.
@@ -197,7 +201,7 @@ class Readback:
             request["seconds"] = max(until - time.monotonic() - MARGIN_SECONDS, 0.0)
             reply = process.launch(request, buffers)
         except EmulationError as failure:
-            raise RefusedError(KINDS.get(failure.kind, "failed"), str(failure)) from None
+            raise RefusedError(REASON_BY_KIND.get(failure.kind, "failed"), str(failure)) from None
         except (OSError, ValueError) as failure:  # e.g. the script closed the process's pipes
             self._process = None
             raise RefusedError("failed", str(failure)) from None
@@ -217,7 +221,7 @@ class Readback:
         """Estimates the time of a large launch by running one of its workgroups.
 
         Raises:
-            RefusedError: it would take longer than the seconds that are left.
+            RefusedError: it would take longer than until `until`.
         """
         waves_per_workgroup = max(compiled.threads // compiled.wave_size, 1)
         grid_x, grid_y, grid_z = request["grid"]
@@ -227,12 +231,12 @@ class Readback:
         seconds_left = until - time.monotonic()
         pilot = {**request, "sample": 1, "seconds": seconds_left * PILOT_SHARE}
         try:
-            pilot_seconds = float(process.launch(pilot, buffers, keep=False)["seconds"])
+            pilot_seconds = float(process.launch(pilot, buffers, write_back=False)["seconds"])
         except EmulationError as failure:
             if failure.kind != "limit":
                 raise
             return  # e.g. a workgroup that waits for others: no estimate
-        if pilot_seconds * (waves // TOGETHER) > until - time.monotonic():
+        if pilot_seconds * (waves // CONCURRENT_WAVES) > until - time.monotonic():
             raise RefusedError("budget")
 
     def _kernel(self, key: str, src: Any, options: Mapping[str, Any], until: float) -> Compiled:
@@ -252,7 +256,7 @@ class Readback:
                     arch=self._arch,
                     world=self._world,
                     folder=self._folder,
-                    until=until,
+                    deadline=until,
                 )
             except CompileError as failure:
                 result = failure
@@ -262,7 +266,7 @@ class Readback:
         return result
 
     def _emulator(self) -> EmulatorProcess:
-        """The emulator's process. A child that the script forked gets one of its own."""
+        """The emulator's process; a child that the script forked starts another one."""
         if self._process is None or self._owner != os.getpid():
             assert self._command is not None
             self._process = EmulatorProcess(self._command, self._environment)
@@ -270,8 +274,8 @@ class Readback:
         return self._process
 
     @contextlib.contextmanager
-    def _at_work(self) -> Iterator[None]:
-        """Marks work of this package: the clock lets it finish, and its processes are not noted."""
+    def _working(self) -> Iterator[None]:
+        """Keeps the clock from interrupting, and processes of this package from being noted."""
         self.busy = True
         try:
             with processes.ours():
@@ -280,7 +284,7 @@ class Readback:
             self.busy = False
 
 
-def _passed(launch: Launch) -> Iterator[tuple[int, str, Any]]:
+def _arguments(launch: Launch) -> Iterator[tuple[int, str, Any]]:
     """(index among the kernel's parameters, type, value) of each argument.
 
     Raises:
@@ -289,10 +293,10 @@ def _passed(launch: Launch) -> Iterator[tuple[int, str, Any]]:
     types = launch.types
     if not types or len(launch.values) < len(types):
         raise ArgumentError("the arguments of a launch are not those of its kernel")
-    place = 0
+    index = 0
     for kind, value in zip(types, launch.values[len(launch.values) - len(types) :]):
         if kind == "constexpr":
             continue
         for inner_kind, inner_value in parameters((kind,), (value,)):
-            yield place, inner_kind, inner_value
-        place += 1
+            yield index, inner_kind, inner_value
+        index += 1

@@ -1,8 +1,8 @@
-"""Stands in for `triton.compile` and records each specialisation that a launch asks for.
+"""Takes the place of `triton.compile` and records each specialisation that a launch asks for.
 
-Triton's own `JITFunction.run` does the rest: it binds and specialises the arguments, parses the
-options, calls the compiler and evaluates the grid. So the compiler's input is exactly what it would
-be on a machine with the GPU.
+Triton's own `JITFunction.run` does everything else: it binds and specialises the arguments, parses
+the options, calls the compiler and evaluates the grid. So the compiler's input is the same as on a
+machine with the GPU.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import ast
 import contextlib
 import hashlib
 import importlib
-import importlib.util
-import os
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 from ..cases.case import did_you_mean
@@ -28,23 +25,24 @@ from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .kernel import StandInKernel, replace_compiler
-from .passed import passed
+from .passed import recorded_arguments
 from .readback import Launch
-from .writes import written_by_source, written_places
+from .sites import Sites
+from .writes import written_by_source, written_indices
 
 LAUNCHER = "triton.runtime.jit"
 """Module of `JITFunction.run`, the only caller that specialises arguments by their values."""
-MOST_GRIDS = 16
-"""Most different grids that are recorded for one specialisation."""
+MAX_GRIDS = 16
+"""How many different grids are recorded for one specialisation."""
 
 
 @dataclass
 class Origin:
-    """Where a specialisation came from, apart from the compiler's own input.
+    """The part of a specialisation's origin that the compiler's input does not tell.
 
     Args:
         tuning: the autotuner's configuration, or the point of a sweep.
-        notes: changes that were needed to compile it at all, such as dropped options.
+        notes: changes without which it would not compile, such as dropped options.
     """
 
     tuning: Mapping[str, Any] | None = None
@@ -61,7 +59,7 @@ class Specialisation:
         pending: its record until it is written out; then None.
         launches: number of launches so far.
         types: types of its arguments; `constexpr` for those that are not parameters of its TTIR.
-        written_places: indices, among the TTIR's parameters, of the pointers that it writes to;
+        written_indices: indices, among the TTIR's parameters, of the pointers that it writes to;
             None if it may write to any.
         grids: grid -> number of launches.
         names: names of its arguments.
@@ -72,7 +70,7 @@ class Specialisation:
     pending: dict[str, Any] | None = None
     launches: int = 0
     types: tuple[Any, ...] = ()
-    written_places: frozenset[int] | None = None
+    written_indices: frozenset[int] | None = None
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
@@ -83,18 +81,26 @@ class Recorder:
     Args:
         arch: gfx name of the target.
         emit: takes the records.
-        suspended: makes a context with the unpatched torch, for Triton's front end.
-        origin: called for each new specialisation; says where it comes from.
+        suspended: returns a context with the unpatched torch, for Triton's front end.
+        origin: returns the origin of the specialisation that is about to be compiled.
         is_selected: (name, qualified name) -> whether the user asked for that kernel.
         finished: keys of specialisations that an earlier run recorded, or crashed at.
         launched: called with each launch.
         generated: folders of code that a compiler generated.
-        only_new: launches of `finished` specialisations were counted before: do not report them.
+        only_new: whether to leave out launches of `finished` specialisations, counted before.
         arguments: whether to record the arguments of each specialisation's first launch.
+
+    Attributes:
+        captured: specialisations recorded so far.
+        failed: specialisations that the front end refused.
+        refused: configurations that the kernel's own static_assert refused.
+        launched: launches so far.
+        busy: whether a kernel is at the front end or the compiler.
     """
 
     def __init__(
         self,
+        *,
         arch: str,
         emit: Emit,
         suspended: Callable[[], AbstractContextManager[None]],
@@ -103,7 +109,6 @@ class Recorder:
         finished: Collection[str] = (),
         launched: Callable[[Launch], None] = lambda launch: None,
         generated: Sequence[str] = (),
-        *,
         only_new: bool = False,
         arguments: bool = False,
     ) -> None:
@@ -145,28 +150,35 @@ class Recorder:
         finally:
             self.busy = False
 
-    def _stand_in_kernel(self, src: Any, options: Mapping[str, Any], *, by_launch: bool) -> Any:
+    def _stand_in_kernel(self, src: Any, resolved: Mapping[str, Any], *, by_launch: bool) -> Any:
+        """The kernel that a launch gets for its specialisation, which is recorded when it is new.
+
+        Args:
+            src: the compiler's input; for the path of an IR file a real compile is returned.
+            resolved: all compile options.
+            by_launch: whether a launch asks, and not another compiler.
+        """
         self.flush()
         function = getattr(src, "fn", None)
-        if function is None:  # the path of an IR file
-            return self._compile(src, target=self._target, options=dict(options))
-        stated = {
+        if function is None:
+            return self._compile(src, target=self._target, options=dict(resolved))
+        options = {
             name: value
-            for name, value in options.items()
+            for name, value in resolved.items()
             if name not in self._defaults or value != self._defaults[name]
         }
         with self._suspended():
-            key = self._key(src, stated)
+            key = self._key(src, options)
             spec = self._by_key.get(key)
             if spec is None:
                 spec = self._by_key[key] = Specialisation(key)
             if not spec.selected and self._is_selected(function.__name__, _qualname(function)):
                 spec.selected = True
-                self._record(spec, src, function, stated, by_launch=by_launch)
+                self._record(spec, src, function, options, by_launch=by_launch)
         return StandInKernel(
             src.name,
-            lambda grid, values: self._launched(spec, src, stated, grid, values),
-            lambda: self._really_compile(src, stated),
+            lambda grid, values: self._record_launch(spec, src, options, grid, values),
+            lambda: self._really_compile(src, options),
         )
 
     def flush(self) -> None:
@@ -179,7 +191,7 @@ class Recorder:
         self.captured += count
 
     def finish(self) -> None:
-        """Writes out what is still pending once the script has ended."""
+        """Writes out the pending specialisations and all launches, once the script has ended."""
         self.flush()
         launches = {
             spec.key: {
@@ -196,77 +208,108 @@ class Recorder:
         spec: Specialisation,
         src: Any,
         function: Any,
-        stated: Mapping[str, Any],
+        options: Mapping[str, Any],
         *,
         by_launch: bool,
     ) -> None:
+        """Takes a new specialisation to TTIR; its record is written at its first launch.
+
+        Errors are recorded and not raised in the script, which would end before its other kernels.
+
+        Args:
+            spec: the specialisation.
+            src: the compiler's input.
+            function: the JITFunction.
+            options: the compile options that differ from the defaults.
+            by_launch: whether a launch asks, and not another compiler.
+
+        Raises:
+            CompilationError: the kernel's own static_assert refuses an autotuner's configuration,
+                which Triton's autotuner then skips.
+        """
         if spec.key in self._finished:
             self.captured += 1
             if self._only_new:  # otherwise the front end may have crashed on it
                 with contextlib.suppress(Exception):
-                    _note_arguments(spec, src, lower(src, self.arch, stated)["ttir"])
+                    _note_arguments(spec, src, lower(src, self.arch, options)["ttir"])
             return
         name = function.__name__
         origin = self._origin()
         self._emit({"begin": spec.key, "kernel": name, "arch": self.arch})
         try:
             file, line = definition(function)
-            variant = lower(src, self.arch, stated)
+            variant = lower(src, self.arch, options)
         except UnknownOptionError as failure:
             suggestion = did_you_mean(failure.names, failure.option_names)
             message = f"this Triton has no option {failure}{suggestion}"
             hint = "its options are " + ", ".join(failure.option_names)
             self._fail(error("frontend", message, hint, name, arch=self.arch))
+            return
         except Exception as failure:
-            # Not raised in the script, which would then end before its other kernels.
-            record = front_end_error(
-                failure, name, _tuning_text(origin.tuning), self.arch, [function]
-            )
+            case = _tuning_text(origin.tuning)
+            record = front_end_error(failure, name, case, self.arch, [function])
             if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
-                # Triton's autotuner silently skips a configuration that fails like this.
-                summary = f"{name}[{record['error']['case']}] is refused by the kernel itself"
                 self.refused += 1
-                self._emit(note(f"{summary}: {record['error']['message']}"))
+                reason = record["error"]["message"]
+                self._emit(note(f"{name}[{case}] is refused by the kernel itself: {reason}"))
                 raise
             _note_arguments(spec, src, None)
             self._fail(record)
-        else:
-            variant.update(
-                key=spec.key,
-                kernel=name,
-                case=None,
-                qualname=_qualname(function),
-                file=file,
-                line=line,
-                call_site=self._sites.current(),
-                tuning=dict(origin.tuning) if origin.tuning else None,
-                notes=[*variant["notes"], *origin.notes],
-                assumptions=LOG.so_far(),
-                emulated=LOG.emulated_so_far(),
-                unspecialised=unspecialised(function) if by_launch else None,
-            )
-            _note_arguments(spec, src, variant["ttir"])
-            spec.pending = variant
-            self.captured += 1
+            return
+        variant.update(
+            key=spec.key,
+            kernel=name,
+            case=None,
+            qualname=_qualname(function),
+            file=file,
+            line=line,
+            call_site=self._sites.current(),
+            tuning=dict(origin.tuning) if origin.tuning else None,
+            notes=[*variant["notes"], *origin.notes],
+            assumptions=LOG.records(),
+            emulated=LOG.emulated_records(),
+            unspecialised=unspecialised(function) if by_launch else None,
+        )
+        _note_arguments(spec, src, variant["ttir"])
+        spec.pending = variant
+        self.captured += 1
 
     def _fail(self, record: dict[str, Any]) -> None:
         self.failed += 1
         self._emit(record)
 
-    def _launched(
+    def _record_launch(
         self,
         spec: Specialisation,
         src: Any,
-        stated: Mapping[str, Any],
+        options: Mapping[str, Any],
         grid: tuple[int, ...],
         values: Sequence[Any],
     ) -> None:
+        """Counts a launch, and completes its specialisation's record at the first one.
+
+        Args:
+            spec: the specialisation.
+            src: the compiler's input.
+            options: the compile options that differ from the defaults.
+            grid: workgroups in x, y and z.
+            values: the launch's arguments, those of the kernel last.
+        """
         self.launched += 1
         if self._arguments and spec.pending is not None and len(values) >= len(spec.types) > 0:
             # Before `launched` marks what the kernel overwrites as unknown.
-            spec.pending["passed"] = passed(spec.types, values[len(values) - len(spec.types) :])
+            kernel_values = values[len(values) - len(spec.types) :]
+            spec.pending["passed"] = recorded_arguments(spec.types, kernel_values)
         types = spec.types or tuple(src.signature.values())
-        launch = Launch(spec.key, src, stated, types, spec.written_places, grid, values)
+        launch = Launch(
+            key=spec.key,
+            src=src,
+            options=options,
+            types=types,
+            written_indices=spec.written_indices,
+            grid=grid,
+            values=values,
+        )
         self._report_launch(launch)
         if not spec.selected:
             return
@@ -278,7 +321,7 @@ class Recorder:
                 if kind != "constexpr" and type(value) in (bool, int)
             }
         spec.launches += 1
-        if grid in spec.grids or len(spec.grids) < MOST_GRIDS:
+        if grid in spec.grids or len(spec.grids) < MAX_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
         self._write(spec, grid)
 
@@ -288,18 +331,19 @@ class Recorder:
             variant["grid"] = list(grid) if grid is not None else None
             self._emit({"variant": variant})
 
-    def _key(self, src: Any, stated: Mapping[str, Any]) -> str:
-        options = sorted((name, repr(value)) for name, value in stated.items())
+    def _key(self, src: Any, options: Mapping[str, Any]) -> str:
+        """The key of a specialisation: a hash over the kernel's source and the options."""
+        sorted_options = sorted((name, repr(value)) for name, value in options.items())
         try:
             source = src.hash()
         except Exception:
             # Triton may fail to find the kernel's dependencies; the front end then reports why.
             source = repr((id(src.fn), src.signature, src.constants, src.attrs))
-        return hashlib.sha256(repr((source, options)).encode()).hexdigest()
+        return hashlib.sha256(repr((source, sorted_options)).encode()).hexdigest()
 
-    def _really_compile(self, src: Any, stated: Mapping[str, Any]) -> Any:
+    def _really_compile(self, src: Any, options: Mapping[str, Any]) -> Any:
         with self._suspended():
-            return self._compile(src, target=self._target, options=dict(stated))
+            return self._compile(src, target=self._target, options=dict(options))
 
 
 def _note_arguments(spec: Specialisation, src: Any, ttir: str | None) -> None:
@@ -315,7 +359,7 @@ def _note_arguments(spec: Specialisation, src: Any, ttir: str | None) -> None:
     if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
         return
     if ttir is not None:
-        spec.written_places = written_places(ttir)
+        spec.written_indices = written_indices(ttir)
         return
     with contextlib.suppress(SyntaxError, TypeError, AttributeError, OSError):
         tree = ast.parse(textwrap.dedent(src.fn.src))
@@ -325,7 +369,7 @@ def _note_arguments(spec: Specialisation, src: Any, ttir: str | None) -> None:
         parameter_names = [
             name for name, kind in zip(spec.names, spec.types) if kind != "constexpr"
         ]
-        spec.written_places = frozenset(
+        spec.written_indices = frozenset(
             index for index, name in enumerate(parameter_names) if name in names
         )
 
@@ -336,44 +380,3 @@ def _qualname(function: Any) -> str:
 
 def _tuning_text(tuning: Mapping[str, Any] | None) -> str | None:
     return ", ".join(f"{k}={v}" for k, v in tuning.items()) if tuning else None
-
-
-# ----------------------------------------------------------------------- where it was launched
-
-
-LIBRARIES = ("triton", "torch", "helion")
-
-
-class Sites:
-    """Finds call sites: the first frame outside of Triton, PyTorch, Helion and this package.
-
-    Args:
-        generated: folders of code that a compiler generated, which is not the user's.
-    """
-
-    def __init__(self, generated: Sequence[str] = ()) -> None:
-        folders = [*generated, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
-        for name in LIBRARIES:
-            spec = importlib.util.find_spec(name)
-            folders += list(spec.submodule_search_locations or ()) if spec is not None else []
-        self._libraries = tuple(os.path.join(os.path.abspath(f), "") for f in folders)
-        self._users_files: dict[str, bool] = {}
-
-    def current(self) -> dict[str, Any] | None:
-        """`{"file", "line"}` of the user's code that is launching; None if there is none.
-
-        Frames of code without a file (`exec` of a string) are skipped.
-        """
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            name = frame.f_code.co_filename
-            users = self._users_files.get(name)
-            if users is None:
-                users = self._users_files[name] = self._is_users(name)
-            if users:
-                return {"file": os.path.abspath(name), "line": frame.f_lineno}
-            frame = frame.f_back
-        return None
-
-    def _is_users(self, name: str) -> bool:
-        return not name.startswith("<") and not os.path.abspath(name).startswith(self._libraries)

@@ -1,4 +1,4 @@
-"""What the host asks a run of a script for."""
+"""The host's request for one run of a script."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..world.assumptions import Question
 
 @dataclass(frozen=True)
 class Emulation:
-    """Whether kernels are executed, so that the script can read what they wrote.
+    """Whether kernels are executed, so that the script can read the memory that they wrote.
 
     Args:
-        command: starts the emulator; None where kernels are not executed.
-        reason: why they are not, as `RefusedError` takes it.
+        command: starts the emulator; None if kernels are not executed.
+        reason: why kernels are not executed, as `RefusedError` takes it.
         detail: of the reason.
-        seconds: that all launches of the run may take.
+        seconds: time for all launches of the run together.
     """
 
     command: Sequence[str] | None = None
@@ -29,35 +29,35 @@ class Emulation:
 
 @dataclass(frozen=True)
 class Request:
-    """One run of a script for one GPU; made of a JSON object (`inspector/capture/script.py`).
+    """One run of a script for one GPU, from a JSON object (`inspector/capture/script.py`).
 
-    The keys of the object are the fields' names, but for `emulate`, which becomes `emulation`.
+    The object's keys are the fields' names, except for `emulate`, which becomes `emulation`.
 
     Args:
-        path: of the script.
+        path: path of the script.
         arch: gfx name of the target.
         device: properties of the GPU that the script sees; see `Device.of`.
-        folder: for scratch files of this run alone.
-        generated: folder that keeps the code which torch.compile generates.
+        folder: folder for the scratch files of this run.
+        generated: folder for the code that torch.compile generates.
         cwd: the folder that the script runs in.
         scratch: whether `cwd` is an empty folder made for this run.
         home: the folder that the user called kinspect in.
         argv: arguments of the script.
         calls: expressions to evaluate in the script's module, instead of running it.
-        wanted: patterns that select kernels; empty for all.
-        stubs: modules to put stand-ins in place of.
-        first: launches after which the script is ended; None for no limit.
-        max_configs: configurations of each autotuner to capture; None for all.
-        most_sets: parameter sets of each test to run; None for all.
+        patterns: patterns that select kernels; empty for all.
+        stubs: modules to replace by stubs.
+        max_launches: launches after which the script is ended; None for no limit.
+        max_configs: how many configurations of each autotuner to capture; None for all.
+        max_sets: how many parameter sets of each test to run; None for all.
         all_configs: whether a sweep covers every configuration of autotuned kernels.
         axes: of a sweep: name of an argument -> values.
         arguments: whether the arguments of each launch are recorded.
         deadline: when the parent ends this process, by `time.monotonic`.
         time_limit: seconds from which the deadline was made, for messages.
-        finished: keys of specialisations that earlier runs recorded or died at.
-        reversed: questions that have no known answer, to be answered the other way in this run. If
+        finished: keys of specialisations that earlier runs recorded or crashed at.
+        reversed: questions without a known answer that are answered the other way in this run. If
             there are any, only specialisations that no earlier run had are recorded.
-        emulation: whether kernels are executed for what the script reads back.
+        emulation: whether kernels are executed where the script reads their results.
     """
 
     path: str
@@ -70,11 +70,11 @@ class Request:
     home: str
     argv: Sequence[str]
     calls: Sequence[str]
-    wanted: Sequence[str]
+    patterns: Sequence[str]
     stubs: Sequence[str]
-    first: int | None
+    max_launches: int | None
     max_configs: int | None
-    most_sets: int | None
+    max_sets: int | None
     all_configs: bool
     axes: Mapping[str, Sequence[Any]]
     arguments: bool
@@ -98,11 +98,11 @@ class Request:
             home=fields.get("home") or os.getcwd(),
             argv=fields.get("argv") or (),
             calls=fields.get("calls") or (),
-            wanted=fields.get("wanted") or (),
+            patterns=fields.get("patterns") or (),
             stubs=list(fields.get("stubs") or ()),
-            first=fields.get("first"),
+            max_launches=fields.get("max_launches"),
             max_configs=fields.get("max_configs"),
-            most_sets=fields.get("most_sets"),
+            max_sets=fields.get("max_sets"),
             all_configs=bool(fields.get("all_configs")),
             axes=fields.get("axes") or {},
             arguments=bool(fields.get("arguments")),

@@ -1,4 +1,4 @@
-"""The ways of making a file launch its kernels: as a script, as tests, by stated calls."""
+"""Runs a file so that it launches its kernels: as a script, as tests, or by stated calls."""
 
 from __future__ import annotations
 
@@ -18,43 +18,44 @@ from typing import Any
 from ..loading import as_main, enter, import_file
 from ..records import Emit, error, one_line
 from ..syntax import parse
-from .endings import place_in
+from .endings import user_line
 from .kernel_filter import KernelFilter
 from .project import Project
 from .tests import is_test_file, run_tests
 from .wrappers import StatedTypes, suggested_calls, suggested_types
 
-MOST_CALLS = 4
-"""Functions that a hint names at most."""
-MOST_NAMES = 6
-"""Kernels that a message names at most."""
+MAX_CALLS = 4
+"""How many functions a hint names."""
+MAX_NAMES = 6
+"""How many kernels a message names."""
 ENTRIES = ("main", "run", "benchmark", "bench", "test")
-"""Functions without arguments that a file is likely to be about."""
+"""Names of functions that are called where a file launched nothing, if they need no arguments."""
 
 
 class Script:
     """One file, and how to run it.
 
     Args:
-        project: the file and what belongs to it.
+        project: the file and the user's other files.
         argv: arguments of the script.
-        calls: what to call in it, instead of running it; its own comments may say so too.
+        calls: calls to make in the file, instead of running it; its comments may state some too.
         world: makes the tensors for `calls`.
         emit: takes errors of single calls and tests.
-        kernel_filter: muted while a file is only loaded for its calls.
-        most_sets: parameter sets of each test that are run; None for all.
-        home: the folder where the user stands.
+        kernel_filter: muted while the file is loaded only for its calls.
+        max_sets: how many parameter sets of each test to run; None for all.
+        home: the folder in which the user called kinspect.
     """
 
     def __init__(
         self,
         project: Project,
+        *,
         argv: Sequence[str],
         calls: Sequence[str],
         world: Any,
         emit: Emit,
         kernel_filter: KernelFilter,
-        most_sets: int | None,
+        max_sets: int | None,
         home: str,
     ) -> None:
         self._project = project
@@ -63,15 +64,15 @@ class Script:
         self._world = world
         self._emit = emit
         self._filter = kernel_filter
-        self._most_sets = most_sets
+        self._most_sets = max_sets
         self._home = home
         self._module: ModuleType | None = None
 
     def read(self) -> Callable[[], None]:
-        """Reads the file; returns what runs it, to be called inside the stand-in world.
+        """Reads the file; returns the function that runs it, to be called in the stand-in world.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         path = self._project.path
         with open(path, "rb") as stream:
@@ -84,7 +85,7 @@ class Script:
         return self._run
 
     def try_harder(self) -> None:
-        """Runs what a file offers besides its main part, where that launched nothing."""
+        """Runs benchmarks, likely functions and tests, where the main part launched nothing."""
         module = self._module
         if module is None:
             return
@@ -93,20 +94,20 @@ class Script:
         mark = getattr(testing, "Mark", None)
         for value in values:
             if mark is not None and isinstance(value, mark):
-                self._attempt(value.run)
+                self._try(value.run)
         own_functions = [
             v for v in values if isinstance(v, FunctionType) and v.__module__ == module.__name__
         ]
         for function in own_functions:
-            if function.__name__ in ENTRIES and not _required(function):
-                self._attempt(function)
+            if function.__name__ in ENTRIES and not _required_parameters(function):
+                self._try(function)
         if any(function.__name__.startswith("test_") for function in own_functions):
             run_tests(self._project.path, self._emit, self._most_sets)
 
     def explain(self, failure: BaseException) -> None:
-        """Prints the trace, from the user's first frame on, where the script's output is kept."""
+        """Prints a traceback, from the user's first frame on, to the script's own output."""
         if isinstance(failure, (SyntaxError, SystemExit)):
-            return  # one line says it all
+            return  # the error's message says everything
         trace = failure.__traceback__
         while trace is not None and not self._project.owns_code(trace.tb_frame.f_code):
             trace = trace.tb_next
@@ -115,83 +116,87 @@ class Script:
     def nothing_launched(
         self, other_kernels: Iterable[str], patterns: Sequence[str]
     ) -> dict[str, Any]:
-        """The error of a file that launched nothing, or nothing that was asked for."""
+        """The error of a file that launched no kernel, or none that a pattern selects."""
         path = self._project.path
         launched = ", ".join(other_kernels)
         if launched:
             selection = " and ".join(map(repr, patterns))
             message = f"{path}: no kernel it launches matches {selection}"
             return error("capture", message, f"it launches {launched}")
-        names = self._defined()
+        names = self._defined_kernels()
         if not names:
             message = f"{path} neither launches nor defines a @triton.jit kernel"
             return error("capture", message, "name the file that launches the kernels")
         hint = (
-            f"{self._what_to_call(path)}, or give the script arguments after --, or state what to"
+            f"{self._suggestion(path)}, or give the script arguments after --, or state what to"
             " compile as KINSPECT_CASES in the file"
         )
-        return error("capture", f"{path} launched nothing; it defines {_few(names)}", hint)
+        return error("capture", f"{path} launched nothing; it defines {_shortened(names)}", hint)
 
-    def _what_to_call(self, path: str) -> str:
-        """A call of a function of the file that leads to a launch, as it would be typed."""
+    def _suggestion(self, path: str) -> str:
+        """A command with a call of the file's functions, or with types of a kernel's arguments."""
         calls: list[str] = []
         stated: StatedTypes | None = None
         try:
             with open(path, "rb") as stream:
                 tree = parse(stream.read(), path)
-            calls = suggested_calls(tree, set(self._defined()))
-            stated = None if calls else suggested_types(tree, set(self._defined()))
+            calls = suggested_calls(tree, set(self._defined_kernels()))
+            stated = None if calls else suggested_types(tree, set(self._defined_kernels()))
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            pass  # it ran: at the worst no call is named
-        inside = os.path.join(os.path.abspath(self._home), "")
-        named = path.removeprefix(inside)
+            pass  # unlikely, since the file ran: then no call is suggested
+        home_prefix = os.path.join(os.path.abspath(self._home), "")
+        shown_path = path.removeprefix(home_prefix)
         if stated is not None:
-            target = shlex.quote(f"{named}::{stated.kernel}")
+            target = shlex.quote(f"{shown_path}::{stated.kernel}")
             defines = "".join(f" -D {name}=..." for name in stated.constexprs)
             types = ", ".join(stated.types)
             text = f"state the types of its arguments: kinspect analyze {target} --signature"
             return f"{text} {types!r}{defines} (types are guesses)"
         example_call = calls[0] if calls else "function(T(1024, 1024))"
         typed = f'"{example_call}"' if "'" in example_call else shlex.quote(example_call)
-        text = f"say what to call: kinspect analyze {shlex.quote(named)} --call {typed}"
+        text = f"say what to call: kinspect analyze {shlex.quote(shown_path)} --call {typed}"
         if calls:
             text += " (shapes and types are guesses)"
-        alternatives = [call.partition("(")[0] for call in calls[1:MOST_CALLS]]
+        alternatives = [call.partition("(")[0] for call in calls[1:MAX_CALLS]]
         return text + (f"; or call {', '.join(alternatives)}" if alternatives else "")
 
     def _run(self) -> None:
+        """Runs the file as a script."""
         _ignore_breakpoints()
         path = self._project.path
         sys.argv = [path, *self._argv]
         module = self._module = as_main(path)
-        exec(self._project.compiled(path), module.__dict__)
+        exec(self._project.compile_file(path), module.__dict__)
 
     def _test(self) -> None:
+        """Runs the file's tests."""
         sys.argv = [self._project.path]
         enter(self._project.path)
         run_tests(self._project.path, self._emit, self._most_sets)
 
     def _call(self, calls: Sequence[str]) -> None:
-        self._filter.muted = True  # what the file launches by itself was not asked for
+        """Loads the file and makes calls in it."""
+        self._filter.muted = True  # launches of the file itself are left out
         module = import_file(self._project.path)
         self._filter.muted = False
         sys.argv = [self._project.path, *self._argv]
         make_calls(calls, module, self._world.tensor, self._project, self._emit)
 
-    def _attempt(self, function: Callable[[], Any]) -> None:
+    def _try(self, function: Callable[[], Any]) -> None:
+        """Calls a function of the file; an exception becomes an error record."""
         try:
             function()
         except Exception as failure:
             name = getattr(function, "__name__", "benchmark")
-            place = place_in(failure, self._project)
+            site = user_line(failure, self._project)
             message = f"{name}() ended with {type(failure).__name__}: {failure}"
-            self._emit(error("capture", message, "call what works with --call", place=place))
+            self._emit(error("capture", message, "call what works with --call", place=site))
 
-    def _defined(self) -> list[str]:
+    def _defined_kernels(self) -> list[str]:
+        """Names of the kernels that the file defines."""
         jit: Any = importlib.import_module("triton.runtime.jit")
-        functions = list(
-            getattr(jit, "_triton_jit_function_registry", {}).values()
-        )  # Triton 3.7 on
+        # Triton 3.7 and newer register all JITFunctions.
+        functions = list(getattr(jit, "_triton_jit_function_registry", {}).values())
         module_values = vars(self._module).values() if self._module is not None else ()
         functions += [
             value
@@ -205,7 +210,7 @@ class Script:
 
 
 def _undecorated(value: Any) -> Any:
-    """The kernel inside of its autotuner and heuristics."""
+    """A JITFunction without its autotuner and heuristics; any other value unchanged."""
     while type(value).__module__.startswith("triton.runtime") and hasattr(value, "fn"):
         inner = value.fn
         if not hasattr(inner, "fn"):  # the function itself
@@ -214,9 +219,10 @@ def _undecorated(value: Any) -> Any:
     return value
 
 
-def _few(names: Sequence[str]) -> str:
-    remainder = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + remainder
+def _shortened(names: Sequence[str]) -> str:
+    """The first of these names, and how many there are besides."""
+    remainder = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + remainder
 
 
 def _ignore_breakpoints() -> None:
@@ -230,24 +236,22 @@ def _ignore_breakpoints() -> None:
     debugger.set_trace = debugger.Pdb.set_trace = pass_by
 
 
-def _required(function: FunctionType) -> list[str]:
+def _required_parameters(function: FunctionType) -> list[str]:
+    """Names of the parameters without a default."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
-
-
-# --------------------------------------------------------------------------- calls
 
 
 COMMENT = re.compile(r"#\s*kinspect:\s*call\s+(?P<call>.+)")
 
 
 def stated_calls(source: bytes) -> list[str]:
-    """The calls that a file's comments ask for; none where it cannot be tokenised."""
+    """The calls that a file's comments state; none where it cannot be tokenised."""
     if b"kinspect:" not in source:
         return []
     try:
-        parse(source)  # Python's tokenizer takes minutes for blanks before what is no token
+        parse(source)  # on some invalid files Python's tokenizer would take minutes
         tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
     except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
@@ -263,10 +267,10 @@ def make_calls(
 
     Args:
         calls: expressions or statements.
-        module: the file they are about.
+        module: the module whose names they use.
         tensor: makes stand-in tensors.
-        project: which files are the user's.
-        emit: takes an error for each that fails.
+        project: knows the user's files.
+        emit: takes an error for each call that fails.
     """
     helpers: dict[str, Any] = {"T": tensor}
     for name in ("torch", "triton"):
@@ -279,10 +283,10 @@ def make_calls(
         try:
             exec(compile(text, "<call>", "exec"), namespace)
         except Exception as failure:
-            where = place_in(failure, project) or f"--call {text!r}"
+            site = user_line(failure, project) or f"--call {text!r}"
             hint = (
                 "it is evaluated where the file's names are known; "
                 "T(2, 1024, 64, dtype='bf16') makes a tensor"
             )
             message = f"the call {text!r} ended with {type(failure).__name__}: {one_line(failure)}"
-            emit(error("capture", message, hint, place=where))
+            emit(error("capture", message, hint, place=site))

@@ -1,7 +1,7 @@
-"""Autotuners: every configuration is a specialisation, and none of them wins.
+"""Follows Triton's autotuners: every configuration is run once, and so becomes a specialisation.
 
-Timings do not exist here, so that each configuration is run once for what it would compile. Of
-more than a limit a sample is taken that is spread over their values. Pruning runs for real.
+No time is measured, so no configuration is the best. Beyond a limit, a sample spread over their
+values is run. Pruning is the tuner's own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from ..frontend import plain
 from ..records import Emit, note, one_line
-from ..sampling import said_of_sample, spread
+from ..sampling import sample_note, spread
 
-NEVER = [float("inf")] * 3
+NOT_RUN = [float("inf")] * 3
 """The timing of a configuration that is not run."""
 
 
@@ -24,13 +24,13 @@ class Tuning:
 
     Args:
         emit: takes notes.
-        most_configs: configurations of one launch to look at; None for all.
+        max_configs: how many configurations of one launch to run; None for all.
     """
 
-    def __init__(self, emit: Emit, most_configs: int | None) -> None:
+    def __init__(self, emit: Emit, max_configs: int | None) -> None:
         self._emit = emit
-        self._most = most_configs
-        self._benched: dict[int, list[Any]] = {}
+        self._max_configs = max_configs
+        self._tried: dict[int, list[Any]] = {}
         self._sampled: dict[int, tuple[Any, ...]] = {}
         self._active: list[tuple[Any, Any]] = []  # tuner, configuration at work
         self._notes: set[str] = set()
@@ -46,7 +46,7 @@ class Tuning:
         def prune_and_sample(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             self._sampled.pop(id(tuner), None)
             configs = prune(tuner, *args, **kwargs)
-            if self._most is not None and len(configs) > self._most:
+            if self._max_configs is not None and len(configs) > self._max_configs:
                 self._sampled[id(tuner)] = tuple(self.sample(tuner, configs))
             return configs
 
@@ -56,7 +56,7 @@ class Tuning:
 
         @functools.wraps(run)
         def run_followed(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            self._benched.pop(id(tuner), None)
+            self._tried.pop(id(tuner), None)
             self._active.append((tuner, None))
             try:
                 return run(tuner, *args, **kwargs)
@@ -81,75 +81,83 @@ class Tuning:
         """Whether a launch at this moment is one that an autotuner only times."""
         return bool(self._active) and self._active[-1][1] is not None
 
-    def say(self, text: str) -> None:
-        """Notes something, once."""
+    def _note_once(self, text: str) -> None:
+        """Emits a note, unless it was emitted before."""
         if text not in self._notes:
             self._notes.add(text)
             self._emit(note(text))
 
     def sample(self, tuner: Any, configs: Sequence[Any]) -> list[Any]:
-        """Those of a tuner's configurations that are looked at; says so if some are not."""
-        places = spread([values(config) for config in configs], self._most)
-        if len(places) < len(configs):
+        """The configurations of a tuner that are run; a note says if some are left out."""
+        indices = spread([values(config) for config in configs], self._max_configs)
+        if len(indices) < len(configs):
             name = getattr(tuner.base_fn, "__name__", "kernel")
-            self.say(said_of_sample(name, len(places), len(configs), "autotune configs"))
-        return [configs[place] for place in places]
+            self._note_once(sample_note(name, len(indices), len(configs), "autotune configs"))
+        return [configs[index] for index in indices]
 
-    def _is_left_out(self, tuner: Any, config: Any, benched_count: int) -> bool:
-        """Whether a configuration is not looked at."""
-        if self._most is None:
+    def _is_left_out(self, tuner: Any, config: Any, tried_count: int) -> bool:
+        """Whether a configuration is not run.
+
+        Args:
+            tuner: the autotuner.
+            config: the configuration.
+            tried_count: how many of its configurations came before.
+        """
+        if self._max_configs is None:
             return False
         sampled = self._sampled.get(id(tuner))
         if sampled is not None:
             return not any(config is sampled_config for sampled_config in sampled)
-        if (
-            benched_count < self._most
-        ):  # a tuner with a pruning of its own: what else it has nobody knows
+        # A tuner with pruning of its own: its configurations are not known in advance.
+        if tried_count < self._max_configs:
             return False
         name = getattr(tuner.base_fn, "__name__", "kernel")
-        self.say(
-            f"{name}: the first {self._most} of {len(tuner.configs)} autotune configs are looked "
-            "at (--max-configs all: every one)"
+        self._note_once(
+            f"{name}: the first {self._max_configs} of {len(tuner.configs)} autotune configs are "
+            "looked at (--max-configs all: every one)"
         )
         return True
 
     def _bench(
         self, bench: Any, tuner: Any, args: tuple[Any, ...], config: Any, meta: dict[str, Any]
     ) -> Any:
-        benched = self._benched.setdefault(id(tuner), [])
-        if any(config is earlier for earlier in benched):
-            benched.clear()  # a tuner that does not come through our `run` starts another round
-        benched.append(config)
+        """Runs a configuration once; returns its time, as `Autotuner._bench` does."""
+        tried = self._tried.setdefault(id(tuner), [])
+        if any(config is earlier for earlier in tried):
+            tried.clear()  # a tuner with a `run` of its own starts another round
+        tried.append(config)
         name = getattr(tuner.base_fn, "__name__", "kernel")
-        if self._is_left_out(tuner, config, len(benched) - 1):
-            return NEVER
+        if self._is_left_out(tuner, config, len(tried) - 1):
+            return NOT_RUN
         self._active.append((tuner, config))
         try:
             return bench(tuner, *args, config=config, **meta)
         except Exception as failure:
-            self.say(f"{name}: config {config} ended with {type(failure).__name__}: {failure}")
-            return NEVER
+            self._note_once(
+                f"{name}: config {config} ended with {type(failure).__name__}: {failure}"
+            )
+            return NOT_RUN
         finally:
             self._active.pop()
 
     def _patch_keys(self, tuner: Any) -> None:
-        """Triton 3.9 refuses an autotuner whose key names no argument; before, it was ignored."""
+        """Lets autotuners have keys that name no argument, which Triton 3.9 refuses."""
         init = tuner.__init__
 
         @functools.wraps(init)
-        def tolerant(
+        def init_tolerantly(
             tuner: Any, fn: Any, arg_names: Any, configs: Any, key: Any, *args: Any, **kwargs: Any
         ) -> None:
             unknown = [name for name in key or () if name not in arg_names]
             if unknown:
                 names = ", ".join(map(repr, unknown))
                 kernel = one_line(getattr(fn, "__name__", "kernel"))
-                self.say(f"{kernel}: its autotune key names no argument {names}: left out")
+                self._note_once(f"{kernel}: its autotune key names no argument {names}: left out")
                 key = [name for name in key if name in arg_names]
             init(tuner, fn, arg_names, configs, key, *args, **kwargs)
-            tuner.cache_results = False  # its winners are none, and one would hide the others
+            tuner.cache_results = False  # a cached choice would hide the other configurations
 
-        tuner.__init__ = tolerant
+        tuner.__init__ = init_tolerantly
 
 
 def values(config: Any) -> dict[str, Any]:

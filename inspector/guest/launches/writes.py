@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
 FUNCTION = re.compile(r"^\s*tt\.func\s+public\s+@[^(]*\((.*)$")
@@ -19,9 +19,10 @@ POINTER_FIRST = frozenset(
     ("tt.addptr", "tt.advance", "tt.make_tensor_descriptor", "tt.make_tensor_ptr")
 )
 """Operations whose first operand is a pointer and the others offsets or extents."""
-OPAQUE = re.compile(r"tt\.(?:call|elementwise_inline_asm|extern_elementwise|int_to_ptr)\b")
+UNTRACKED = re.compile(r"tt\.(?:call|elementwise_inline_asm|extern_elementwise|int_to_ptr)\b")
 
 
+"""Operations whose pointer operands cannot be followed."""
 STORES = frozenset(("store", "store_tensor_descriptor", "scatter"))
 LOADS = frozenset(("load", "load_tensor_descriptor", "gather"))
 
@@ -29,16 +30,16 @@ LOADS = frozenset(("load", "load_tensor_descriptor", "gather"))
 def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
     """Names of the parameters that a kernel may write to, from its source.
 
-    For kernels without TTIR. A parameter counts if anything computed from it (other than a loaded
-    value) is stored through or passed to another function.
+    For kernels without TTIR. A parameter counts if a value computed from it, other than by loading,
+    is stored through or passed to another function.
     """
     sources: dict[str, set[str]] = {}
     targets: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
-            places = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for place in places:
-                for name in _names(place):
+            assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in assigned:
+                for name in _names(target):
                     sources.setdefault(name, set()).update(_names(node.value))
         elif isinstance(node, ast.Call):
             called = node.func
@@ -46,15 +47,13 @@ def written_by_source(function: ast.FunctionDef) -> frozenset[str]:
             if name in STORES or name.startswith("atomic_"):
                 through = called.value if isinstance(called, ast.Attribute) else called
                 targets |= _names(through).union(*map(_names, node.args[:1]))
-            elif isinstance(
-                called, ast.Name
-            ):  # the called function may store through its arguments
+            elif isinstance(called, ast.Name):  # it may store through its arguments
                 targets |= set().union(*map(_names, node.args))
     while True:
-        further = set().union(*(sources.get(name, set()) for name in targets)) - targets
-        if not further:
+        sources_of_targets = set().union(*(sources.get(name, set()) for name in targets)) - targets
+        if not sources_of_targets:
             break
-        targets |= further
+        targets |= sources_of_targets
     signature = function.args
     return frozenset(
         parameter.arg
@@ -74,8 +73,8 @@ def _names(node: ast.AST) -> set[str]:
     return set().union(*map(_names, ast.iter_child_nodes(node)))
 
 
-def written_places(ttir: str) -> frozenset[int] | None:
-    """Indices of the function's parameters that are pointers which the kernel writes to.
+def written_indices(ttir: str) -> frozenset[int] | None:
+    """Indices of the pointer parameters that a kernel may write to.
 
     Args:
         ttir: a module with one public function, as Triton prints it.
@@ -85,9 +84,8 @@ def written_places(ttir: str) -> frozenset[int] | None:
     """
     parameters: list[str] = []
     aliases = _Aliases()
-    open_regions: list[
-        tuple[str, ...]
-    ] = []  # for each open region, the results that its yield defines
+    # For each open region, the results that its yield defines.
+    open_regions: list[tuple[str, ...]] = []
     stored_pointers: list[str] = []
     for line in _statements(ttir):
         function_match = FUNCTION.match(line)
@@ -97,7 +95,7 @@ def written_places(ttir: str) -> frozenset[int] | None:
             parameters = re.findall(r"(%[\w$.-]+):", function_match[1])
             open_regions = [()]
             continue
-        if OPAQUE.search(line) and POINTER.search(line):
+        if UNTRACKED.search(line) and POINTER.search(line):
             return None
         operands_of_line, results = aliases.read(line)
         if line.lstrip().startswith("}"):
@@ -106,14 +104,7 @@ def written_places(ttir: str) -> frozenset[int] | None:
                 open_regions.append(region_results)  # `} else {`
             continue
         if "iter_args(" in line:
-            carried_pairs = CARRIED_VALUE.findall(line.partition("iter_args(")[2].partition(")")[0])
-            for result, (argument, initial_value) in zip(results, carried_pairs):
-                carried, initial_value = (
-                    aliases.define(argument),
-                    aliases.current_name(initial_value),
-                )
-                aliases.join(carried, initial_value)
-                aliases.join(result, carried)
+            aliases.join_carried(line, results)
         elif line.lstrip().startswith("scf.yield") and open_regions:
             for result, value in zip(open_regions[-1], operands_of_line):
                 aliases.join(result, value)
@@ -136,12 +127,14 @@ def written_places(ttir: str) -> frozenset[int] | None:
 
 
 def _statements(ttir: str) -> Iterator[str]:
+    """The lines of a module, without attribute aliases and locations."""
     for line in ttir.splitlines():
         if not line.startswith("#"):
             yield line.partition(" loc(")[0] if not FUNCTION.match(line) else line
 
 
 def _operation(line: str) -> str:
+    """The name of the operation that defines a value; empty for other lines."""
     match = DEFINES.match(line)
     return match[3] if match is not None else ""
 
@@ -149,12 +142,12 @@ def _operation(line: str) -> str:
 class _Aliases:
     """Sets of SSA values that may be the same pointer (a union-find).
 
-    Sibling regions may reuse a name; each definition counts as a value of its own, and a use means
-    the latest one.
+    Sibling regions may reuse a name: each definition is a value of its own, and a use means the
+    latest one.
     """
 
     def __init__(self) -> None:
-        self._above: dict[str, str] = {}
+        self._parents: dict[str, str] = {}
         self._current_names: dict[str, str] = {}
         self._count = 0
 
@@ -169,6 +162,14 @@ class _Aliases:
         )
         return used, tuple(map(self.define, names))
 
+    def join_carried(self, line: str, results: Sequence[str]) -> None:
+        """Joins the values that a loop carries: initial value, region argument and result."""
+        pairs = CARRIED_VALUE.findall(line.partition("iter_args(")[2].partition(")")[0])
+        for result, (argument, initial_name) in zip(results, pairs):
+            carried, initial_value = self.define(argument), self.current_name(initial_name)
+            self.join(carried, initial_value)
+            self.join(result, carried)
+
     def current_name(self, name: str) -> str:
         """The value that a name stands for at this point."""
         return self._current_names.get(name, name)
@@ -181,12 +182,12 @@ class _Aliases:
 
     def root(self, value: str) -> str:
         """The representative of the set of values that this value belongs to."""
-        while value in self._above:
-            value = self._above[value]
+        while value in self._parents:
+            value = self._parents[value]
         return value
 
     def join(self, value: str, other_value: str) -> None:
         """Joins the sets of two values that may be the same pointer."""
         value, other_value = self.root(value), self.root(other_value)
         if value != other_value:
-            self._above[value] = other_value
+            self._parents[value] = other_value

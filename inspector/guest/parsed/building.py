@@ -1,8 +1,8 @@
 """Makes JITFunctions of recorded sources (`record/contents.py`) without running any of their code.
 
 No module, `def`, default or decorator is executed. The text of a function is compiled, and a Python
-function is made of the code object alone: its globals are the values that the source holds, its
-annotations are text.
+function is created from the code object: its globals are the values in the source, its annotations
+are strings.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .guard import Guard, check_names
 from .refusals import RefusedError, Unavailable
 
 Decode = Callable[[Any], Any]
-PLACE = "_kinspect_place"
-"""Attribute of a JITFunction: the file and line that its `def` was recorded at."""
+DEFINITION_ATTRIBUTE = "_kinspect_place"
+"""Attribute of a JITFunction with the recorded file and line of its `def`."""
 RECORDED_PREFIX = "<kernel of data "
 """Prefix of a function's file name while its JITFunction is being made.
 
@@ -41,8 +41,8 @@ class Builder:
     """Makes the kernels of one capture.
 
     Args:
-        guard: every kernel is added to it.
-        decode: makes a value of what `record/values.py` wrote; its exceptions are passed on.
+        guard: takes every kernel.
+        decode: rebuilds a value in the format of `record/values.py`; its exceptions are passed on.
     """
 
     def __init__(self, guard: Guard, decode: Decode) -> None:
@@ -53,7 +53,7 @@ class Builder:
         """The JITFunctions of a source, in its order.
 
         Raises:
-            RefusedError: something in it is no kernel and would have to be executed.
+            RefusedError: a part of it is no kernel and would have to be executed.
             SyntaxError: a function's text is not Python.
         """
         scopes: list[dict[str, Any]] = [{} for _ in functions]
@@ -67,6 +67,16 @@ class Builder:
         return kernels
 
     def _kernel(self, source: Function, scope: dict[str, Any]) -> Any:
+        """The JITFunction of one function, whose defaults are still placeholders.
+
+        Args:
+            source: the function.
+            scope: its globals, filled in later.
+
+        Raises:
+            RefusedError: the text is no function, names something refused, or has no valid place.
+            SyntaxError: the text is not Python.
+        """
         node = parsed_function(source["text"], source["qualname"])
         check_names(node)
         line, column = source["line"], source["column"]
@@ -83,16 +93,16 @@ class Builder:
         jit: Any = importlib.import_module("triton.runtime.jit")
         kernel = jit.JITFunction(function, noinline=source["noinline"] or None)
         function.__code__ = code.replace(co_filename=source["file"])
-        if hasattr(kernel, "file_name"):  # Triton 3.4 has none and reads the code object's
+        if hasattr(kernel, "file_name"):  # Triton 3.4 reads the code object's instead
             kernel.file_name = source["file"]
-        setattr(kernel, PLACE, (source["file"], line))
+        setattr(kernel, DEFINITION_ATTRIBUTE, (source["file"], line))
         self._guard.add(kernel)
         return kernel
 
     def _set_defaults(self, kernel: Any, recorded: Mapping[str, Value], kernels: Any) -> None:
         """Replaces the placeholders by the recorded defaults, in Triton's copies of them too.
 
-        A default that the source does not hold becomes `Unavailable`, which says so when used.
+        A default that the source lacks becomes an `Unavailable`, which raises an error when used.
         """
         defaults: dict[str, Any] = {}
         parameters = []
@@ -114,13 +124,13 @@ class Builder:
 
     def _value(self, value: Value, kernels: Sequence[Any]) -> Any:
         """The object that a value of a source stands for; `record/contents.py` lists the kinds."""
-        (kind, content), *further = value.items()
-        if kind == "value" and not further:
+        (kind, content), *other_keys = value.items()
+        if kind == "value" and not other_keys:
             return self._decode(content)
         if kind == "jitted" and type(content) is int and 0 <= content < len(kernels):
             return kernels[content]
         if kind == "module" and isinstance(content, str):
-            return library.module_named(content)
+            return library.library_module(content)
         if kind == "library" and isinstance(content, dict):
             return library.member(str(content.get("module")), str(content.get("qualname")))
         if kind == "members" and isinstance(content, dict):
@@ -130,6 +140,7 @@ class Builder:
         return Unavailable(f"a value of no known form: {kind}")
 
     def _module(self, name: str, members: Mapping[str, Value], kernels: Sequence[Any]) -> Any:
+        """A module with the described members."""
         module = types.ModuleType(name)
         for member, value in members.items():
             vars(module)[member] = self._value(value, kernels)
@@ -155,23 +166,23 @@ def parsed_function(text: str, qualname: str) -> ast.FunctionDef:
 
 def _compiled(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
     """The code object of a function without decorators, annotations and defaults."""
-    bare = ast.FunctionDef(**{**vars(node), "decorator_list": [], "returns": None})
+    stripped = ast.FunctionDef(**{**vars(node), "decorator_list": [], "returns": None})
     ast.increment_lineno(node, line - node.lineno)
-    bare.lineno, bare.end_lineno = node.lineno, node.end_lineno
+    stripped.lineno, stripped.end_lineno = node.lineno, node.end_lineno
     arguments = node.args
     names = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     variadic = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    plain = {id(a): ast.copy_location(ast.arg(a.arg, None), a) for a in (*names, *variadic)}
-    bare.args = ast.arguments(
-        posonlyargs=[plain[id(a)] for a in arguments.posonlyargs],
-        args=[plain[id(a)] for a in arguments.args],
-        vararg=plain[id(arguments.vararg)] if arguments.vararg is not None else None,
-        kwonlyargs=[plain[id(a)] for a in arguments.kwonlyargs],
+    stripped_args = {id(a): ast.copy_location(ast.arg(a.arg, None), a) for a in (*names, *variadic)}
+    stripped.args = ast.arguments(
+        posonlyargs=[stripped_args[id(a)] for a in arguments.posonlyargs],
+        args=[stripped_args[id(a)] for a in arguments.args],
+        vararg=stripped_args[id(arguments.vararg)] if arguments.vararg is not None else None,
+        kwonlyargs=[stripped_args[id(a)] for a in arguments.kwonlyargs],
         kw_defaults=[None for _ in arguments.kwonlyargs],
-        kwarg=plain[id(arguments.kwarg)] if arguments.kwarg is not None else None,
+        kwarg=stripped_args[id(arguments.kwarg)] if arguments.kwarg is not None else None,
         defaults=[],
     )
-    code = compile(ast.Module([bare], []), file, "exec", dont_inherit=True)
+    code = compile(ast.Module([stripped], []), file, "exec", dont_inherit=True)
     return next(
         constant
         for constant in code.co_consts
@@ -180,7 +191,7 @@ def _compiled(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
 
 
 def _annotations(node: ast.FunctionDef) -> dict[str, Any]:
-    """Annotations as text: JITFunction looks for the word `constexpr` in them."""
+    """The parameters' annotations as strings, in which JITFunction looks for `constexpr`."""
     arguments = node.args
     variadic = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
     texts = {}
@@ -210,7 +221,7 @@ def _set_placeholders(function: Any, node: ast.FunctionDef) -> None:
 
 
 def _add_to_linecache(name: str, text: str, column: int, line: int) -> None:
-    """Lets `inspect`, which JITFunction asks for the lines, find them without a file."""
+    """Puts a text into `linecache`, where `inspect`, which JITFunction uses, looks for lines."""
     indent = " " * column if not text.startswith((" ", "\t")) else ""
     lines = [f"{indent}{source_line}\n" for source_line in text.rstrip("\n").split("\n")]
     lines = ["\n"] * (line - 1) + lines

@@ -1,11 +1,11 @@
-"""Keeps Triton's code generator from evaluating more of a kernel than its language.
+"""Restricts the code that Triton's code generator evaluates in a kernel to Triton's language.
 
-The code generator walks the syntax tree of a kernel and evaluates what it can at compile time: any
-name, attribute and call. In a kernel of this process's user that is wanted; in one that came in a
-file, `tl.core.os.system("...")` in its body would run. So every value that an expression of such a
-kernel comes to must be one of the language's (`library.py`); what is not called by then cannot be.
+The code generator walks a kernel's syntax tree and evaluates any name, attribute and call that it
+can at compile time. In a kernel from an untrusted file, `tl.core.os.system("...")` would run. So
+every value of an expression in such a kernel must belong to the language (`library.py`): a function
+that is refused as a value cannot be called.
 
-Functions of Triton's own library are walked as ever.
+Functions of Triton's own library are not restricted.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import ast
 import importlib
 from typing import Any
 
-from .library import METHODS_THAT_REACH, Language
+from .library import FORMATTING_METHODS, Language
 from .refusals import RefusedError, Unavailable
 
 RESERVED = frozenset({"_semantic", "_generator", "_builder"})
-"""Arguments that only the code generator itself passes."""
+"""Arguments that only the code generator itself may pass."""
 
 
 class Guard:
-    """The kernels of this process that came in a file."""
+    """The kernels of this process that come from untrusted files."""
 
     def __init__(self) -> None:
         self.language = Language()
@@ -33,7 +33,7 @@ class Guard:
             self.language.add_builtin(function)
 
     def add(self, kernel: Any) -> None:
-        """A JITFunction whose body is not trusted."""
+        """Adds a JITFunction whose body is not trusted."""
         self._kernels.append(kernel)
 
     def covers(self, kernel: Any) -> bool:
@@ -41,12 +41,14 @@ class Guard:
         return any(kernel is covered for covered in self._kernels)
 
     def install(self) -> None:
-        """From now on every kernel of `add` is compiled under guard, in this process."""
+        """Replaces this process's code generator by one that checks the kernels of `add`."""
         module: Any = importlib.import_module("triton.compiler.code_generator")
         guard = self
         original: Any = module.CodeGenerator
 
         class CodeGenerator(original):  # type: ignore[misc]
+            """Triton's code generator, with checks where a kernel is guarded."""
+
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
                 self._guarded = guard.covers(self.jit_fn)
@@ -67,7 +69,7 @@ class Guard:
                 return super().visit_Name(node)
 
             def visit_Attribute(self, node: Any) -> Any:  # noqa: N802
-                if self._guarded and not self._of_data(node):
+                if self._guarded and not self._is_of_data_module(node):
                     _check_attribute(node.attr)
                 return super().visit_Attribute(node)
 
@@ -78,21 +80,22 @@ class Guard:
 
             def visit_FunctionDef(self, node: Any) -> Any:  # noqa: N802
                 if self._guarded:
-                    node = alone(node, self.jit_fn)
+                    node = strip_evaluated(node, self.jit_fn)
                 return super().visit_FunctionDef(node)
 
-            def _of_data(self, node: Any) -> bool:
+            def _is_of_data_module(self, node: Any) -> bool:
                 if not isinstance(node.value, ast.Name) or node.value.id in self.lscope:
                     return False
-                return guard.language.made_of_data(self.gscope.get(node.value.id))
+                return guard.language.is_data_module(self.gscope.get(node.value.id))
 
         module.CodeGenerator = CodeGenerator
 
 
-def alone(node: ast.FunctionDef, kernel: Any) -> ast.FunctionDef:
-    """A function without what the code generator would evaluate of it besides its body.
+def strip_evaluated(node: ast.FunctionDef, kernel: Any) -> ast.FunctionDef:
+    """Removes annotations, decorators and computed defaults, which the code generator evaluates.
 
-    The values of its defaults are those of the JITFunction; they count where it is called.
+    Defaults become constants, from the JITFunction's own; those that are no numbers or strings
+    become None, which is never used: calls take the JITFunction's defaults.
     """
     defaults = {p.name: p.default for p in kernel.signature.parameters.values()}
     arguments = node.args
@@ -112,10 +115,10 @@ def alone(node: ast.FunctionDef, kernel: Any) -> ast.FunctionDef:
 
 
 def check_names(tree: ast.AST) -> None:
-    """Refuses a source that names what no kernel needs, before anything looks it up.
+    """Checks the names in a source before any of them is looked up.
 
     Raises:
-        RefusedError: it names a special attribute, or a keyword of the code generator's.
+        RefusedError: it names a special attribute, or a keyword of the code generator.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _is_special(node.attr):
@@ -127,13 +130,13 @@ def check_names(tree: ast.AST) -> None:
 
 
 def _check_attribute(name: str) -> None:
-    if name.startswith("_") or name in METHODS_THAT_REACH:
+    if name.startswith("_") or name in FORMATTING_METHODS:
         raise RefusedError(f"the attribute {name}")
 
 
 def _check_keywords(node: ast.Call) -> None:
     for keyword in node.keywords:
-        # print(file=...) calls a method of what it is given.
+        # print(file=...) calls a method of its argument.
         if keyword.arg in RESERVED or keyword.arg == "file" or _is_special(keyword.arg or ""):
             raise RefusedError(f"the argument {keyword.arg}")
 
@@ -142,12 +145,14 @@ def _is_special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _constant(value: Any, place: ast.arg) -> ast.expr:
+def _constant(value: Any, parameter: ast.arg) -> ast.expr:
     plain = value if isinstance(value, (bool, int, float, str)) else None
-    return ast.copy_location(ast.Constant(plain), place)
+    return ast.copy_location(ast.Constant(plain), parameter)
 
 
 def _accessors() -> tuple[Any, Any]:
+    """Replacements of `getattr` and `hasattr` that check the attribute's name."""
+
     def guarded_getattr(owner: Any, name: str, *default: Any) -> Any:
         _check_attribute(str(name))
         return getattr(owner, str(name), *default)

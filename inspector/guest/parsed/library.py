@@ -1,7 +1,6 @@
-"""What a kernel may reach: Triton's language, and the device functions that torch brings.
+"""The values that a kernel may use: Triton's language and torch's device functions.
 
-Their modules are those of the interpreter that compiles. Of anything else not even the import is
-made.
+They come from the modules of the interpreter that compiles. Other modules are not even imported.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ..record.contents import LANGUAGE, is_library
 from .refusals import RefusedError, Unavailable
 
 STUBS = f"{LANGUAGE}.extra."
-"""Below it stand functions without a body, which the code generator replaces by the target's."""
+"""Prefix of modules with functions without a body, for which Triton takes the target's own."""
 LITERALS = (bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range)
-METHODS_THAT_REACH = frozenset({"format", "format_map"})
-"""Methods of text that follow attributes by name."""
+FORMATTING_METHODS = frozenset({"format", "format_map"})
+"""Methods of strings that look up attributes by name."""
 LANGUAGE_CLASSES = ("range", "static_range", "condition", "slice", "const")
 PYTHON_BUILTINS = (
     len,
@@ -39,7 +38,7 @@ PYTHON_BUILTINS = (
 )
 
 
-def module_named(name: str) -> Any:
+def library_module(name: str) -> Any:
     """A library's module; an `Unavailable` where this interpreter does not have it."""
     if not is_library(name):
         return Unavailable(f"the import of {name}")
@@ -51,11 +50,11 @@ def module_named(name: str) -> Any:
 
 def member(module: str, qualname: str) -> Any:
     """The member of a library's module by its name; an `Unavailable` where there is none."""
-    value = module_named(module)
+    value = library_module(module)
     if isinstance(value, Unavailable):
         return value
     for part in qualname.split("."):
-        if part.startswith("__"):
+        if part.startswith("__"):  # special attributes lead out of the language
             return Unavailable(f"{module}.{qualname}, which is no part of a language")
         if not hasattr(value, part):
             return Unavailable(f"{module}.{qualname}, which it has not", missing=True)
@@ -64,9 +63,9 @@ def member(module: str, qualname: str) -> Any:
 
 
 class Language:
-    """Tells values that belong to Triton's language from all others.
+    """Decides which values belong to Triton's language.
 
-    Functions that stand in for Python's, and modules made of data, are added to them.
+    Replacements of Python's functions, and modules made of data, can be added to them.
     """
 
     def __init__(self) -> None:
@@ -86,35 +85,36 @@ class Language:
         self._modules: list[Any] = []
 
     def add_builtin(self, function: Any) -> None:
-        """A function of ours that takes the place of one of Python's."""
+        """Adds a function of ours that replaces one of Python's."""
         self._builtins.append(function)
 
     def add_module(self, module: Any) -> None:
-        """A module that was made of data."""
+        """Adds a module that was made of data."""
         self._modules.append(module)
 
-    def made_of_data(self, module: Any) -> bool:
-        """Whether a value is one of the modules that were made of data."""
+    def is_data_module(self, module: Any) -> bool:
+        """Whether a value is one of the modules made of data."""
         return any(module is made_module for made_module in self._modules)
 
     def check(self, value: Any) -> None:
-        """Lets a value pass that an expression of a kernel came to.
+        """Checks the value of an expression in a kernel.
 
         Raises:
-            RefusedError: it is none of the language's.
+            RefusedError: it does not belong to the language.
         """
         while isinstance(value, self._core.constexpr):
             value = value.value
         if isinstance(value, Unavailable):
             raise value.refusal()
-        if not self._permitted(value):
-            raise RefusedError(described(value))
+        if not self._is_permitted(value):
+            raise RefusedError(description_of(value))
 
-    def _permitted(self, value: Any) -> bool:
+    def _is_permitted(self, value: Any) -> bool:
+        """Whether a value belongs to the language; constexprs are unwrapped before."""
         if value is None or value is NotImplemented or value is Ellipsis:
             return True
         if isinstance(value, types.ModuleType):
-            return self.made_of_data(value) or _is_librarys(value)
+            return self.is_data_module(value) or _is_library_module(value)
         if inspect.isclass(value):
             return (
                 issubclass(value, self._values)
@@ -125,9 +125,10 @@ class Language:
             return True
         if isinstance(value, (self._jit, self._constexpr_function, *self._bound)):
             return True
-        return self._callable(value) or _is_dtype_of_torch(value)
+        return self._is_permitted_callable(value) or _is_dtype_of_torch(value)
 
-    def _callable(self, value: Any) -> bool:
+    def _is_permitted_callable(self, value: Any) -> bool:
+        """Whether a value is a function or method of the language."""
         if any(value is builtin for builtin in self._builtins):
             return True
         if self._core.is_builtin(value):
@@ -142,17 +143,18 @@ class Language:
         return inspect.isfunction(value) and str(value.__module__).startswith(STUBS)
 
 
-def described(value: Any) -> str:
-    """What a refused value is, for a message."""
+def description_of(value: Any) -> str:
+    """A refused value's name, for a message."""
     if isinstance(value, types.ModuleType):
         return f"the module {value.__name__}"
     name = getattr(value, "__qualname__", None) or type(value).__qualname__
     module = getattr(value, "__module__", None)
-    where = "" if module in (None, "builtins", builtins.__name__) else f"{module}."
-    return f"{where}{name}"
+    prefix = "" if module in (None, "builtins", builtins.__name__) else f"{module}."
+    return f"{prefix}{name}"
 
 
-def _is_librarys(module: types.ModuleType) -> bool:
+def _is_library_module(module: types.ModuleType) -> bool:
+    """Whether a module is a library's own, and not another one of its name."""
     name = module.__name__
     return is_library(name) and sys.modules.get(name) is module
 

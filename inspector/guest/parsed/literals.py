@@ -1,4 +1,4 @@
-"""Literals, and arithmetic on literals, of a syntax tree."""
+"""Evaluates literals, and arithmetic on literals, of a syntax tree."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-MOST_BITS = 4096
-"""Of an integer that arithmetic in a file may come to."""
+MAX_BITS = 4096
+"""Bits of the largest integer that a file's arithmetic may have as operand."""
 
 _ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda x, y: x + y,
@@ -17,19 +17,19 @@ _ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Div: lambda x, y: x / y,
     ast.FloorDiv: lambda x, y: x // y,
     ast.Mod: lambda x, y: x % y,
-    ast.LShift: lambda x, y: x << y if y < MOST_BITS else None,
+    ast.LShift: lambda x, y: x << y if y < MAX_BITS else None,
 }
 
 
 class NotLiteralError(Exception):
-    """An expression that is more than a literal."""
+    """An expression that is no literal and no arithmetic on literals."""
 
 
 def literal(node: ast.expr) -> Any:
-    """A literal, or arithmetic on literals, as `record/values.py` would write its value.
+    """The value of a literal, or of arithmetic on literals, in the format of `record/values.py`.
 
     Raises:
-        NotLiteralError: it is neither.
+        NotLiteralError: the expression is neither.
     """
     if isinstance(node, ast.Constant):
         if node.value is None or isinstance(node.value, (bool, int, str)):
@@ -49,17 +49,22 @@ def literal(node: ast.expr) -> Any:
         if isinstance(argument, ast.Constant) and isinstance(argument.value, (int, float, str)):
             return _number(float(argument.value))
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        left, right = literal(node.left), literal(node.right)
-        if _is_number(left) and _is_number(right):
-            return _number(_ARITHMETIC[type(node.op)](left, right))
+        x, y = literal(node.left), literal(node.right)
+        if _is_number(x) and _is_number(y):
+            return _number(_ARITHMETIC[type(node.op)](x, y))
     raise NotLiteralError
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= MOST_BITS)
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= MAX_BITS)
 
 
 def _number(value: Any) -> Any:
+    """A number in the format of `record/values.py`.
+
+    Raises:
+        NotLiteralError: there is no number, since a shift was too large.
+    """
     if value is None:
         raise NotLiteralError
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,7 +1,7 @@
-"""Reads what a kernel is made of out of a file's syntax tree, in the form of `record/contents.py`.
+"""Reads a kernel's source (`record/contents.py`) from a file's syntax tree.
 
-For files that no recorder has looked into. A name whose value is not plain to see there (a call, a
-condition) is noted as what would have to run for it.
+It serves files that no recorder has described. A name whose value only running code would give (a
+call, a condition) is described by that code.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .literals import NotLiteralError, literal
 from .refusals import RefusedError
 
 INDUCTOR = "torch._inductor"
-OF_TRITON = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
-"""What kernels import by way of torch but is Triton's own, and where it is."""
+TRITON_MODULES = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
+"""Name that kernels import by way of torch -> the module of Triton's that it is."""
 CONSTEXPR = frozenset({"constexpr"})
-MOST_BYTES = 16 << 20
-MOST_TEXT = 120
+MAX_FILE_BYTES = 16 << 20
+MAX_TEXT_LENGTH = 120
 JIT_ARGUMENTS = "noinline"
 Block = (ast.If, ast.Try, ast.With)
 
@@ -31,7 +31,7 @@ class Modules:
     """Source files, parsed once each.
 
     Args:
-        folders: where `import` looks for files, in this order; none: nowhere.
+        folders: where imported modules are looked for, in this order.
     """
 
     def __init__(self, folders: Sequence[str] = ()) -> None:
@@ -39,19 +39,19 @@ class Modules:
         self._files: dict[str, Module | None] = {}
 
     def of_file(self, path: str, name: str) -> Module | None:
-        """The module that a file holds; None where it is none or cannot be read."""
+        """The module in a file; None where it is not Python or cannot be read."""
         path = os.path.realpath(path)
         if path not in self._files:
             try:
                 with open(path, encoding="utf-8") as stream:
-                    text = stream.read(MOST_BYTES)
+                    text = stream.read(MAX_FILE_BYTES)
                 self._files[path] = Module(self, name, path, text)
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 self._files[path] = None
         return self._files[path]
 
     def named(self, name: str) -> Module | None:
-        """The module that `import` would find by a dotted name; None where it is no source."""
+        """The module of a dotted name, from its source file; None without one."""
         parts = name.split(".")
         if not all(part.isidentifier() for part in parts):
             return None
@@ -67,24 +67,26 @@ class Module:
     """One file.
 
     Args:
-        modules: finds those that it imports from.
-        name: dotted name.
-        file: as functions of it are to be placed.
+        modules: finds the modules that it imports.
+        name: its dotted name.
+        file: its path, as its functions report it.
         text: its source.
-        first: line of the file that the text begins at.
+        first_line: line of the file at which the text begins.
     """
 
-    def __init__(self, modules: Modules, name: str, file: str, text: str, first: int = 1) -> None:
+    def __init__(
+        self, modules: Modules, name: str, file: str, text: str, first_line: int = 1
+    ) -> None:
         self.name = name
         self.file = file
-        self.first = first
+        self.first_line = first_line
         self._modules = modules
         self._lines = text.splitlines(keepends=True)
         self._tree = parse(text)
-        self._bound: dict[str, list[ast.stmt]] = {}
+        self._statements_by_name: dict[str, list[ast.stmt]] = {}
         for statement in _statements(self._tree.body):
-            for bound in _names_of(statement):
-                self._bound.setdefault(bound, []).append(statement)
+            for name_bound in _bound_names(statement):
+                self._statements_by_name.setdefault(name_bound, []).append(statement)
 
     def function(self, qualname: str) -> ast.FunctionDef | None:
         """The last definition of a function by its qualified name; None without one."""
@@ -105,66 +107,70 @@ class Module:
         return node if isinstance(node, ast.FunctionDef) else None
 
     def source(self, qualname: str) -> list[dict[str, Any]]:
-        """A function with all jitted functions that it reaches: see `record/contents.py`.
+        """The source of a kernel: its function and the jitted ones that it uses.
 
         Raises:
-            RefusedError: there is no such function, or it is one inside of another.
+            RefusedError: the module has no such function at its top.
         """
         node = self.function(qualname)
         if node is None:
             raise RefusedError(f"{qualname}, which {self.file} does not define at its top")
-        reached = _Reached()
-        reached.number(self, node, qualname)
-        return reached.functions()
+        builder = _SourceBuilder()
+        builder.number(self, node, qualname)
+        return builder.functions
 
-    def describe(self, name: str, reached: _Reached, used: frozenset[str]) -> dict[str, Any] | None:
+    def describe(
+        self, name: str, builder: _SourceBuilder, used: frozenset[str]
+    ) -> dict[str, Any] | None:
         """The value of a global name; None where the module binds no such name.
 
         Args:
             name: the name.
-            reached: takes the jitted functions.
-            used: names that the function uses, of which those of a module are looked up.
+            builder: takes the jitted functions.
+            used: names that the function uses, which select a module's members.
         """
-        statements = self._bound.get(name)
+        statements = self._statements_by_name.get(name)
         if not statements:
             return None
         imports = [s for s in statements if isinstance(s, (ast.Import, ast.ImportFrom))]
         if len(statements) > 1 and len(imports) < len(statements):
             return {"host": f"{self.file}: what decides which value {name} has"}
+        # Several imports of a name are alternatives (`try: ... except ImportError: ...`).
         description: dict[str, Any] = {}
         for statement in statements:
-            description = self._bound_by(statement, name, reached, used)
+            description = self._described_statement(statement, name, builder, used)
             if "host" not in description:
                 break
         return description
 
-    def _bound_by(
-        self, statement: ast.stmt, name: str, reached: _Reached, used: frozenset[str]
+    def _described_statement(
+        self, statement: ast.stmt, name: str, builder: _SourceBuilder, used: frozenset[str]
     ) -> dict[str, Any]:
+        """The value that a statement binds to a name; see `describe`."""
         if isinstance(statement, ast.Import):
-            return self._imported(statement, name, reached, used)
+            return self._described_import(statement, name, builder, used)
         if isinstance(statement, ast.ImportFrom):
-            return self._imported_from(statement, name, reached, used)
+            return self._described_import_from(statement, name, builder, used)
         if isinstance(statement, ast.FunctionDef) and jit_of(statement) is not None:
-            return {"jitted": reached.number(self, statement, name)}
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_name(statement, name):
+            return {"jitted": builder.number(self, statement, name)}
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _assigns(statement, name):
             assigned = statement.value
-            return self.value(assigned, reached, used) if assigned else self._host(statement)
+            return self.value(assigned, builder, used) if assigned else self._host(statement)
         return self._host(statement)
 
     def value(
-        self, node: ast.expr, reached: _Reached, used: frozenset[str] = frozenset()
+        self, node: ast.expr, builder: _SourceBuilder, used: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
-        """What an expression comes to, where that is plain to see."""
+        """The value of an expression: a literal, a name or attribute, or a constexpr of one."""
         if isinstance(node, ast.Name):
-            return self.describe(node.id, reached, used) or self._host(node)
+            return self.describe(node.id, builder, used) or self._host(node)
         if isinstance(node, ast.Attribute):
-            return self._attribute(node, reached)
+            return self._attribute(node, builder)
         if isinstance(node, ast.Call):
-            callee = self.value(node.func, reached)
+            callee = self.value(node.func, builder)
             path = callee.get("library") or {}
             if path.get("qualname") in CONSTEXPR and len(node.args) == 1 and not node.keywords:
-                inner = self.value(node.args[0], reached)
+                inner = self.value(node.args[0], builder)
                 if "value" in inner:
                     return {"value": {"constexpr": inner["value"]}}
             return self._host(node)
@@ -173,8 +179,9 @@ class Module:
         except (NotLiteralError, ArithmeticError, ValueError, TypeError):
             return self._host(node)
 
-    def _attribute(self, node: ast.Attribute, reached: _Reached) -> dict[str, Any]:
-        owner = self.value(node.value, reached, frozenset({node.attr}))
+    def _attribute(self, node: ast.Attribute, builder: _SourceBuilder) -> dict[str, Any]:
+        """The value of an attribute of a module."""
+        owner = self.value(node.value, builder, frozenset({node.attr}))
         if "module" in owner:
             dotted = f"{owner['module']}.{node.attr}"
             if dotted == "triton.language":
@@ -184,19 +191,21 @@ class Module:
             return dict(owner["members"].get(node.attr) or self._host(node))
         return self._host(node)
 
-    def _imported(
-        self, statement: ast.Import, name: str, reached: _Reached, used: frozenset[str]
+    def _described_import(
+        self, statement: ast.Import, name: str, builder: _SourceBuilder, used: frozenset[str]
     ) -> dict[str, Any]:
+        """The module that an import binds to a name; see `describe`."""
         for alias in statement.names:
             if alias.asname == name:
-                return self._module(alias.name, reached, used, statement)
+                return self._module(alias.name, builder, used, statement)
             if alias.asname is None and alias.name.partition(".")[0] == name:
-                return self._module(name, reached, used, statement)
+                return self._module(name, builder, used, statement)
         return self._host(statement)
 
-    def _imported_from(
-        self, statement: ast.ImportFrom, name: str, reached: _Reached, used: frozenset[str]
+    def _described_import_from(
+        self, statement: ast.ImportFrom, name: str, builder: _SourceBuilder, used: frozenset[str]
     ) -> dict[str, Any]:
+        """The value that a `from ... import` binds to a name; see `describe`."""
         alias = next(a for a in statement.names if (a.asname or a.name) == name)
         module = self._absolute(statement)
         if module == "torch._inductor" or module.startswith("torch._inductor."):
@@ -207,12 +216,13 @@ class Module:
             return {"library": {"module": module, "qualname": alias.name}}
         source_module = self._modules.named(module)
         if source_module is not None:
-            description = source_module.describe(alias.name, reached, used)
+            description = source_module.describe(alias.name, builder, used)
             if description is not None:
                 return description
-        return self._module(f"{module}.{alias.name}", reached, used, statement)
+        return self._module(f"{module}.{alias.name}", builder, used, statement)
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
+        """The dotted name of the module that a statement imports from."""
         if not statement.level:
             return statement.module or ""
         package = self.name.split(".")
@@ -222,20 +232,29 @@ class Module:
         return ".".join([*package, *filter(None, [statement.module])])
 
     def _module(
-        self, name: str, reached: _Reached, used: frozenset[str], statement: ast.stmt
+        self, name: str, builder: _SourceBuilder, used: frozenset[str], statement: ast.stmt
     ) -> dict[str, Any]:
+        """A module with those of its members that are used.
+
+        Args:
+            name: its dotted name.
+            builder: takes the jitted functions.
+            used: names that the function uses.
+            statement: the import, which describes a module without a source file.
+        """
         if is_library(name):
             return {"module": name}
-        inner_module = self._modules.named(name)
-        if inner_module is None or reached.is_within(inner_module):
+        module = self._modules.named(name)
+        if module is None or module in builder.open_modules:
             return self._host(statement)
-        with reached.within(inner_module):
-            pairs = ((n, inner_module.describe(n, reached, used)) for n in sorted(used))
-            members = {n: value for n, value in pairs if value is not None}
+        builder.open_modules.append(module)
+        pairs = ((n, module.describe(n, builder, used)) for n in sorted(used))
+        members = {n: value for n, value in pairs if value is not None}
+        builder.open_modules.pop()
         return {"members": members, "name": name}
 
     def function_source(self, node: ast.FunctionDef, qualname: str) -> dict[str, Any]:
-        """A function's text and place, without its names."""
+        """A function's text, line and column; its defaults and names are still empty."""
         text = "".join(inspect.getblock(self._lines[node.lineno - 1 :]))
         jit = jit_of(node)
         keywords = jit.keywords if isinstance(jit, ast.Call) else []
@@ -243,7 +262,7 @@ class Module:
             "module": self.name,
             "qualname": qualname,
             "file": self.file,
-            "line": node.lineno + self.first - 1,
+            "line": node.lineno + self.first_line - 1,
             "column": node.col_offset,
             "text": text,
             "noinline": any(
@@ -255,28 +274,33 @@ class Module:
         }
 
     def _host(self, node: ast.AST) -> dict[str, Any]:
-        line = getattr(node, "lineno", 1) + self.first - 1
-        return {"host": f"{self.file}:{line}: {_shortened(node)}"}
+        """The description of a value that only running a statement or expression would give."""
+        line = getattr(node, "lineno", 1) + self.first_line - 1
+        return {"host": f"{self.file}:{line}: {_statement_text(node)}"}
 
 
-class _Reached:
-    """The jitted functions that a kernel reaches, numbered as they come."""
+class _SourceBuilder:
+    """Collects the jitted functions of a source, numbered in the order of their first use.
+
+    Attributes:
+        functions: their descriptions (`record/contents.py`).
+        open_modules: modules whose members are being described: imports may form circles.
+    """
 
     def __init__(self) -> None:
-        self._described: list[tuple[Module, ast.FunctionDef, dict[str, Any]]] = []
-        self._within: list[Module] = []
-
-    def functions(self) -> list[dict[str, Any]]:
-        return [function for _, _, function in self._described]
+        self.functions: list[dict[str, Any]] = []
+        self.open_modules: list[Module] = []
+        self._nodes: list[ast.FunctionDef] = []
 
     def number(self, module: Module, node: ast.FunctionDef, qualname: str) -> int:
-        """The number of a function; on the first call for it, it is described."""
-        for number, (_, described_node, _) in enumerate(self._described):
+        """The number of a function, which is described on the first call."""
+        for number, described_node in enumerate(self._nodes):
             if described_node is node:
                 return number
         function = module.function_source(node, qualname)
-        self._described.append((module, node, function))
-        number = len(self._described) - 1
+        self.functions.append(function)
+        self._nodes.append(node)
+        number = len(self._nodes) - 1
         used = used_names(node)
         for name in sorted(used):
             value = module.describe(name, self, used)
@@ -285,23 +309,6 @@ class _Reached:
         for parameter, default in defaults_of(node):
             function["defaults"][parameter] = module.value(default, self)
         return number
-
-    def within(self, module: Module) -> Any:
-        return _Within(self._within, module)
-
-    def is_within(self, module: Module) -> bool:
-        return any(module is outer_module for outer_module in self._within)
-
-
-class _Within:
-    def __init__(self, stack: list[Module], module: Module) -> None:
-        self._stack, self._module = stack, module
-
-    def __enter__(self) -> None:
-        self._stack.append(self._module)
-
-    def __exit__(self, *exception: object) -> None:
-        self._stack.pop()
 
 
 def used_names(node: ast.FunctionDef) -> frozenset[str]:
@@ -324,7 +331,7 @@ def defaults_of(node: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def jit_of(node: ast.FunctionDef) -> ast.expr | None:
-    """The decorator that makes a jitted function of one; None without it."""
+    """The decorator `jit` of a function, called or not; None without one."""
     for decorator in node.decorator_list:
         callee = decorator.func if isinstance(decorator, ast.Call) else decorator
         if isinstance(callee, ast.Attribute) and callee.attr == "jit":
@@ -335,9 +342,9 @@ def jit_of(node: ast.FunctionDef) -> ast.expr | None:
 
 
 def _from_inductor(name: str) -> dict[str, Any]:
-    """What kernels import from torch._inductor, whose modules have moved between versions."""
-    if name in OF_TRITON:
-        return {"module": OF_TRITON[name]}
+    """The value of a name imported from torch._inductor, wherever this version has it."""
+    if name in TRITON_MODULES:
+        return {"module": TRITON_MODULES[name]}
     if name == "triton_helpers":
         return {"module": TORCH_HELPERS}
     return {"library": {"module": TORCH_HELPERS, "qualname": name}}
@@ -353,7 +360,7 @@ def _is_module(name: str) -> bool:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, those in its conditions and `try` blocks included."""
+    """The statements of a body, with those inside conditions, `try` and `with` blocks."""
     for statement in body:
         yield statement
         if isinstance(statement, Block):
@@ -364,12 +371,12 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(handler.body)
 
 
-def _names_of(statement: ast.stmt) -> Iterator[str]:
+def _bound_names(statement: ast.stmt) -> Iterator[str]:
     """The names that a statement binds."""
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         for alias in statement.names:
-            whole = isinstance(statement, ast.ImportFrom)
-            yield alias.asname or (alias.name if whole else alias.name.partition(".")[0])
+            is_from = isinstance(statement, ast.ImportFrom)
+            yield alias.asname or (alias.name if is_from else alias.name.partition(".")[0])
     elif isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
         yield statement.name
     elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -380,11 +387,12 @@ def _names_of(statement: ast.stmt) -> Iterator[str]:
         yield from (n.id for n in ast.walk(statement.target) if isinstance(n, ast.Name))
 
 
-def _is_name(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
+def _assigns(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    """Whether a statement assigns to a plain name, and not to part of a tuple."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
-def _shortened(node: ast.AST) -> str:
+def _statement_text(node: ast.AST) -> str:
     text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= MOST_TEXT else text[: MOST_TEXT - 1] + "…"
+    return text if len(text) <= MAX_TEXT_LENGTH else text[: MAX_TEXT_LENGTH - 1] + "…"

@@ -1,4 +1,4 @@
-"""What stands in the way of making a kernel of data alone."""
+"""The reasons why a kernel cannot be made from data alone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import sys
 
 
 class RefusedError(BaseException):
-    """Something that compiling a kernel would run, or that this interpreter lacks.
+    """Code that compiling a kernel would run, or a value that this interpreter lacks.
+
+    No Exception, since Triton's code generator turns every Exception into a compile error.
 
     Args:
-        subject: what it is, in one line.
-        missing: nothing would run: the interpreter has none such.
-
-    Not an Exception: Triton's code generator makes a compile error of every one of those.
+        subject: the code or the value, in one line.
+        missing: whether the interpreter lacks a value, and no code would run.
     """
 
     def __init__(self, subject: str, missing: bool = False) -> None:
@@ -26,16 +26,16 @@ MISSING = "kernel {name} needs {what}, of the libraries of {executable}"
 
 
 def message_of(failure: RefusedError, name: str) -> str:
-    """What stands in the way of a kernel, in one line."""
+    """The reason why a kernel cannot be made, in one line."""
     text = MISSING if failure.missing else REFUSED
     return text.format(name=name, what=failure.subject, executable=sys.executable)
 
 
 class Unavailable:
-    """Stands for a value that cannot be had without running something.
+    """Takes the place of a value that is missing, or that only running code would give.
 
     Args:
-        subject: what would run, or what is missing.
+        subject: see `RefusedError`.
         missing: see `RefusedError`.
     """
 
@@ -44,5 +44,5 @@ class Unavailable:
         self.missing = missing
 
     def refusal(self) -> RefusedError:
-        """What is raised where the value is used."""
+        """The error to raise where the value is used."""
         return RefusedError(self.subject, self.missing)

@@ -1,5 +1,6 @@
-"""Types of arguments as a file states them. Triton evaluates part of a tensor descriptor's type
-(`str_to_ty` in triton/language/__init__.py), so only what is nothing but a type passes.
+"""Checks the types of arguments that a file states.
+
+Triton evaluates part of a tensor descriptor's type (`str_to_ty` in triton/language/__init__.py).
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ ARGUMENT = re.compile(
 
 
 def check_type(kind: Any) -> None:
-    """Lets the type of an argument pass, or a tuple of them.
+    """Checks the type of an argument, or a tuple of types.
 
     Raises:
-        RefusedError: it is more than a type.
+        RefusedError: a text is not just a type.
     """
     if isinstance(kind, (tuple, list)):
         for inner_kind in kind:

@@ -1,7 +1,7 @@
-"""Functions as they were when this process started: a program may put others in their places.
+"""File and JSON functions as they were when this process started.
 
-Some replace `json.dumps` by a faster one, some patch `os` to be asynchronous, some do worse. What
-was seen of a program until then, and after, is still to be written down.
+A program may replace `json.dumps` by a faster one, or patch `os` to be asynchronous; its records
+have to be written all the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def _own_encoder() -> Any:
-    """A JSON encoder whose classes nobody else has: a second copy of Python's own module."""
+    """The encoder class of a second copy of `json.encoder`, which no program can patch."""
     spec = importlib.util.find_spec("json.encoder")
     if spec is None or spec.loader is None:
         return json.encoder.JSONEncoder
@@ -31,7 +31,7 @@ encode_compact = _JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Writes all of it.
+    """Writes all of `data`.
 
     Raises:
         OSError: it cannot be written.
@@ -42,7 +42,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def append(path: str, text: str) -> None:
-    """Appends to a file that is opened for this alone: none of ours is open in between.
+    """Appends to a file, which is opened anew: no descriptor of ours stays open.
 
     Raises:
         OSError: it cannot be written.

@@ -1,8 +1,8 @@
-"""Finds recorded kernels again by their import path: for traces that the user trusts.
+"""Imports recorded kernels by their path: for traces that the user trusts.
 
-A file is loaded as a module, not as `__main__`. What it launches while it loads is not launched,
-and once all the kernels that are wanted of it stand there, loading stops: the rest of the script is
-what was recorded already.
+A file is loaded as a module, not as `__main__`. Launches while it loads do nothing, and loading
+stops as soon as all its recorded kernels are defined: the rest of a script would repeat the run
+that was recorded.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class MissingKernelError(Exception):
 
 
 class CompleteError(BaseException):
-    """Everything needed from a file is defined. Not an Exception, so no script can swallow it."""
+    """All recorded kernels of a file are defined. No Exception, which a script might swallow."""
 
 
 class Definitions:
-    """The jitted functions that come into being in this process.
+    """The jitted functions that this process defines.
 
     Args:
-        running: makes a context in which the user's code may run.
-        folders: where to look for files that are no longer where they were recorded.
+        running: returns a context manager in which the user's code may run.
+        folders: where to look for files that have moved since the recording.
         scratch: an existing folder for files whose text the trace holds.
     """
 
@@ -62,26 +62,26 @@ class Definitions:
         self._failures: dict[str, Exception | None] = {}
 
     def install(self, driver: Any) -> None:
-        """Watches `triton.jit`; from now on nothing is launched, and the driver stays."""
-        _keep(driver)
+        """Watches `triton.jit`, makes launches do nothing, and keeps `driver` the active one."""
+        _make_driver_active(driver)
         jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         original_init = jit_function.__init__
 
-        def watched(kernel: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
+        def init(kernel: Any, fn: Any, *args: Any, **kwargs: Any) -> None:
             original_init(kernel, fn, *args, **kwargs)
             if fn.__code__.co_filename.startswith(RECORDED_PREFIX):
                 return
             self._kernels.setdefault(fn.__qualname__, []).append(kernel)
 
-        def not_launched(kernel: Any, *args: Any, **kwargs: Any) -> StandInKernel:
+        def run(kernel: Any, *args: Any, **kwargs: Any) -> StandInKernel:
             self._stop_if_complete()
-            return StandInKernel(kernel.fn.__name__, _nothing_follows, _not_compiled)
+            return StandInKernel(kernel.fn.__name__, _ignore_launch, _not_compiled)
 
-        jit_function.__init__ = watched
-        jit_function.run = not_launched
+        jit_function.__init__ = init
+        jit_function.run = run
 
     def load(self, kernels: Iterable[Mapping[str, Any]]) -> None:
-        """Loads the files of some recorded kernels; `find` raises what went wrong."""
+        """Loads the files of recorded kernels; errors are kept for `find` to raise."""
         kernels = list(kernels)
         for kernel in kernels:
             file = str(kernel["file"])
@@ -104,30 +104,39 @@ class Definitions:
             kernel: a trace's `kernel`: `module`, `qualname`, `file`, `line`, `sha256`.
 
         Raises:
-            MissingKernelError: it is not there, or its source is another.
+            MissingKernelError: it is not defined, or its source has changed.
         """
-        qualname, file = str(kernel["qualname"]), str(kernel["file"])
-        candidates = self._kernels.get(qualname, [])
+        candidates = self._kernels.get(str(kernel["qualname"]), [])
         for function in reversed(candidates):
             if source_hash(function) == kernel["sha256"]:
                 return function
+        raise self._missing(kernel, candidates)
+
+    def _missing(self, kernel: Mapping[str, Any], candidates: Sequence[Any]) -> MissingKernelError:
+        """The error that says why a recorded kernel is not defined.
+
+        Args:
+            kernel: see `find`.
+            candidates: the functions of its name.
+        """
+        qualname, file = str(kernel["qualname"]), str(kernel["file"])
         in_file = [
             f for f in candidates if _same_file(f.fn.__code__.co_filename, self._located(file))
         ]
         if in_file:
             line = in_file[-1].starting_line_number
-            place = os.path.abspath(in_file[-1].fn.__code__.co_filename)
-            raise MissingKernelError(
-                f"{place}:{line}: kernel {qualname}, or one it calls, has changed since it was "
+            path = os.path.abspath(in_file[-1].fn.__code__.co_filename)
+            return MissingKernelError(
+                f"{path}:{line}: kernel {qualname}, or one it calls, has changed since it was "
                 "recorded",
                 "record it again, or go back to the version that was recorded",
             )
         failure = self._failures.get(file)
         if isinstance(failure, (LoadError, MissingKernelError)):
-            raise MissingKernelError(f"kernel {qualname}: {failure.message}", failure.hint)
+            return MissingKernelError(f"kernel {qualname}: {failure.message}", failure.hint)
         if failure is not None:
             text = " ".join(str(failure).split())
-            raise MissingKernelError(
+            return MissingKernelError(
                 f"kernel {qualname}: {kernel['module']} cannot be imported: "
                 f"{type(failure).__name__}: {text}",
                 "it must import without a GPU; name the interpreter that has it with --python",
@@ -138,13 +147,13 @@ class Definitions:
                 "it is made by a function that importing the file does not call: analyze the "
                 "script itself, or define the kernel at the top of a module"
             )
-        raise MissingKernelError(f"{file}: no kernel {qualname} in it", hint)
+        return MissingKernelError(f"{file}: no kernel {qualname} in it", hint)
 
     def object(self, path: Mapping[str, Any]) -> Any:
-        """The function, class or kernel of a recorded value's path.
+        """The function, class or kernel at the path of a recorded value (`values.py`).
 
         Raises:
-            MissingKernelError: it is not there.
+            MissingKernelError: nothing is defined there.
         """
         module, qualname, file = path["module"], str(path["qualname"]), path.get("file")
         kernels = self._kernels.get(qualname)
@@ -168,8 +177,8 @@ class Definitions:
             )
         return target
 
-    def _written_copy(self, kernel: Mapping[str, Any]) -> str | None:
-        """The file of a kernel whose text the trace holds, written anew."""
+    def _write_copy(self, kernel: Mapping[str, Any]) -> str | None:
+        """Writes the file of a kernel from the trace; its path, None where the trace lacks it."""
         text = kernel.get("text")
         if text is None:
             return None
@@ -179,6 +188,12 @@ class Definitions:
         return path
 
     def _load(self, kernel: Mapping[str, Any]) -> None:
+        """Imports the module of a recorded kernel, or loads its file where it was a script.
+
+        Raises:
+            MissingKernelError: neither the module nor the file can be found.
+            LoadError: the file fails to load.
+        """
         name, file = str(kernel["module"]), str(kernel["file"])
         with self._running(), contextlib.suppress(CompleteError):
             if name != "__main__":
@@ -189,13 +204,13 @@ class Definitions:
                     if not os.path.exists(file):
                         return
                 except ImportError as failure:
-                    located = self._located(file) or self._written_copy(kernel)
+                    located = self._located(file) or self._write_copy(kernel)
                     if located is None:
                         raise MissingKernelError(
                             f"{name} cannot be imported: {failure}, and {file} is not there",
                             f"run where it can be imported; {install_hint(failure, name)}",
                         ) from failure
-            located = self._located(file) or self._written_copy(kernel)
+            located = self._located(file) or self._write_copy(kernel)
             if located is None:
                 raise MissingKernelError(
                     f"{file} is not there",
@@ -220,7 +235,10 @@ class Definitions:
 
 
 def located(file: str, folders: Iterable[str]) -> str | None:
-    """Where a recorded file is now: there, or under the same relative path in one of `folders`."""
+    """The present path of a recorded file: the same, or below one of `folders`; else None.
+
+    Below a folder, ever shorter ends of the recorded path are tried.
+    """
     if os.path.isfile(file):
         return file
     parts = file.split(os.sep)
@@ -233,16 +251,16 @@ def located(file: str, folders: Iterable[str]) -> str | None:
 
 
 def extend_path(processes: Iterable[Mapping[str, Any]]) -> None:
-    """Makes importable what the recorded processes could import besides installed packages."""
+    """Adds the recorded processes' entries of sys.path, without those of installed packages."""
     entries = [entry for process in processes for entry in process.get("sys_path", ())]
     for entry in reversed(list(dict.fromkeys(entries))):
-        ours = not any(part in entry for part in INSTALLED)
-        if ours and entry not in sys.path and os.path.isdir(entry):
+        is_installed = any(part in entry for part in INSTALLED)
+        if not is_installed and entry not in sys.path and os.path.isdir(entry):
             sys.path.insert(0, entry)
 
 
-def _keep(driver: Any) -> None:
-    """Makes a search for the active driver find this one: Inductor's files start with that."""
+def _make_driver_active(driver: Any) -> None:
+    """Makes Triton's search for the active driver return this one; Inductor's files search."""
 
     class ActiveDriver:
         @classmethod
@@ -256,15 +274,17 @@ def _keep(driver: Any) -> None:
     backends["amd"] = dataclasses.replace(backends["amd"], driver=ActiveDriver)
 
 
-def _nothing_follows(grid: tuple[int, ...], values: Sequence[Any]) -> None:
-    """A launch that leaves no trace."""
+def _ignore_launch(grid: tuple[int, ...], values: Sequence[Any]) -> None:
+    """Does nothing: the launch of a `StandInKernel`."""
 
 
 def _not_compiled() -> Any:
+    """Raises RuntimeError: a script asked a `StandInKernel` for its compiled kernel."""
     raise RuntimeError("a kernel's figures are not known while a trace is replayed")
 
 
 def _modules() -> list[Any]:
+    """The imported modules that have a file."""
     return [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
 
 

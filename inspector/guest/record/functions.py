@@ -1,6 +1,6 @@
-"""Describes a kernel with all that its compile reads of the program, as `contents.py` says.
+"""Describes a kernel with all that its compile reads of the program, as `contents.py` defines it.
 
-So that a trace is compiled from what it holds, and nothing of the recorded program is run again.
+A trace is then compiled from its own data, without running the recorded program again.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any
 from .contents import is_library
 from .values import encode
 
-MOST_MEMBERS = 400
-"""Names of one function's, or of one module's, that are described."""
+MAX_MEMBERS = 400
+"""How many names of one function, or members of one module, are described."""
 
 
 def described(kernel: Any, constants: Mapping[Any, Any]) -> list[dict[str, Any]]:
-    """A kernel, the jitted functions that it reaches, and those that it is specialised on.
+    """The source of a kernel (`contents.py`): its function and the jitted ones that it needs.
 
     Args:
         kernel: the JITFunction.
-        constants: the specialisation's constants.
+        constants: the specialisation's constants, which may be jitted functions.
     """
-    reached = _Reached()
-    reached.number(kernel)
+    builder = _SourceBuilder()
+    builder.number(kernel)
     for value in constants.values():
-        if reached.is_own(value):
-            reached.number(value)
-    return reached.functions
+        if builder.is_own(value):
+            builder.number(value)
+    return builder.functions
 
 
-class _Reached:
-    """The jitted functions of a source, numbered as they come."""
+class _SourceBuilder:
+    """Collects the jitted functions of a source, numbered in the order of their first use."""
 
     def __init__(self) -> None:
         jit: Any = importlib.import_module("triton.runtime.jit")
@@ -44,15 +44,15 @@ class _Reached:
         self._host_functions = getattr(jit, "ConstexprFunction", ())
         self._constexpr = importlib.import_module("triton.language.core").constexpr
         self._numbers: dict[int, int] = {}
-        self._within: set[int] = set()
+        self._open_modules: set[int] = set()
         self.functions: list[dict[str, Any]] = []
 
     def is_own(self, value: Any) -> bool:
-        """Whether a value is a jitted function of the program's, not of a library."""
+        """Whether a value is a jitted function of the program, not of a library."""
         return isinstance(value, self._jit_function) and not is_library(str(value.fn.__module__))
 
     def number(self, kernel: Any) -> int:
-        """The number of a jitted function; on the first call for it, it is described."""
+        """The number of a jitted function, which is described on the first call."""
         number = self._numbers.get(id(kernel))
         if number is not None:
             return number
@@ -85,6 +85,12 @@ class _Reached:
         return number
 
     def _value(self, value: Any, used: frozenset[str]) -> dict[str, Any]:
+        """Describes a value (`contents.py`).
+
+        Args:
+            value: of a global, a closure cell, a default or a module's member.
+            used: the names that the function uses, which select a module's members.
+        """
         if isinstance(value, ModuleType):
             return self._module(value, used)
         if self.is_own(value):
@@ -92,33 +98,34 @@ class _Reached:
         if isinstance(value, self._constexpr) and self.is_own(value.value):
             return {"jitted": self.number(value.value)}
         if isinstance(value, self._host_functions) and not is_library(str(value.__module__)):
-            return {"host": f"{_place(value.fn)}: the function {value.__qualname__}"}
+            return {"host": f"{_definition_site(value.fn)}: the function {value.__qualname__}"}
         path = _in_library(value)
         if path is not None:
             return {"library": path}
         data = encode(value)
         if _holds(data, ("unknown", "object")):
-            return {"host": f"{_place(value)}: {_kind(value)}"}
+            return {"host": f"{_definition_site(value)}: {_description(value)}"}
         return {"value": data}
 
     def _module(self, module: ModuleType, used: frozenset[str]) -> dict[str, Any]:
+        """Describes a module; see `_value`."""
         if is_library(module.__name__):
             return {"module": module.__name__}
-        if id(module) in self._within:
+        if id(module) in self._open_modules:
             return {"host": f"the module {module.__name__}, within itself"}
-        self._within.add(id(module))
+        self._open_modules.add(id(module))
         # vars(): the __getattr__ of a lazy module would import half a library.
-        present = sorted(used & set(vars(module)))[:MOST_MEMBERS]
+        present = sorted(used & set(vars(module)))[:MAX_MEMBERS]
         members = {name: self._value(vars(module)[name], used) for name in present}
-        self._within.discard(id(module))
+        self._open_modules.discard(id(module))
         return {"members": members, "name": module.__name__}
 
 
 def _names_and_values(function: Any, used: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    """The globals and closure cells that a function's code names."""
+    """The globals and closure cells that a function's code names, with their values."""
     space = function.__globals__
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    for name in sorted(used | set(cells))[:MOST_MEMBERS]:
+    for name in sorted(used | set(cells))[:MAX_MEMBERS]:
         if name in cells:
             try:
                 yield name, cells[name].cell_contents
@@ -129,7 +136,7 @@ def _names_and_values(function: Any, used: frozenset[str]) -> Iterator[tuple[str
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Global names and attributes that code uses, that of its comprehensions included."""
+    """Global names and attributes that a code object and those nested in it use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -137,19 +144,19 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _text(kernel: Any) -> tuple[str, int, int]:
-    """A function's text from its `def` on, with the line and the column of that."""
+    """A function's text from its `def` on, with the line and the column of the `def`."""
     lines, start = inspect.getsourcelines(kernel.fn)
     stripped = [line.lstrip() for line in lines]
     def_index = next((n for n, line in enumerate(stripped) if line.startswith("def ")), 0)
     text = "".join(lines[def_index:])
     column = len(lines[def_index]) - len(stripped[def_index])
-    if textwrap.dedent(text).rstrip() != kernel.src.rstrip():  # a program may set another source
+    if textwrap.dedent(text).rstrip() != kernel.src.rstrip():  # the program has changed `src`
         text, column = str(kernel.src), 0
     return text, start + def_index, column
 
 
 def _in_library(value: Any) -> dict[str, str] | None:
-    """Where a library's module has a value; None where none has it under its own name."""
+    """Module and qualified name of a library's function or class; None of any other value."""
     owner = getattr(value, "fn", value)
     module = getattr(owner, "__module__", None)
     qualname = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None)
@@ -159,20 +166,22 @@ def _in_library(value: Any) -> dict[str, str] | None:
 
 
 def _holds(data: Any, kinds: tuple[str, ...]) -> bool:
-    """Whether an encoded value has a part of one of these kinds."""
+    """Whether an encoded value contains an object with one of these keys (`values.py`)."""
     if isinstance(data, dict):
         return any(k in data for k in kinds) or any(_holds(v, kinds) for v in data.values())
     return isinstance(data, list) and any(_holds(part, kinds) for part in data)
 
 
-def _place(value: Any) -> str:
+def _definition_site(value: Any) -> str:
+    """File and line of a function, the module of any other value; for a message."""
     code = getattr(getattr(value, "fn", value), "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
     return str(getattr(value, "__module__", None) or type(value).__module__)
 
 
-def _kind(value: Any) -> str:
+def _description(value: Any) -> str:
+    """A value's own qualified name, or its class; for a message."""
     name = getattr(value, "__qualname__", None)
     if isinstance(name, str):
         return name

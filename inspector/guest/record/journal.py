@@ -1,7 +1,7 @@
-"""What one process recorded, as lines of JSON in a file of its own.
+"""A process's journal: its records as lines of JSON in a file of its own.
 
-Each line is one write to a file opened for it alone: a process that is killed has left everything
-but perhaps its last line, and no descriptor of ours is open while the user's code runs.
+The file is opened for each line and closed again: a process that is killed has left everything but
+perhaps its last line, and no descriptor of ours is open while the user's code runs.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 from .bound import append, encode_compact
 
-MOST_GRIDS = 64
-"""Distinct grids that are kept of one specialisation; the launches of others are counted."""
+MAX_GRIDS = 64
+"""Distinct grids of a specialisation that are listed; launches with others are only counted."""
 
 
 class Journal:
     """Appends records to `FOLDER/<pid>-<n>.jsonl`.
 
     Args:
-        folder: where journals go; made by the host.
-        describe: what the first line says of this process.
+        folder: the folder for journals, which the host has made.
+        describe: returns the first line's record, about this process.
     """
 
     def __init__(self, folder: str, describe: Callable[[], dict[str, Any]]) -> None:
@@ -43,15 +43,15 @@ class Journal:
 
     @property
     def begun(self) -> bool:
-        """Whether anything was written."""
+        """Whether a record was written."""
         return self._path is not None
 
     def forked(self) -> None:
-        """In a forked child: the file is the parent's."""
+        """Begins another file in a forked child: the current one is its parent's."""
         self._path = None
 
     def _fresh_path(self) -> str:
-        # Process ids are used again, and a process that called exec() keeps its own.
+        # Process ids are reused, and a process that called exec() still has its own.
         number = 0
         while True:
             path = os.path.join(self._folder, f"{os.getpid()}-{number}.jsonl")
@@ -66,12 +66,12 @@ class Journal:
 class Tally:
     """Counts the launches of one specialisation in one process.
 
-    Counts are written when they have grown by an eighth: what a killed process has left is at
-    most that much too low, and a week of launches is some two hundred lines.
+    Counts are written when they have grown by an eighth: those of a killed process are at most
+    that much too low, and a week of launches makes some two hundred lines.
 
     Args:
         name: the specialisation's id.
-        pointers: which pointer arguments of a launch have small storages.
+        pointers: returns the paths of a launch's pointer arguments with small storages.
         write: takes the records.
     """
 
@@ -87,7 +87,7 @@ class Tally:
         self.reset()
 
     def reset(self) -> None:
-        """Starts again: in a forked child, where a lock of the parent's may be held by nobody."""
+        """Starts again in a forked child, where nobody would release a lock held in the parent."""
         self._lock = threading.RLock()
         self._count = 0
         self._tuning = 0
@@ -95,15 +95,15 @@ class Tally:
         self._other_grids = 0
         self._small: list[list[list[Any]]] = []
         self._written_count = 0
-        self._next = 1
+        self._next_flush = 1
 
     def note(self, grid: Any, args: tuple[Any, ...], tuning: bool) -> None:
-        """Counts one launch; on the way of every launch, so it does little.
+        """Counts one launch; cheap, since every launch waits for it.
 
         Args:
             grid: one to three numbers of workgroups.
             args: the kernel's arguments.
-            tuning: an autotuner makes this launch in order to time it.
+            tuning: whether an autotuner times this launch.
         """
         if type(grid) is not tuple:
             grid = tuple(grid)
@@ -113,26 +113,25 @@ class Tally:
             count = self._grids.get(grid)
             if count is not None:
                 self._grids[grid] = count + 1
-                if self._count < self._next:
+                if self._count < self._next_flush:
                     return
             else:
-                self._fresh(tuple(int(n) for n in grid))
-            # A specialisation's storages seldom change sides of a limit: looking now and then
-            # keeps a launch cheap.
+                self._count_new(tuple(int(n) for n in grid))
+            # A specialisation's storages seldom cross the limit: looking at each flush suffices.
             small = self._pointers(args)
-            if small not in self._small and len(self._small) < MOST_GRIDS:
+            if small not in self._small and len(self._small) < MAX_GRIDS:
                 self._small.append(small)
             self.flush()
 
-    def _fresh(self, grid: tuple[int, ...]) -> None:
-        """Counts a launch whose grid was not seen in this form (numbers may be of any type)."""
-        if grid in self._grids or len(self._grids) < MOST_GRIDS:
+    def _count_new(self, grid: tuple[int, ...]) -> None:
+        """Counts a launch whose grid is new, or equals a listed one of other number types."""
+        if grid in self._grids or len(self._grids) < MAX_GRIDS:
             self._grids[grid] = self._grids.get(grid, 0) + 1
         else:
             self._other_grids += 1
 
     def flush(self) -> None:
-        """Writes the counts as they stand, if they changed."""
+        """Writes the counts if they have changed since the last time."""
         if self._count == self._written_count:
             return
         grids: dict[tuple[int, ...], int] = {}
@@ -140,7 +139,7 @@ class Tally:
             full_grid = (*grid, 1, 1)[:3]
             grids[full_grid] = grids.get(full_grid, 0) + launches
         self._written_count = self._count
-        self._next = self._count + max(1, self._count // 8)
+        self._next_flush = self._count + max(1, self._count // 8)
         self._write(
             {
                 "launches": {

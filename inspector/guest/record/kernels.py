@@ -1,7 +1,7 @@
-"""The kernels of a trace, made of what it holds: nothing that it names is imported.
+"""Builds the kernels of a trace from its own data: no module that it names is imported.
 
-Traces of version 2 hold the sources of their kernels. For those of version 1 the files that they
-name are parsed, and a kernel counts as found if its source has the hash that was recorded.
+Traces of version 2 hold the sources of their kernels. Those of version 1 name files, which are
+parsed; a kernel's source there has to have the recorded hash.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import collections
 import enum
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..parsed import library
@@ -24,17 +24,17 @@ from .sources import source_hash
 from .values import UnknownValueError, decode
 
 RECORD_AGAIN = "record it again, or go back to the version that was recorded"
-MOST_FILE_BYTES = 16 << 20
-MOST_MEMBERS = 1000
+MAX_FILE_BYTES = 16 << 20
+MAX_MEMBERS = 1000
 
 
 class Kernels:
-    """Makes the kernels of one trace.
+    """Builds the kernels of one trace, each once.
 
     Args:
-        sources: id -> functions, as the trace holds them.
-        processes: as the trace holds them.
-        folders: where to look for files that are no longer where they were recorded.
+        sources: id -> functions (`contents.py`), from the trace.
+        processes: the trace's records of processes.
+        folders: where to look for files that have moved since the recording.
     """
 
     def __init__(
@@ -48,36 +48,38 @@ class Kernels:
         self._guard = Guard()
         self._guard.install()
         self._builder = Builder(self._guard, self._decoded)
-        self._modules = Modules(_importable(processes))
-        self._outcomes: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
+        self._modules = Modules(_module_folders(processes))
+        self._results: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
         self._classes: dict[str, Any] = {}
 
     def of(self, kernel: Mapping[str, Any]) -> list[Any]:
-        """The JITFunctions of a recorded kernel, which is the first of them.
+        """The JITFunctions of a recorded kernel's source; the first is the kernel.
 
         Args:
             kernel: a trace's `kernel`.
 
         Raises:
-            MissingKernelError: it is not there, or its source has not the recorded hash.
-            RefusedError: something would have to run to have it.
+            MissingKernelError: its source is missing or does not have the recorded hash.
+            RefusedError: a value that it uses is known only by running code.
         """
         handle = json.dumps([kernel.get("source"), kernel["qualname"], kernel["sha256"]])
-        if handle not in self._outcomes:
+        if handle not in self._results:
             try:
-                self._outcomes[handle] = self._make(kernel)
+                self._results[handle] = self._make(kernel)
             except (RefusedError, MissingKernelError) as failure:
-                self._outcomes[handle] = failure
-        outcome = self._outcomes[handle]
-        if isinstance(outcome, list):
-            return outcome
-        raise outcome
+                self._results[handle] = failure
+        result = self._results[handle]
+        if isinstance(result, list):
+            return result
+        raise result
 
     def resolver(self, kernels: Sequence[Any]) -> Any:
-        """Finds what a specialisation's values name: one of its functions, or a library's.
+        """A function that returns what a path in a specialisation's values names.
+
+        That is one of its functions, or a library's.
 
         Args:
-            kernels: what `of` gave.
+            kernels: the result of `of`.
         """
 
         def resolve(path: Mapping[str, Any]) -> Any:
@@ -85,12 +87,12 @@ class Kernels:
             for kernel in kernels:
                 if (kernel.fn.__module__, kernel.fn.__qualname__) == (module, qualname):
                     return kernel
-            return self._resolved(path)
+            return self._resolve(path)
 
         return resolve
 
     def changed_files(self, kernel: Mapping[str, Any]) -> list[str]:
-        """The files, among those that are still there, that no longer hold what was recorded."""
+        """The existing files of a kernel's source that no longer hold the recorded text."""
         changed = []
         for function in self._sources.get(str(kernel.get("source"))) or ():
             file = function["file"]
@@ -101,9 +103,12 @@ class Kernels:
         return changed
 
     def _make(self, kernel: Mapping[str, Any]) -> list[Any]:
+        """Builds the functions of a recorded kernel; see `of`."""
         qualname = str(kernel["qualname"])
         name = kernel.get("source")
-        functions: Any = self._sources.get(str(name)) if name is not None else self._read(kernel)
+        functions: Any = (
+            self._sources.get(str(name)) if name is not None else self._source_from_file(kernel)
+        )
         if not is_source(functions) or (name is not None and content_hash(functions) != name):
             raise MissingKernelError(
                 f"kernel {qualname}: its source in the trace has not the recorded hash",
@@ -116,7 +121,7 @@ class Kernels:
             raise MissingKernelError(f"kernel {qualname}: {error.msg}", hint) from None
         kernel_function = functions[0]
         if kernel_function["qualname"] != qualname or source_hash(kernels[0]) != kernel["sha256"]:
-            host = next(_hosts(functions), None) if name is None else None
+            host = next(_host_values(functions), None) if name is None else None
             if host is not None:  # what cannot be read may be what was hashed
                 raise RefusedError(host)
             raise MissingKernelError(
@@ -126,8 +131,12 @@ class Kernels:
             )
         return kernels
 
-    def _read(self, kernel: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What a kernel of a trace of version 1 is made of, by its file's text."""
+    def _source_from_file(self, kernel: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The source of a kernel of a trace of version 1, parsed from its file's text.
+
+        Raises:
+            MissingKernelError: the file is missing, is not Python, or has no such kernel.
+        """
         qualname, file, name = (str(kernel[n]) for n in ("qualname", "file", "module"))
         if kernel.get("text") is not None:
             try:
@@ -150,15 +159,20 @@ class Kernels:
         return in_file.source(qualname)
 
     def _decoded(self, data: Any) -> Any:
-        """A value of a source; an `Unavailable` where it cannot be made."""
+        """A value of a source; an `Unavailable` where it cannot be rebuilt."""
         try:
-            return decode(data, self._resolved)
+            return decode(data, self._resolve)
         except (RefusedError, UnknownValueError) as failure:
             return Unavailable(str(failure))
         except Exception as failure:
             return Unavailable(f"a damaged value ({type(failure).__name__})")
 
-    def _resolved(self, path: Mapping[str, Any]) -> Any:
+    def _resolve(self, path: Mapping[str, Any]) -> Any:
+        """The class or library member at a path (`values.py`).
+
+        Raises:
+            RefusedError: it is the program's own, so its module would have to run.
+        """
         module, qualname = str(path["module"]), str(path["qualname"])
         if "fields" in path or "members" in path:
             handle = json.dumps(path, sort_keys=True)
@@ -169,28 +183,28 @@ class Kernels:
             value = library.member(module, qualname)
             self._guard.language.check(value)
             return value
-        place = path.get("file") or module
-        raise RefusedError(f"{place}: {qualname}")
+        raise RefusedError(f"{path.get('file') or module}: {qualname}")
 
     def _class(self, path: Mapping[str, Any]) -> Any:
-        """A class of named tuples or an enumeration, made again of its names and values."""
+        """A named tuple's class or an enumeration, rebuilt from its names and values."""
         name = str(path["qualname"]).rpartition(".")[2]
         if "fields" in path:
             return collections.namedtuple(name, [str(f) for f in path["fields"]])
-        members = [(str(n), decode(v, self._resolved)) for n, v in path["members"]]
+        members = [(str(n), decode(v, self._resolve)) for n, v in path["members"]]
         mixin = {"int": int, "str": str}.get(str(path.get("mixin")))
-        return enum.Enum(name, members[:MOST_MEMBERS], type=mixin)
+        return enum.Enum(name, members[:MAX_MEMBERS], type=mixin)
 
 
-def _hosts(functions: Sequence[Mapping[str, Any]]) -> Any:
+def _host_values(functions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Descriptions of the values that are known only by running code."""
     for function in functions:
         for value in function["names"].values():  # defaults are no part of the hash
             if "host" in value:
                 yield str(value["host"])
 
 
-def _importable(processes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Folders in which the recorded processes found modules, besides installed packages."""
+def _module_folders(processes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Existing folders from which the recorded processes imported modules of their own."""
     entries = [str(entry) for process in processes for entry in process.get("sys_path", ())]
     return [
         entry
@@ -200,6 +214,4 @@ def _importable(processes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _is_source_file(path: str) -> bool:
-    return (
-        path.endswith(".py") and os.path.isfile(path) and os.path.getsize(path) <= MOST_FILE_BYTES
-    )
+    return path.endswith(".py") and os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES

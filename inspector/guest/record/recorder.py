@@ -1,17 +1,16 @@
 """Watches one process's Triton: every specialisation that it asks for, and its launches.
 
-The seams are those that Triton's own hooks hang on. The hooks themselves are left to the user's
-program: `knobs.runtime` has one place for each, and a hook that is set makes Triton write the
-constexprs as JSON, which raises for a dtype in a tuple or a dtype of torch. So, in place of:
+Triton's own hooks are left to the user's program: `knobs.runtime` holds one function for each, and
+a hook that is set makes Triton write the constexprs as JSON, which raises an error for a dtype in a
+tuple or a dtype of torch. The functions that call the hooks are wrapped instead:
 
-    jit_cache_hook, jit_post_compile_hook   `JITFunction._call_hook`, which calls them: before each
-                                            specialisation is looked up in Triton's on-disk cache,
-                                            and once it is there
-    launch_enter_hook                       `CompiledKernel.launch_metadata`, which every launch
-                                            asks for first, with grid and arguments
+    jit_cache_hook, jit_post_compile_hook   `JITFunction._call_hook`: called before a specialisation
+                                            is looked up in Triton's on-disk cache, and after
+    launch_enter_hook                       `CompiledKernel.launch_metadata`: called first by every
+                                            launch, with grid and arguments
 
-`triton.compile` is what others than a launch compile through (Inductor); `Autotuner._bench` tells
-launches that are timed from those that the program wants.
+`triton.compile` is wrapped too, since Inductor compiles through it, and `Autotuner._bench`, which
+tells the launches that are timed from those that the program wants.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ import platform
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from types import CodeType, FrameType
 from typing import Any
 
+from .callers import Caller, CallerReader
 from .contents import content_hash
 from .functions import described
 from .journal import Journal, Tally
@@ -41,13 +40,12 @@ SMALL_STORAGE = 2**31 - 1
 """Bytes of storage up to which AMD's backend knows `tt.pointer_range = 32` of a pointer
 (`HIPBackend.is_within_2gb` in triton/backends/amd/compiler.py)."""
 SET_BY_RUN = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
-"""Options that `JITFunction.run` adds to what the launch asked for."""
-MOST_FRAMES = 200
-TALLY = "_kinspect_tally"
+"""Options that `JITFunction.run` adds to those of the launch."""
+TALLY_ATTRIBUTE = "_kinspect_tally"
 
 
 def install(triton: Any, folder: str) -> Recorder:
-    """Lets a recorder watch an imported Triton; it writes to `folder`."""
+    """Wraps the functions of an imported Triton; journals go to `folder`."""
     jit = importlib.import_module("triton.runtime.jit")
     autotuner = importlib.import_module("triton.runtime.autotuner")
     compiler = importlib.import_module("triton.compiler.compiler")
@@ -62,7 +60,7 @@ def install(triton: Any, folder: str) -> Recorder:
 
 
 class Recorder:
-    """What is known of this process's specialisations. No method lets an exception out."""
+    """Records this process's specialisations and launches. No method raises an exception."""
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any, folder: str) -> None:
         self._journal = Journal(folder, self._describe)
@@ -73,20 +71,15 @@ class Recorder:
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
         self._recorded_ids: set[str] = set()
         self._sources: dict[tuple[int, ...], str] = {}
-        self._kernels: list[Any] = []  # keeps the numbers in `_sources` from being given again
+        self._kernels: list[
+            Any
+        ] = []  # keeps their id()s, the keys of `_sources`, from being reused
         self._tallies: list[Tally] = []
         self._failed = False
-        self._run_code: CodeType = jit.JITFunction.run.__code__
-        self._tuner_codes = (autotuner.Autotuner.run.__code__, autotuner.Autotuner._bench.__code__)
-        self._not_user = tuple(
-            os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep
-            for m in (triton, sys.modules[__name__])
-        )
-
-    # ------------------------------------------------------------------ what is watched
+        self._callers = CallerReader(triton, jit, autotuner)
 
     def watch_specializations(self, jit_function: Any) -> None:
-        """Sees each specialisation before and after it is compiled."""
+        """Records each specialisation before and after it is compiled."""
         original = jit_function._call_hook
         names = list(inspect.signature(original).parameters)
 
@@ -99,7 +92,7 @@ class Recorder:
         jit_function._call_hook = call_hook
 
     def watch_compiles(self, triton: Any, ast_source: Any) -> None:
-        """Sees what is compiled by others than launches: they all call `triton.compile`."""
+        """Records compiles that no launch asked for: all of them call `triton.compile`."""
         original = triton.compile
 
         @functools.wraps(original)
@@ -112,12 +105,12 @@ class Recorder:
         triton.compile = compile_source
 
     def watch_launches(self, compiled_kernel: Any) -> None:
-        """Counts the launches of the kernels that `watch_specializations` saw compiled."""
+        """Counts the launches of the kernels that `watch_specializations` recorded."""
         original, tuning = compiled_kernel.launch_metadata, self._tuning
 
         @functools.wraps(original)
         def launch_metadata(kernel: Any, grid: Any, stream: Any, *args: Any) -> Any:
-            tally = kernel.__dict__.get(TALLY)
+            tally = kernel.__dict__.get(TALLY_ATTRIBUTE)
             if tally is not None:
                 try:
                     tally.note(grid, args, bool(tuning) and threading.get_ident() in tuning)
@@ -128,7 +121,7 @@ class Recorder:
         compiled_kernel.launch_metadata = launch_metadata
 
     def watch_tuning(self, autotuner: Any) -> None:
-        """Knows, while a launch is counted, whether an autotuner is timing it."""
+        """Marks the threads in which an autotuner is timing launches."""
         original = autotuner._bench
 
         @functools.wraps(original)
@@ -145,57 +138,71 @@ class Recorder:
         autotuner._bench = bench
 
     def finish(self) -> None:
-        """At the end of the process: the last counts, and that they are the last."""
+        """Writes the last counts and the journal's end; called when the process ends."""
         self._guarded(self._finish)
 
     def forked(self) -> None:
-        """In a forked child: its launches are its own, its lock is nobody's."""
+        """Starts afresh in a forked child: with its own counts, journal and lock.
+
+        A thread of the parent may have held the old lock; no thread of the child would release it.
+        """
         self._lock = threading.RLock()
         self._journal.forked()
         self._recorded_ids.clear()
         for tally in self._tallies:
             tally.reset()
 
-    # ------------------------------------------------------------------ what is done
-
     def _guarded(self, action: Any, *args: Any) -> None:
-        """The user's program must not fail for being watched; the first failure is written."""
+        """Calls a function of ours, whose failure must not become the user's program's."""
         try:
             with self._lock:
                 action(*args)
         except Exception as error:
             self._failure(action.__name__, error)
 
-    def _failure(self, doing: str, error: Exception) -> None:
+    def _failure(self, activity: str, error: Exception) -> None:
+        """Writes the first failure to the journal."""
         if self._failed:
             return
         self._failed = True
         text = f"{type(error).__name__}: {error}"
         try:
-            self._journal.write({"problem": {"doing": doing, "message": text}})
-        except Exception as second:
-            sys.stderr.write(f"kinspect: recording failed: {text}; {second!r}\n")
+            self._journal.write({"problem": {"doing": activity, "message": text}})
+        except Exception as write_error:
+            sys.stderr.write(f"kinspect: recording failed: {text}; {write_error!r}\n")
 
     def _specialization(self, kernel: Any, named: Mapping[str, Any]) -> None:
+        """Records a specialisation: its request when first seen, then that it was compiled.
+
+        Args:
+            kernel: the JITFunction.
+            named: the arguments of `JITFunction._call_hook`, by name.
+        """
         handle = (id(kernel), named["key"])
         compiled = kernel.device_caches[named["device"]][0].get(named["key"])
         if compiled is None:
-            self._pending[handle] = self._asked_for(kernel, named)
+            self._pending[handle] = self._requested(kernel, named)
             return
-        record = self._pending.pop(handle, None) or self._asked_for(kernel, named)
+        record = self._pending.pop(handle, None) or self._requested(kernel, named)
         self._journal.write({"compiled": {"id": record["id"]}})
         pointers = functools.partial(_small_storages, list(named["signature"].values()))
         tally = Tally(record["id"], pointers, self._journal.write)
         self._tallies.append(tally)
-        setattr(compiled, TALLY, tally)
+        setattr(compiled, TALLY_ATTRIBUTE, tally)
 
-    def _asked_for(self, kernel: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-        frames = self._frames()
-        run = frames["run"]
+    def _requested(self, kernel: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Writes the record of a specialisation that a launch or a warm-up asks for.
+
+        Args:
+            kernel: the JITFunction.
+            named: the arguments of `JITFunction._call_hook`, by name.
+        """
+        caller = self._callers.caller()
+        run = caller.run
         resolved = vars(named["options"])
         stated = storages = None
         if run is not None:
-            # A parameter of the kernel may share its name with an option: then it is both.
+            # A name can be both a parameter of the kernel and an option.
             stated = {
                 name: encode(value)
                 for name, value in run["kwargs"].items()
@@ -215,10 +222,16 @@ class Recorder:
             target=target,
             via="warmup" if named.get("is_warmup") else "launch",
             storages=storages,
-            frames=frames,
+            caller=caller,
         )
 
     def _direct_compile(self, source: Any, bound: Mapping[str, Any]) -> None:
+        """Records a compile that no launch asked for.
+
+        Args:
+            source: the `ASTSource`.
+            bound: the arguments of `triton.compile`, by name.
+        """
         options = {name: encode(value) for name, value in (bound.get("options") or {}).items()}
         target = bound.get("target")
         if target is None:
@@ -234,7 +247,7 @@ class Recorder:
             target=target,
             via="compile",
             storages=None,
-            frames=self._frames(),
+            caller=self._callers.caller(),
         )
         self._journal.write({"compiled": {"id": record["id"]}})
 
@@ -250,13 +263,27 @@ class Recorder:
         target: Any,
         via: str,
         storages: list[list[Any]] | None,
-        frames: dict[str, Any],
+        caller: Caller,
     ) -> dict[str, Any]:
+        """Writes a specialisation to the journal, once; returns its record (`capture/trace.py`).
+
+        Args:
+            kernel: the JITFunction.
+            signature: parameter -> Triton type.
+            constants: path of an argument -> value.
+            attrs: path of an argument -> attributes.
+            options: the options as the backend resolved them.
+            stated: the launch's own options; None where they are not known.
+            target: the `GPUTarget`.
+            via: "launch", "warmup" or "compile".
+            storages: path and storage size (bytes) of each pointer argument; None without a launch.
+            caller: the code that asked for it.
+        """
         record: dict[str, Any] = {
             "kernel": identity(kernel),
             "signature": {name: encode(kind) for name, kind in signature.items()},
-            "constexprs": [[_path(k), encode(v)] for k, v in constants.items()],
-            "attrs": [[_path(k), list(map(list, v))] for k, v in (attrs or {}).items() if v],
+            "constexprs": [[_path_list(k), encode(v)] for k, v in constants.items()],
+            "attrs": [[_path_list(k), list(map(list, v))] for k, v in (attrs or {}).items() if v],
             "options": options,
             "asked": stated,
             "target": {
@@ -269,16 +296,17 @@ class Recorder:
         record["kernel"]["source"] = self._source(kernel, constants)
         text = json.dumps(record, sort_keys=True)
         record["id"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        record.update(
-            via=via, storages=storages, call_site=frames["call_site"], tuning=frames["tuning"]
-        )
+        record.update(via=via, storages=storages, call_site=caller.call_site, tuning=caller.tuning)
         if record["id"] not in self._recorded_ids:
             self._recorded_ids.add(record["id"])
             self._journal.write({"specialization": record})
         return record
 
     def _source(self, kernel: Any, constants: Mapping[Any, Any]) -> str | None:
-        """Writes what a kernel is made of, once; its id. None where that cannot be described."""
+        """Writes a kernel's source to the journal, once; returns its id.
+
+        None where the source cannot be described.
+        """
         handle = (id(kernel), *(id(v) for v in constants.values() if hasattr(v, "fn")))
         name = self._sources.get(handle)
         if name is not None:
@@ -295,26 +323,6 @@ class Recorder:
         self._sources[handle] = name
         return name
 
-    def _frames(self) -> dict[str, Any]:
-        """What the stack knows of a specialisation: who asked for it, and with what."""
-        caller: dict[str, Any] = {"run": None, "call_site": None, "tuning": None}
-        for frame in _stack():
-            code = frame.f_code
-            if code is self._run_code and caller["run"] is None:
-                names = frame.f_locals
-                if "kwargs" in names and "bound_args" in names:
-                    caller["run"] = {n: names[n] for n in ("kwargs", "bound_args")}
-            elif code in self._tuner_codes:
-                caller["call_site"] = None  # so far these were frames of a benchmark
-                caller["tuning"] = caller["tuning"] or _tuning(frame.f_locals)
-            elif caller["call_site"] is None and self._is_users(code.co_filename):
-                file = os.path.abspath(code.co_filename)
-                caller["call_site"] = {"file": file, "line": frame.f_lineno}
-        return caller
-
-    def _is_users(self, file: str) -> bool:
-        return not (file.startswith(("<", *self._not_user)) or _in_torch(file))
-
     def _finish(self) -> None:
         for tally in self._tallies:
             tally.flush()
@@ -322,6 +330,7 @@ class Recorder:
             self._journal.write({"end": {}})
 
     def _describe(self) -> dict[str, Any]:
+        """The first record of a journal: this process, its versions and its device."""
         torch_version = getattr(sys.modules.get("torch"), "__version__", None)
         return {
             "schema_version": SCHEMA_VERSION,
@@ -333,7 +342,7 @@ class Recorder:
             "python": platform.python_version(),
             "triton": self._triton_version,
             "torch": str(torch_version) if torch_version is not None else None,
-            "device": _device() if _in_use() else None,
+            "device": _device() if _is_device_in_use() else None,
             "sys_path": [path for path in _search_path() if not path.startswith(self._own_folder)],
         }
 
@@ -342,15 +351,15 @@ def _search_path() -> list[str]:
     return [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
 
 
-def _in_use() -> bool:
-    """Whether torch, if it is there, uses a GPU: where it only compiles, none is begun."""
+def _is_device_in_use() -> bool:
+    """Whether asking the driver would initialise no device: torch is absent or has done so."""
     torch = sys.modules.get("torch")
-    begun = [getattr(getattr(torch, n, None), "is_initialized", None) for n in ("cuda", "xpu")]
-    return torch is None or any(ask is not None and ask() for ask in begun)
+    checks = [getattr(getattr(torch, n, None), "is_initialized", None) for n in ("cuda", "xpu")]
+    return torch is None or any(check is not None and check() for check in checks)
 
 
 def _device() -> dict[str, Any] | None:
-    """What Triton's driver says of the device in use (`get_device_properties` of its driver.c)."""
+    """Properties of the device in use (`get_device_properties` of Triton's driver.c)."""
     try:
         driver = importlib.import_module("triton.runtime.driver").driver.active
         facts = driver.utils.get_device_properties(driver.get_current_device())
@@ -359,41 +368,13 @@ def _device() -> dict[str, Any] | None:
         return None
 
 
-def _stack() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(MOST_FRAMES):
-        if frame is None:
-            return
-        yield frame
-        frame = frame.f_back
-
-
-def _in_torch(file: str) -> bool:
-    torch = sys.modules.get("torch")
-    folder = os.path.dirname(getattr(torch, "__file__", None) or "")
-    return folder != "" and file.startswith(folder + os.sep)
-
-
-def _tuning(names: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The configuration that an autotuner is at, from the local variables of its methods."""
-    config, tuner = names.get("config"), names.get("self")
-    if config is None:
-        return None
-    values = config.all_kwargs()
-    return {
-        "config": {str(name): encode(value) for name, value in values.items()},
-        "configs": len(getattr(tuner, "configs", ())),
-        "key": [str(name) for name in getattr(tuner, "keys", None) or ()],
-    }
-
-
-def _path(key: Any) -> list[Any]:
-    """`(2, 1)`, the way to an argument's element, as a list."""
+def _path_list(key: Any) -> list[Any]:
+    """The path of an argument's element, `(2, 1)`, as a list; a plain index as a list of one."""
     return list(key) if isinstance(key, (tuple, list)) else [key]
 
 
 def _storages(kinds: list[Any], values: tuple[Any, ...]) -> Iterator[tuple[list[int], int | None]]:
-    """Path and storage size in bytes of each pointer argument; None where it is not known."""
+    """Path and storage size (bytes, None if unknown) of each pointer argument."""
     for index, (kind, value) in enumerate(zip(kinds, values)):
         if isinstance(kind, (tuple, list)):
             for path, size in _storages(list(kind), tuple(value)):
@@ -403,6 +384,7 @@ def _storages(kinds: list[Any], values: tuple[Any, ...]) -> Iterator[tuple[list[
 
 
 def _storage_bytes(value: Any) -> int | None:
+    """Size of a tensor's storage; None for any other value."""
     if hasattr(value, "ptr_range"):
         return int(value.ptr_range())
     if hasattr(value, "untyped_storage"):
@@ -411,6 +393,6 @@ def _storage_bytes(value: Any) -> int | None:
 
 
 def _small_storages(kinds: list[Any], values: tuple[Any, ...]) -> list[list[Any]]:
-    """Paths of the pointer arguments whose storages are small, as AMD's backend sees it."""
+    """Paths of the pointer arguments whose storages are at most `SMALL_STORAGE` bytes."""
     sizes = _storages(kinds, values)
     return [path for path, size in sizes if size is not None and size <= SMALL_STORAGE]

@@ -1,6 +1,6 @@
 """Compiles a trace's specialisations for AMD targets, from the source of their kernels.
 
-Nothing that the trace names is imported or run, unless the user trusts it: see `kernels.py`.
+No module that the trace names is imported, unless the user trusts it: see `kernels.py`.
 
 The front end runs again, since TTIR differs by target. A recording from another vendor's machine is
 translated: options that AMD's backend lacks are dropped, and `tt.pointer_range`, which only AMD's
@@ -27,27 +27,16 @@ from ..records import Emit, error, note
 from ..world.device import Device
 from .definitions import Definitions, MissingKernelError, extend_path
 from .kernels import Kernels
+from .trace_file import READABLE, add_launches, kernel_name, read
 from .values import Resolve, UnknownValueError, decode
 
-READABLE = (1, 2)
-"""Versions of traces."""
 HIP = "hip"
-BOUND_TO_TARGET = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
-"""Options whose values belong to the recording machine's target."""
-OF_FILES = frozenset({"extern_libs"})
+TARGET_OPTIONS = frozenset({"arch", "backend_name", "extern_libs", "warp_size"})
+"""Options whose values hold for the recording machine's target only."""
+FILE_OPTIONS = frozenset({"extern_libs"})
 """Options that name files to link."""
-ALWAYS_KNOWN = ("num_warps", "num_stages")
-"""Options taken as the recording backend resolved them where the launch's own are not known."""
-UNCOUNTED: Mapping[str, Any] = {
-    "compiled": False,
-    "launches": None,
-    "tuning_launches": 0,
-    "at_least": False,
-    "grids": [],
-    "other_grids": 0,
-    "small": [],
-}
-"""What a specialisation says of its launches where nothing counted them."""
+RESOLVED_OPTIONS = ("num_warps", "num_stages")
+"""Options taken as the recording backend resolved them, where the launch's own are not known."""
 CHANGED = "{file} has changed since it was recorded: what was recorded is compiled"
 POINTER_RANGE = "S"
 """AMD's letter for a pointer into a storage of less than 2 GiB (`HIPBackend.parse_attr`)."""
@@ -57,38 +46,39 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     """Emits a variant for each recorded specialisation and target.
 
     Args:
-        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `wanted`,
-            `trust` (whether what the trace names may be imported), and `finished` (keys that
-            earlier children came to).
+        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `patterns`,
+            `trust` (whether the modules that the trace names may be imported), and `finished` (keys
+            that earlier children began).
         emit: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
             `{"error": ...}`; last, `{"launches": ...}` for each target.
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]
-    trace = _read(path)
+    trace = read(path)
     if trace is None:
         hint = "record it again, or read it with the kinspect that wrote it"
         emit(error("capture", f"{path}: not a trace of version {READABLE[-1]}", hint))
         return
-    processes, sources, specializations, is_complete = trace
-    if not is_complete:
+    if not trace.is_complete:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
-    kernel_filter = KernelFilter(request.get("wanted") or ())
+    kernel_filter = KernelFilter(request.get("patterns") or ())
     selected = [
-        s for s in specializations if kernel_filter.selects(_name(s), s["kernel"]["qualname"])
+        s
+        for s in trace.specializations
+        if kernel_filter.selects(kernel_name(s), s["kernel"]["qualname"])
     ]
     if not selected:
-        names_in_trace = ", ".join(sorted({_name(s) for s in specializations})) or "none"
-        hint = f"its kernels are: {names_in_trace}"
+        names = sorted({kernel_name(s) for s in trace.specializations})
+        hint = f"its kernels are: {', '.join(names) or 'none'}"
         emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
     world = worlds.install(Device.of(device), request["folder"])
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
-    kernels = Kernels(sources, processes, folders)
+    kernels = Kernels(trace.sources, trace.processes, folders)
     definitions = None
     if request.get("trust"):
-        extend_path(processes)
+        extend_path(trace.processes)
         definitions = Definitions(world.running, folders, request["folder"])
         definitions.install(world.driver)
     for arch in archs:
@@ -101,14 +91,14 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
 
 class Replay:
-    """The specialisations of a trace, for one target.
+    """Compiles the specialisations of a trace to TTIR for one target.
 
     Args:
         arch: gfx name.
-        kernels: makes the kernels of what the trace holds.
+        kernels: builds the kernels from the trace.
         definitions: imports them, where the user trusts the trace; else None.
         emit: takes the records.
-        finished: keys to pass over.
+        finished: keys to leave out.
     """
 
     def __init__(
@@ -134,7 +124,7 @@ class Replay:
         self._specializations: list[dict[str, Any]] = []
 
     def run(self, specializations: list[dict[str, Any]]) -> None:
-        """Emits all of them."""
+        """Emits the variants and errors of all the specialisations, then their launches."""
         self._specializations = specializations
         launches: dict[str, dict[str, Any]] = {}
         emitted = set(self._finished)
@@ -142,14 +132,21 @@ class Replay:
             try:
                 self._specialization(spec, emitted, launches)
             except Exception as failure:  # a damaged specialisation: the others may be intact
-                text = f"{_name(spec)}: damaged in the trace: {type(failure).__name__}: {failure}"
-                self._refuse(error("capture", text, "record it again", _name(spec)))
+                name, reason = kernel_name(spec), f"{type(failure).__name__}: {failure}"
+                text = f"{name}: damaged in the trace: {reason}"
+                self._refuse(error("capture", text, "record it again", name))
         self._emit({"launches": launches, "arch": self._arch})
 
     def _specialization(
         self, spec: dict[str, Any], emitted: set[str], launches: dict[str, dict[str, Any]]
     ) -> None:
-        """Emits one specialisation, once for each set of storages that it was launched with."""
+        """Emits one specialisation, once for each set of small storages of its launches.
+
+        Args:
+            spec: the trace's record.
+            emitted: keys emitted so far; added to.
+            launches: key -> `count` and `grids`; added to.
+        """
         options, notes = self._options(spec)
         sets = list(self._attributes(spec))
         if len(sets) > 1:
@@ -157,7 +154,7 @@ class Replay:
         for attrs in sets:
             key = self._key(spec, attrs, options)
             if spec["launches"] is not None and len(sets) == 1:
-                _add(launches.setdefault(key, {"count": 0, "grids": []}), spec)
+                add_launches(launches.setdefault(key, {"count": 0, "grids": []}), spec)
             if key not in emitted:
                 emitted.add(key)
                 self._emit_variant(key, spec, attrs=attrs, options=options, notes=notes)
@@ -171,59 +168,73 @@ class Replay:
         options: dict[str, Any],
         notes: list[str],
     ) -> None:
-        name, recorded = _name(spec), spec["kernel"]
+        """Emits a variant, or the error that prevents it.
+
+        Args:
+            key: names the variant.
+            spec: the trace's record.
+            attrs: path of an argument -> attributes.
+            options: compile options, encoded.
+            notes: remarks for the user.
+        """
+        name, recorded = kernel_name(spec), spec["kernel"]
         if recorded["gluon"]:
             hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
             self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
             return
-        begun = {"begin": key, "kernel": name, "arch": self._arch}
-        place = f"{recorded['file']}:{recorded['line']}"
+        begin_record = {"begin": key, "kernel": name, "arch": self._arch}
         kernel: Any = None
+
+        def lowered(kernel: Any, resolve: Resolve) -> dict[str, Any]:
+            """The variant of a kernel whose values `resolve` returns."""
+            source = self._source(kernel, spec, attrs, resolve)
+            self._emit(begin_record)
+            return lower(source, self._arch, self._decoded(options, resolve))
+
         try:
             try:
                 kernels = self._kernels.of(recorded)
                 kernel, resolve = kernels[0], self._kernels.resolver(kernels)
-                source = self._source(kernel, spec, attrs, resolve)
-                self._emit(begun)
-                variant = lower(source, self._arch, self._decoded(options, resolve))
+                variant = lowered(kernel, resolve)
                 changed = self._kernels.changed_files(recorded)
                 notes = [*notes, *(CHANGED.format(file=file) for file in changed)]
             except (RefusedError, MissingKernelError) as failure:
                 if self._definitions is None:
                     raise
                 kernel, resolve = self._imported(recorded, failure), self._definitions.object
-                source = self._source(kernel, spec, attrs, resolve)
-                self._emit(begun)
-                variant = lower(source, self._arch, self._decoded(options, resolve))
-        except RefusedError as failure:
-            self._refuse(_untrusted(name, recorded, failure))
-            return
-        except MissingKernelError as failure:
-            self._refuse(error("capture", failure.message, failure.hint, name))
-            return
-        except UnknownValueError as failure:
-            hint = "kinspect cannot write such a value to a trace: analyze the script itself"
-            message = f"{name}: a constexpr of it was not recorded: {failure}"
-            self._refuse(error("capture", message, hint, name))
+                variant = lowered(kernel, resolve)
+        except (RefusedError, MissingKernelError, UnknownValueError) as failure:
+            self._refuse(_replay_error(name, recorded, failure))
             return
         except Exception as failure:
-            functions = [kernel] if kernel is not None else []
-            self._emit(
-                front_end_error(
-                    failure,
-                    name,
-                    None,
-                    arch=self._arch,
-                    functions=functions,
-                    fallback=place,
-                )
+            record = front_end_error(
+                failure,
+                name,
+                None,
+                arch=self._arch,
+                functions=[kernel] if kernel is not None else [],
+                fallback=f"{recorded['file']}:{recorded['line']}",
             )
+            self._emit(record)
             return
+        self._complete(variant, spec, kernel, resolve)
+        self._emit({"variant": {**variant, "key": key, "notes": notes}})
+
+    def _complete(
+        self, variant: dict[str, Any], spec: Mapping[str, Any], kernel: Any, resolve: Resolve
+    ) -> None:
+        """Adds the recorded facts to the result of the front end.
+
+        Args:
+            variant: the result of `lower`; changed.
+            spec: the trace's record.
+            kernel: the JITFunction.
+            resolve: returns the object at a path.
+        """
+        recorded, tuning = spec["kernel"], spec["tuning"]
         file, line = definition(kernel)
-        tuning = spec["tuning"]
         variant.update(
-            key=key,
-            kernel=name,
+            kernel=kernel_name(spec),
             qualname=recorded["qualname"],
             case=None,
             file=recorded["file"] if recorded.get("text") else file,
@@ -231,14 +242,19 @@ class Replay:
             grid=spec["grids"][0][0] if spec["grids"] else None,
             call_site=spec["call_site"],
             tuning=self._plain(tuning["config"], resolve) if tuning else None,
-            notes=notes,
         )
-        self._emit({"variant": variant})
 
     def _source(
         self, kernel: Any, spec: Mapping[str, Any], attrs: Mapping[Any, Any], resolve: Resolve
     ) -> Any:
-        """The front end's input. Types are checked first, since Triton evaluates parts of them."""
+        """The front end's input.
+
+        Types are checked first, since Triton evaluates parts of them.
+
+        Raises:
+            RefusedError: a type is none of Triton's.
+            UnknownValueError: a constexpr was not recorded.
+        """
         signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
         for kind in signature.values():
             check_type(kind)
@@ -246,7 +262,15 @@ class Replay:
         return self._ast_source(kernel, signature, constants, dict(attrs))
 
     def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
-        """The kernel as its module defines it, which is imported for that."""
+        """The kernel as its module defines it, after an import of that.
+
+        Args:
+            recorded: a trace's `kernel`.
+            failure: why it could not be built from the trace: the cause of a MissingKernelError.
+
+        Raises:
+            MissingKernelError: the module does not define it.
+        """
         assert self._definitions is not None
         kernels = (
             s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
@@ -258,41 +282,43 @@ class Replay:
             raise missing from failure
 
     def _refuse(self, record: dict[str, Any]) -> None:
-        """Emits an error once that holds for all specialisations of a kernel."""
+        """Emits an error, once, though many specialisations of a kernel may have it."""
         message = record["error"]["message"]
         if message not in self._refused:
             self._refused.add(message)
             self._emit(record)
 
     def _options(self, spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """The options that the launch asked for, as far as AMD's backend has them."""
+        """The launch's options that AMD's backend has, and notes on the others."""
         notes = []
         stated = spec["asked"]
         if stated is None:
-            stated = {n: v for n, v in spec["options"].items() if n in ALWAYS_KNOWN}
+            stated = {n: v for n, v in spec["options"].items() if n in RESOLVED_OPTIONS}
             notes.append(
                 "the options that the launch asked for are not known: num_warps and "
                 "num_stages are those of the recording machine"
             )
-        from_hip = spec["target"]["backend"] == HIP
+        is_hip = spec["target"]["backend"] == HIP
         if (
-            not from_hip
+            not is_hip
             and not spec["small"]
             and any("*" in str(k) for k in spec["signature"].values())
         ):
             notes.append("sizes of storages are not known: compiled without tt.pointer_range")
         options: dict[str, Any] = {}
-        left = []
+        unsupported = []
         for name, value in stated.items():
-            if name in self._option_names and (from_hip or name not in BOUND_TO_TARGET):
-                if name in OF_FILES and self._definitions is None:
+            if name in self._option_names and (is_hip or name not in TARGET_OPTIONS):
+                if name in FILE_OPTIONS and self._definitions is None:
                     notes.append(f"{name} of the launch is not used: it names files to link")
                 else:
                     options[name] = value
             elif value is not None:
-                left.append(name)
-        if left:
-            notes.append(f"options that AMD's backend does not have: {', '.join(sorted(left))}")
+                unsupported.append(name)
+        if unsupported:
+            notes.append(
+                f"options that AMD's backend does not have: {', '.join(sorted(unsupported))}"
+            )
         if spec["at_least"] and spec["launches"]:
             notes.append(
                 "a recorded process was killed: up to an eighth of its launches is missing"
@@ -315,9 +341,11 @@ class Replay:
             yield attrs
 
     def _decoded(self, options: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+        """Options with their values rebuilt."""
         return {name: decode(value, resolve) for name, value in options.items()}
 
     def _plain(self, config: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
+        """An autotuner's configuration as a report shows it."""
         texts = {}
         for name, value in config.items():
             try:
@@ -329,7 +357,10 @@ class Replay:
     def _key(
         self, spec: Mapping[str, Any], attrs: Mapping[Any, Any], options: Mapping[str, Any]
     ) -> str:
-        """Names what is compiled: specialisations that differ for one vendor alone are one."""
+        """Names a variant, by a hash over everything that its compile depends on.
+
+        Specialisations that differ only in another vendor's options share a key.
+        """
         parts = [
             spec["kernel"]["qualname"],
             spec["kernel"]["sha256"],
@@ -343,8 +374,24 @@ class Replay:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) -> dict[str, Any]:
-    """The error of a kernel that the trace's data alone cannot rebuild."""
+def _replay_error(
+    name: str,
+    recorded: Mapping[str, Any],
+    failure: RefusedError | MissingKernelError | UnknownValueError,
+) -> dict[str, Any]:
+    """The error record of a kernel that cannot be rebuilt.
+
+    Args:
+        name: the kernel's name.
+        recorded: a trace's `kernel`.
+        failure: what prevents it.
+    """
+    if isinstance(failure, MissingKernelError):
+        return error("capture", failure.message, failure.hint, name)
+    if isinstance(failure, UnknownValueError):
+        hint = "kinspect cannot write such a value to a trace: analyze the script itself"
+        message = f"{name}: a constexpr of it was not recorded: {failure}"
+        return error("capture", message, hint, name)
     message = f"{recorded['file']}:{recorded['line']}: {message_of(failure, name)}"
     hint = (
         f"if you trust the trace, --trust-trace imports {recorded['module']} "
@@ -353,46 +400,3 @@ def _untrusted(name: str, recorded: Mapping[str, Any], failure: RefusedError) ->
     if failure.missing:
         hint = "install it there, or name an interpreter that has it with --python"
     return error("capture", message, hint, name)
-
-
-def _add(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
-    """Adds the launches of a specialisation to those of its like."""
-    counts = {tuple(grid): launches for grid, launches in facts["grids"]}
-    for grid, launches in spec["grids"]:
-        counts[tuple(grid)] = counts.get(tuple(grid), 0) + launches
-    facts["count"] += spec["launches"]
-    facts["grids"] = [[list(grid), launches] for grid, launches in counts.items()]
-
-
-def _name(spec: Mapping[str, Any]) -> str:
-    return str(spec["kernel"]["qualname"]).rpartition(".")[2]
-
-
-def _read(
-    path: str,
-) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]], bool] | None:
-    """Processes, sources and specialisations of a trace, and whether it comes to its end.
-
-    The host's `capture/trace.py` reads more strictly.
-    """
-    processes: list[dict[str, Any]] = []
-    sources: dict[str, Any] = {}
-    specializations: list[dict[str, Any]] = []
-    with open(path, encoding="utf-8") as stream:
-        for number, line in enumerate(stream):
-            try:
-                record = json.loads(line)
-            except ValueError:  # the last line was cut off
-                return processes, sources, specializations, False
-            if number == 0:
-                if record.get("trace", {}).get("schema_version") not in READABLE:
-                    return None
-            elif "process" in record:
-                processes.append(record["process"])
-            elif "source" in record:
-                sources[record["source"]["id"]] = record["source"]["functions"]
-            elif "specialization" in record:
-                specializations.append({**UNCOUNTED, **record["specialization"]})
-            elif "end" in record:
-                return processes, sources, specializations, True
-    return processes, sources, specializations, False

@@ -1,4 +1,4 @@
-"""Where a kernel comes from: its import path and a hash over all the source it is made of."""
+"""A kernel's identity: its import path and a hash over all the source that it uses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import ModuleType
 from typing import Any
 
 LIBRARIES = ("triton", "torch")
-"""Their jitted functions belong to the installed version, not to the user's source."""
+"""Packages whose jitted functions belong to the installed version, not to the user's source."""
 
 
 def identity(kernel: Any) -> dict[str, Any]:
-    """What finds a `triton.runtime.jit.JITFunction` again in another process."""
+    """Import path, line and hash of a JITFunction, by which another process finds it."""
     function = kernel.fn
     is_gluon = getattr(kernel, "is_gluon", None)
     return {
@@ -43,14 +43,14 @@ def source_hash(kernel: Any) -> str:
         reached[id(function)] = function
         waiting += [
             value
-            for value in _reached(function.fn)
+            for value in _values_used(function.fn)
             if isinstance(value, base) and not _of_library(value)
         ]
     texts = sorted(f"{f.fn.__qualname__}\n{f.src}" for f in reached.values())
     return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
 
 
-def _reached(function: Any) -> Iterator[Any]:
+def _values_used(function: Any) -> Iterator[Any]:
     """The globals, closure cells and members of modules that a function's code names."""
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or ())
@@ -68,6 +68,7 @@ def _reached(function: Any) -> Iterator[Any]:
 
 
 def _members(module: ModuleType, names: dict[str, None]) -> Iterator[Any]:
+    """The members of a module that are called by one of these names."""
     # vars(): the __getattr__ of a lazy module would import half a library.
     members = vars(module)
     for name in names:

@@ -1,10 +1,11 @@
 """Runs at the start of every Python process of a recorded command, as its `sitecustomize`.
 
 `kinspect record` copies this file into an empty folder and puts that folder first on PYTHONPATH.
-It costs a process that never imports Triton one entry in `sys.meta_path`; where Triton is imported
-the recorder is loaded right after it. Whatever goes wrong here, the user's program runs on.
+A process that never imports Triton gets one more entry in `sys.meta_path` and nothing else; where
+Triton is imported, the recorder is loaded right after it. An error here is reported, and the user's
+program runs on.
 
-Old interpreters run this file too, those that have no Triton: hence its plain syntax.
+Old interpreters without a Triton run this file too: hence its plain syntax.
 """
 
 import os
@@ -16,7 +17,7 @@ SOURCES_VARIABLE = "KINSPECT_RECORD_SOURCES"  # the folder of recorder.py
 
 
 class AfterTriton:
-    """A finder that finds nothing by itself: it sees `import triton` coming and then steps aside.
+    """A finder that wraps the loader of Triton, which the other finders provide.
 
     Args:
         callback: called with the package, once it is complete.
@@ -26,7 +27,7 @@ class AfterTriton:
         self.callback = callback
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The spec that the other finders give for Triton, with a loader that calls `callback`."""
+        """The other finders' spec of Triton, with a loader that calls `callback` at the end."""
         if name != "triton" or self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)
@@ -37,7 +38,7 @@ class AfterTriton:
                 if hasattr(spec.loader, "exec_module"):
                     spec.loader = Completing(spec.loader, self.callback)  # type: ignore[no-untyped-call]
                 return spec
-        sys.meta_path.insert(0, self)  # not installed here: the program may yet extend sys.path
+        sys.meta_path.insert(0, self)  # not found: the program may extend sys.path later
         return None
 
 
@@ -62,12 +63,12 @@ class Completing:
 
 
 def record(triton):  # type: ignore[no-untyped-def]
-    """Loads the recorder under a name of its own and lets it watch this Triton."""
+    """Loads the recorder under a private name and lets it watch this Triton."""
     import importlib
     import importlib.util
 
     sources, folder = os.environ[SOURCES_VARIABLE], os.environ[FOLDER_VARIABLE]
-    if not os.path.isdir(folder):  # the recorded command ended: a daemon of its
+    if not os.path.isdir(folder):  # the recorded command has ended; this is a daemon it left behind
         return
     spec = importlib.util.spec_from_file_location(
         PACKAGE, os.path.join(sources, "__init__.py"), submodule_search_locations=[sources]
@@ -83,8 +84,8 @@ def record(triton):  # type: ignore[no-untyped-def]
 def hand_over():  # type: () -> None
     """Runs the sitecustomize that this file hid, if any.
 
-    This file's folder stays on sys.path: programs give that to their children as PYTHONPATH
-    (Inductor does so to the processes in which it compiles).
+    This file's folder stays on sys.path, which programs pass to their children as PYTHONPATH
+    (Inductor does, to the processes in which it compiles).
     """
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec

@@ -1,18 +1,18 @@
-"""Values of the user's program as JSON, so that they can be made again in another process.
+"""Values of the user's program as JSON, for another process to rebuild.
 
-Numbers, strings, bools and None stand for themselves; everything else is an object with one key
-that says what it is:
+Numbers, strings, bools and None stand for themselves; everything else is an object whose key names
+its kind:
 
     {"float": "nan" | "inf" | "-inf"}          {"tuple": [...]}     {"list": [...]}
     {"dict": [[key, value], ...]}              {"constexpr": value}
     {"namedtuple": path, "items": [...]}       {"dtype": "fp16"}    (of triton.language)
     {"pointer": dtype, "const": bool}          {"torch": "float16"} (a dtype of torch)
     {"enum": path, "name": "MEMBER"}           {"object": path}     (functions, classes, kernels)
-    {"unknown": "text", "type": "class"}       cannot be made again
+    {"unknown": "text", "type": "class"}       cannot be rebuilt
 
 A path is `{"module", "qualname", "file"}`; that of a named tuple has its "fields" as well, that of
-an enumeration its "members" ([name, value] each) and "mixin" ("int", "str" or null), so that they
-can be made again where their module is not to be imported.
+an enumeration its "members" ([name, value] each) and "mixin" ("int", "str" or null): these are
+rebuilt where their module must not be imported.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-MOST_TEXT = 200
+MAX_TEXT = 200
 
 Resolve = Callable[[dict[str, Any]], Any]
 
 
 class UnknownValueError(Exception):
-    """A recorded value that cannot be made again: its text."""
+    """A recorded value that cannot be rebuilt; the message is its text."""
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON can hold it. Never fails: see `unknown` above."""
+    """A value as JSON data; `unknown` (see above) where it has no other form. Never raises."""
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -49,12 +49,12 @@ def decode(data: Any, resolve: Resolve) -> Any:
     """The value that `encode` was given.
 
     Args:
-        data: what `encode` returned, after a way through JSON.
-        resolve: finds the object of a path.
+        data: the result of `encode`, written as JSON and read again.
+        resolve: returns the object at a path.
 
     Raises:
-        UnknownValueError: it cannot be made again.
-        Exception: what `resolve` raises.
+        UnknownValueError: it cannot be rebuilt.
+        Exception: any error of `resolve`.
     """
     if not isinstance(data, dict):
         return data
@@ -65,6 +65,7 @@ def decode(data: Any, resolve: Resolve) -> Any:
 
 
 def _encode(value: Any) -> Any:
+    """See `encode`; may raise any error of a value's own methods."""
     language: Any = importlib.import_module("triton.language.core")
     if isinstance(value, language.constexpr):
         return {"constexpr": encode(value.value)}
@@ -96,10 +97,11 @@ def _encode(value: Any) -> Any:
     function = getattr(value, "fn", value)  # a jitted function, or a plain one
     if isinstance(getattr(function, "__qualname__", None), str):
         return {"object": _path(function)}
-    return {"unknown": repr(value)[:MOST_TEXT], "type": type(value).__name__}
+    return {"unknown": repr(value)[:MAX_TEXT], "type": type(value).__name__}
 
 
 def _path(definition: Any) -> dict[str, Any]:
+    """The path (see above) of a function or class."""
     code = getattr(definition, "__code__", None)
     file = code.co_filename if code is not None else None
     return {

@@ -1,6 +1,6 @@
 """Times the benchmark cases of a kernel file on a GPU; each result is checked before and after.
 
-See `timing` for how a time is taken and `bench_oracle` for what a result is compared with.
+`timing` takes the times, `bench_oracle` has the expected results.
 """
 
 from __future__ import annotations
@@ -27,11 +27,19 @@ from .bench_oracle import (
     UncheckedError,
     expected_of,
     tolerance_of,
-    unfilled_memory_shows,
+    unfilled_memory_poisoned,
 )
 from .bench_others import MissingError, operator_of
-from .bench_tuning import candidates, configurations_seen, default_config, known_names
-from .kernel_file import Backend, backend_of, entries, fitting, interpretable, lacks, load_kernel
+from .bench_tuning import candidates, default_config, known_names, launched_configurations
+from .kernel_file import (
+    Backend,
+    backend_of,
+    entries,
+    fitting,
+    interpretable,
+    load_kernel,
+    unsupported,
+)
 from .timing import ONCE, TUNING, Device, Gpu, Rule, time_call
 
 NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
@@ -39,11 +47,11 @@ NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
 
 @dataclass(frozen=True)
 class Job:
-    """How cases are to be run.
+    """How to run cases.
 
     Args:
         rule: when timing stops; None to launch once without a check or a time, for a profiler.
-        config: replaces entries of the kernel's own configuration.
+        config: entries that replace those of the kernel's own configuration.
         compare: other operators to time, `torch` or `ck`.
         tune: how many configurations to try first; 0 for none.
     """
@@ -55,7 +63,7 @@ class Job:
 
 
 class BrokenDeviceError(Exception):
-    """The GPU does not answer any more, e.g. after a kernel accessed invalid memory."""
+    """The GPU no longer responds, for example after a kernel accessed invalid memory."""
 
 
 def run(request: dict[str, Any], emit: Emit) -> None:
@@ -75,8 +83,8 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     try:
         backend = backend_of("cuda")
         module = load_kernel(os.path.abspath(request["path"]))
-        needs_table = any("index" in job_case for job_case in request["cases"])
-        table = entries(module, "BENCH") if needs_table else []
+        uses_bench = any("index" in job_case for job_case in request["cases"])
+        table = entries(module, "BENCH") if uses_bench else []
         job = job_of(request)
         _check_option_names(module, job.config)
     except LoadError as error:
@@ -129,8 +137,8 @@ def measure(
 
     Args:
         module: the kernel file.
-        case: what `make_inputs` and `work` take.
-        device: what to time on.
+        case: the case, for the file's `make_inputs` and `work`.
+        device: the device to time on.
         backend: the backend whose options to keep.
         job: how to run the case.
         begin: called before each configuration that is tried.
@@ -142,7 +150,7 @@ def measure(
     Raises:
         BrokenDeviceError: the process cannot go on.
     """
-    start = time.perf_counter()
+    default_config_stated = time.perf_counter()
     result: dict[str, Any] = {"case": case["name"], "status": "ok", "message": "", "notes": []}
     try:
         result.update(_work(module, case))
@@ -158,17 +166,17 @@ def measure(
     except Exception as error:
         result.update(status="error", message=error_text(error), times_us=[])
         _check_device(device, result["message"])
-    result["seconds"] = time.perf_counter() - start
+    result["seconds"] = time.perf_counter() - default_config_stated
     return result
 
 
 @dataclass(frozen=True)
 class _CaseRun:
-    """One case that is being checked and timed.
+    """The check and the timing of one case.
 
     Args:
         module: the kernel file.
-        device: what to time on.
+        device: the device to time on.
         backend: the backend whose options to keep.
         job: how to run the case.
         begin: called before each configuration that is tried.
@@ -184,10 +192,10 @@ class _CaseRun:
 
     def measure(self, case: Mapping[str, Any]) -> None:
         """Fills in `result` for a case."""
-        inputs = dict(self.module.make_inputs(dict(case), device=self.device.where))
+        inputs = dict(self.module.make_inputs(dict(case), device=self.device.torch_device))
         if self.job.config:
             inputs["config"] = {**(inputs.get("config") or {}), **self.job.config}
-        reason = lacks(case, inputs, self.backend)
+        reason = unsupported(case, inputs, self.backend)
         if reason is not None:
             self.result.update(status="skipped", message=reason)
             return
@@ -204,7 +212,7 @@ class _CaseRun:
         self._check_and_time(inputs, _Oracle(expected, tolerance), self.job.rule)
 
     def _fitting_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The inputs as the backend can take them; notes the options that are left out."""
+        """The inputs in a form that the backend accepts; notes the options that are left out."""
         if self.backend.interpreted:
             inputs = interpretable(inputs)
         stated_config = dict(inputs.get("config") or {})
@@ -218,6 +226,7 @@ class _CaseRun:
         return inputs
 
     def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: Rule) -> None:
+        """Checks a launch, times the kernel and the other operators, and checks again."""
         complaint, used_config = self._first_launch(inputs, oracle)
         self.result["config"] = plain({**self.result["config"], **used_config})
         if complaint is not None:
@@ -244,9 +253,9 @@ class _CaseRun:
         """Launches once, which compiles.
 
         Returns:
-            What is wrong with the result, or None; and the configuration that was really used.
+            The error in the result, or None; and the configuration that the launch used.
         """
-        with unfilled_memory_shows(), configurations_seen(self.module) as configs:
+        with unfilled_memory_poisoned(), launched_configurations(self.module) as configs:
             actual = self.module.launch(**inputs)
             self.device.synchronize()
         if not configs:
@@ -254,21 +263,24 @@ class _CaseRun:
         return oracle.complaint(actual), max(configs, key=len)
 
     def _fastest_config(self, inputs: Mapping[str, Any], oracle: _Oracle) -> dict[str, Any] | None:
-        """The fastest of the default configuration and those that the file offers."""
+        """The fastest of the default configuration and the file's candidates.
+
+        The launch with a candidate is checked first; a wrong or refused one is noted.
+        """
 
         def mean_us(launch_inputs: Mapping[str, Any]) -> float:
             times, _ = time_call(self.device, lambda: self.module.launch(**launch_inputs), TUNING)
             return sum(times) / len(times)
 
-        start: dict[str, Any] | None = inputs.get("config")
+        default_config_stated: dict[str, Any] | None = inputs.get("config")
         default_us = mean_us(inputs)
-        best, best_us = start, default_us
+        best, best_us = default_config_stated, default_us
         used_config: dict[str, Any] = {}
         trials = refused = 0
         complaints: list[str] = []
         for config in candidates(self.module, self.backend, self.job.tune, self.result["config"]):
             config = {**config, **self.job.config}
-            trial_inputs = {**inputs, "config": {**(start or {}), **config}}
+            trial_inputs = {**inputs, "config": {**(default_config_stated or {}), **config}}
             self.begin(trial_inputs["config"])
             trials += 1
             try:
@@ -277,7 +289,7 @@ class _CaseRun:
                     complaints.append(f"{_config_text(config)}: {complaint}")
                     continue
                 trial_us = mean_us(trial_inputs)
-            except Exception as error:  # e.g. too much LDS, or a shape that it does not take
+            except Exception as error:  # for example too much LDS, or an unsupported shape
                 refused += 1
                 _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
                 continue
@@ -299,7 +311,7 @@ class _CaseRun:
     def _time_other(
         self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: Rule
     ) -> dict[str, Any]:
-        """Times of another operator for the same job, or a note on why there are none."""
+        """Times of another operator on the same inputs, or a note on why there are none."""
         try:
             call = operator_of(operator, self.module, inputs)
             result = call()
@@ -318,13 +330,13 @@ class _CaseRun:
 
 @dataclass(frozen=True)
 class _Oracle:
-    """What a launch has to return, and how exactly."""
+    """The expected result of a launch, and the tolerance."""
 
     expected: Expected
     tolerance: Tolerance
 
     def complaint(self, actual: Any) -> str | None:
-        """What is wrong with a launch's result, or None."""
+        """The error in a launch's result, or None."""
         return self.expected.complaint(actual, self.tolerance)
 
 
@@ -346,8 +358,8 @@ def _check_option_names(module: ModuleType, config: Mapping[str, Any]) -> None:
     option_names = known_names(module)
     for name in config:
         if name not in option_names:
-            near = difflib.get_close_matches(name, option_names, n=1)
-            hint = f"did you mean {near[0]}?" if near else "see TUNING in the kernel file"
+            matches = difflib.get_close_matches(name, option_names, n=1)
+            hint = f"did you mean {matches[0]}?" if matches else "see TUNING in the kernel file"
             raise LoadError(f"--config: no kernel or backend has an option {name!r}", hint)
 
 

@@ -1,4 +1,4 @@
-"""What the GPU at work is: name, target, driver and clocks, as far as anybody tells."""
+"""Describes the GPU that kernels run on: name, target, driver and clocks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Optional
 
 QUERY_SECONDS = 10.0
 
-Ask = Callable[[Sequence[str]], Optional[str]]  # noqa: UP045  (evaluated, in Python 3.9 too)
-"""Runs a command; what it printed, or None where there is no such command or it failed."""
+Query = Callable[[Sequence[str]], Optional[str]]  # noqa: UP045  (evaluated, in Python 3.9 too)
+"""Runs a command and returns its output; None if it is missing or failed."""
 
 
-def ask(command: Sequence[str]) -> str | None:
-    """Output of a query tool."""
+def query(command: Sequence[str]) -> str | None:
+    """Output of a command; None if it is missing or failed."""
     try:
         completed = subprocess.run(
             command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=False
@@ -27,7 +27,7 @@ def ask(command: Sequence[str]) -> str | None:
 
 
 def describe(torch: Any) -> dict[str, Any]:
-    """Name, target and size of the current GPU, and the versions of what runs on it."""
+    """Name, target and size of the current GPU, and the versions of the software on it."""
     properties = torch.cuda.get_device_properties(0)
     hip = torch.version.hip
     if hip:
@@ -53,24 +53,24 @@ def describe(torch: Any) -> dict[str, Any]:
     }
 
 
-def driver(torch: Any, ask: Ask = ask) -> str | None:
-    """The driver's version, or None."""
+def driver(torch: Any, query: Query = query) -> str | None:
+    """The driver's version; None if unknown."""
     if torch.version.hip:
         try:
             with open("/sys/module/amdgpu/version", encoding="ascii") as stream:
                 return stream.read().strip() or None
         except OSError:
             return None
-    reply = ask([*_nvidia_smi(torch), "--query-gpu=driver_version"])
+    reply = query([*_nvidia_smi(torch), "--query-gpu=driver_version"])
     return reply.strip().splitlines()[0].strip() if reply and reply.strip() else None
 
 
-def clocks(torch: Any, ask: Ask = ask) -> dict[str, int | None]:
-    """Clocks in MHz right now: of the cores, at most, and of the memory; None where unknown."""
+def clocks(torch: Any, query: Query = query) -> dict[str, int | None]:
+    """Present clocks in MHz: `core_mhz`, `core_max_mhz`, `memory_mhz`; None for unknown ones."""
     none: dict[str, int | None] = {"core_mhz": None, "core_max_mhz": None, "memory_mhz": None}
     if torch.version.hip:
-        return {**none, **_amd_clocks(ask)}
-    reply = ask([*_nvidia_smi(torch), "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem"])
+        return {**none, **_amd_clocks(query)}
+    reply = query([*_nvidia_smi(torch), "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem"])
     if not reply or not reply.strip():
         return none
     figures = [_number(cell) for cell in reply.strip().splitlines()[0].split(",")]
@@ -78,7 +78,7 @@ def clocks(torch: Any, ask: Ask = ask) -> dict[str, int | None]:
 
 
 def _nvidia_smi(torch: Any) -> list[str]:
-    """The query for the device that torch calls 0: CUDA_VISIBLE_DEVICES may have reordered them."""
+    """The command for torch's device 0, which CUDA_VISIBLE_DEVICES may have reordered."""
     command = ["nvidia-smi", "--format=csv,noheader,nounits"]
     uuid = str(getattr(torch.cuda.get_device_properties(0), "uuid", "") or "")
     if uuid:
@@ -86,8 +86,9 @@ def _nvidia_smi(torch: Any) -> list[str]:
     return command
 
 
-def _amd_clocks(ask: Ask) -> dict[str, int | None]:
-    reply = ask(["rocm-smi", "--showclocks", "--json"])
+def _amd_clocks(query: Query) -> dict[str, int | None]:
+    """Clocks that rocm-smi reports for the first card; empty without any."""
+    reply = query(["rocm-smi", "--showclocks", "--json"])
     try:
         cards = json.loads(reply or "")
         card = next(value for key, value in sorted(cards.items()) if key.startswith("card"))

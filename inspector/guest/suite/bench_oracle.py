@@ -1,8 +1,9 @@
-"""Whether a launch computed what it should, for shapes too large to be careless about memory.
+"""Checks the result of a launch, for shapes so large that memory is short.
 
-The oracle is the kernel file's `reference` on the same inputs. Where the GPU's memory cannot hold
-it, slices of the inputs along one axis (a batch, a head) go through the reference instead; where
-there is no such axis, torch's own operator is the oracle. What cannot be checked is not timed.
+The oracle is the kernel file's `reference` on the same inputs. Where the GPU's memory does not
+suffice for it, slices of the inputs along one axis (a batch, a head) go through the reference;
+where there is no such axis, torch's own operator is the oracle. A kernel without an oracle is not
+timed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Any
 from .kernel_file import tensors_of
 
 CHUNK = 1 << 24
-"""Values that are compared at a time, in float64."""
+"""How many values are compared at a time, in float64."""
 MAX_SLICES = 4
-"""Slices of the inputs that are checked where the whole reference does not fit."""
+"""How many slices of the inputs are checked where the reference on all of them does not fit."""
 
 
 class UncheckedError(Exception):
-    """There is no oracle that fits into memory; the message says what was tried."""
+    """No oracle fits into memory, or the tolerance is unknown; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a launch has to return.
+    """The expected result of a launch.
 
     Args:
         tensors: the tensors of the result, in order, or of each slice of it.
@@ -51,10 +52,10 @@ class Expected:
     oracle: str
 
     def complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
-        """What is wrong with a result, or None."""
+        """The error in a result, in words; None if it is right."""
         results = flat(actual)
         if self.slices is None:
-            if self.oracle == "torch":  # its operator may leave by-products (an LSE) out
+            if self.oracle == "torch":  # its operator may lack by-products (an LSE)
                 results = results[: len(self.tensors[0])]
             return _difference(results, self.tensors[0], tolerance, exact=self.oracle != "torch")
         for index, expected in zip(self.slices, self.tensors):
@@ -69,9 +70,9 @@ class Expected:
         return None
 
     def lenient_complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
-        """As `complaint`, but by-products may be missing and dtypes may differ."""
+        """The error in another operator's result: by-products may be missing, dtypes may differ."""
         if self.slices is not None:
-            return None  # too large to be looked at twice
+            return None  # too large to be compared twice
         results = flat(actual)
         count = min(len(results), len(self.tensors[0]))
         return _difference(results[:count], self.tensors[0][:count], tolerance, exact=False)
@@ -85,20 +86,22 @@ def expected_of(
     Args:
         module: the kernel file.
         inputs: keyword arguments of `launch`.
-        out_of_memory: the exceptions by which torch says that memory is short.
+        out_of_memory: the exceptions that torch raises when memory is short.
 
     Raises:
         UncheckedError: no oracle fits into memory.
     """
-    whole = _attempt(functools.partial(module.reference, **inputs), out_of_memory)
-    if whole is not None:
-        return Expected((tuple(flat(whole)),), None, "reference")
+    result = _result_in_memory(functools.partial(module.reference, **inputs), out_of_memory)
+    if result is not None:
+        return Expected((tuple(flat(result)),), None, "reference")
     for axis in range(3):
         expected = _expected_slices(module, inputs, axis, out_of_memory)
         if expected is not None:
             return expected
     if hasattr(module, "torch_operator"):
-        outputs = _attempt(functools.partial(module.torch_operator, **inputs), out_of_memory)
+        outputs = _result_in_memory(
+            functools.partial(module.torch_operator, **inputs), out_of_memory
+        )
         if outputs is not None:
             return Expected((tuple(flat(outputs)),), None, "torch")
     raise UncheckedError("the reference needs more memory than the GPU has")
@@ -121,7 +124,7 @@ def _expected_slices(
     results = []
     for index in indices:
         reference = functools.partial(module.reference, **_sliced(inputs, axis, index))
-        result = _attempt(reference, out_of_memory)
+        result = _result_in_memory(reference, out_of_memory)
         if result is None:
             return None
         results.append(tuple(flat(result)))
@@ -148,7 +151,7 @@ def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) ->
 
 
 def _flags(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts and true switches of a case: they say what is computed, not how much of it."""
+    """The strings and true switches of a case, which select the operation and not its size."""
     return {
         key: value
         for key, value in case.items()
@@ -162,7 +165,7 @@ def flat(value: Any) -> list[Any]:
 
 
 @contextmanager
-def unfilled_memory_shows() -> Iterator[None]:
+def unfilled_memory_poisoned() -> Iterator[None]:
     """Makes torch fill the memory that it allocates with NaN, or with the largest integer.
 
     A kernel that writes nothing could otherwise return what the oracle left in memory.
@@ -180,13 +183,15 @@ def unfilled_memory_shows() -> Iterator[None]:
         torch.use_deterministic_algorithms(was_deterministic, warn_only=warned)
 
 
-def _attempt(call: Callable[[], Any], out_of_memory: tuple[type[BaseException], ...]) -> Any:
-    """What the call returns; None where memory does not suffice."""
+def _result_in_memory(
+    call: Callable[[], Any], out_of_memory: tuple[type[BaseException], ...]
+) -> Any:
+    """The result of a call; None where memory does not suffice."""
     try:
         return call()
     except out_of_memory:
         pass
-    # Not in the except clause: its traceback keeps the tensors that were made so far alive.
+    # Not in the except clause, whose traceback keeps tensors alive.
     gc.collect()
     _release()
     return None
@@ -209,7 +214,7 @@ def _common_length(inputs: Mapping[str, Any], axis: int) -> int | None:
 
 
 def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
-    """The inputs with one index of an axis alone, of length 1; scalars stay."""
+    """The inputs at one index of an axis, which keeps length 1; scalars are unchanged."""
 
     def part(value: Any) -> Any:
         is_tensor = hasattr(value, "narrow")
@@ -218,25 +223,32 @@ def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
     return {name: part(value) for name, value in inputs.items()}
 
 
-def _part_for_slice(whole: Any, sliced: Any, index: int) -> Any:
+def _part_for_slice(result: Any, sliced: Any, index: int) -> Any:
     """The part of a result that belongs to a slice of the inputs.
 
     Args:
-        whole: the result for all inputs.
-        sliced: the reference's result for the slice; the axis in which it has length 1 is the one.
-        index: of the slice.
+        result: the result for all inputs.
+        sliced: the reference's result for the slice, which has length 1 along the sliced axis.
+        index: index of the slice.
     """
-    shapes = zip(whole.shape, sliced.shape)
+    shapes = zip(result.shape, sliced.shape)
     axes = [axis for axis, (length, sliced_length) in enumerate(shapes) if length != sliced_length]
-    if len(axes) != 1 or whole.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
-        return whole  # the comparison will report its shape
-    return whole.narrow(axes[0], index, 1)
+    if len(axes) != 1 or result.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
+        return result  # the comparison will report its shape
+    return result.narrow(axes[0], index, 1)
 
 
 def _difference(
     actual: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance, exact: bool = True
 ) -> str | None:
-    """What is wrong with results, or None; `exact`: their dtypes have to be the expected ones."""
+    """The first error in results, in words; None if they are right.
+
+    Args:
+        actual: the results.
+        expected: the expected ones.
+        tolerance: how far values may differ.
+        exact: whether the dtypes must be equal.
+    """
     if len(actual) != len(expected):
         return f"{len(actual)} results, expected {len(expected)}"
     for index, (result, tensor) in enumerate(zip(actual, expected)):
@@ -246,11 +258,11 @@ def _difference(
             return f"{label}is {shape} {result.dtype}, expected {expected_shape} {tensor.dtype}"
         wrong, worst, indices = _count_wrong(result, tensor, tolerance)
         if wrong:
-            place = ", ".join(map(str, indices))
+            index_text = ", ".join(map(str, indices))
             return (
                 f"{label}{wrong} of {result.numel()} values differ by more than atol"
                 f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
-                f" {worst:.4g}, at [{place}]"
+                f" {worst:.4g}, at [{index_text}]"
             )
     return None
 
@@ -258,16 +270,16 @@ def _difference(
 def _count_wrong(
     result: Any, expected: Any, tolerance: Tolerance
 ) -> tuple[int, float, tuple[int, ...]]:
-    """How many values are wrong, by how much at worst, and the index of that one."""
+    """The number of wrong values, the greatest error among them, and its index."""
     flat_result, flat_expected = result.reshape(-1), expected.reshape(-1)
     wrong_count, worst, worst_position = 0, -1.0, 0
     for start in range(0, flat_result.numel(), CHUNK):
         actual = _as_float64(flat_result[start : start + CHUNK])
-        wanted = _as_float64(flat_expected[start : start + CHUNK])
-        error = (actual - wanted).abs()
-        equal = (actual == wanted) | (actual.isnan() & wanted.isnan())
+        reference = _as_float64(flat_expected[start : start + CHUNK])
+        error = (actual - reference).abs()
+        equal = (actual == reference) | (actual.isnan() & reference.isnan())
         # ~(≤) rather than >: a NaN on one side is a difference.
-        wrong = ~equal & ~(error <= tolerance.atol + tolerance.rtol * wanted.abs())
+        wrong = ~equal & ~(error <= tolerance.atol + tolerance.rtol * reference.abs())
         count = int(wrong.sum())
         if not count:
             continue

@@ -1,4 +1,4 @@
-"""Other people's operators for the same job, which a kernel is compared with.
+"""Other operators for the same inputs, which a kernel is compared with.
 
 `torch` is the kernel file's own `torch_operator`. `ck` is Composable Kernel through aiter, where
 aiter is importable and has an operator that takes this kernel's inputs.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class MissingError(Exception):
-    """There is nothing to compare with; the message says why."""
+    """There is no operator to compare with; the message says why."""
 
 
 def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
@@ -32,16 +32,25 @@ def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[
 
 
 def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of Composable Kernel's operator for these inputs.
+
+    Raises:
+        MissingError: aiter is missing, or has no such operator.
+    """
     try:
         aiter: Any = importlib.import_module("aiter")
-    except Exception as error:  # it compiles on import, and fails in many ways without a ROCm
+    except Exception as error:  # it compiles on import, and fails in many ways without ROCm
         raise MissingError(
             f"aiter is not importable ({type(error).__name__}): the comparison with CK is left out"
         ) from None
-    present = {name for name, value in inputs.items() if value is not None and value is not False}
-    if {"q", "k", "v"} <= present <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
+    input_names = {
+        name for name, value in inputs.items() if value is not None and value is not False
+    }
+    if {"q", "k", "v"} <= input_names <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
         return _attention(aiter, inputs)
-    if {"a", "b", "a_scale", "b_scale"} <= present and hasattr(aiter, "gemm_a8w8_blockscale_ck"):
+    if {"a", "b", "a_scale", "b_scale"} <= input_names and hasattr(
+        aiter, "gemm_a8w8_blockscale_ck"
+    ):
         return _blockscale(aiter, inputs)
     raise MissingError("aiter has no CK operator for these inputs: the comparison is left out")
 
@@ -50,7 +59,11 @@ _ATTENTION = frozenset({"q", "k", "v", "causal", "layout", "scale", "config"})
 
 
 def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """`flash_attn_func` takes [batch, sequence, heads, features]; other orders are views of it."""
+    """A call of `flash_attn_func`, which takes [batch, sequence, heads, features].
+
+    Raises:
+        MissingError: the inputs have a layout that is no view of that.
+    """
     layout = inputs.get("layout", "bhsd")
     if layout not in ("bhsd", "bshd"):
         raise MissingError(f"the comparison with CK takes no layout {layout}")
@@ -66,6 +79,7 @@ def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def _blockscale(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of the block-scaled 8-bit matrix product."""
     import torch
 
     a, b = inputs["a"], inputs["b"]

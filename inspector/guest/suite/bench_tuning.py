@@ -1,4 +1,4 @@
-"""Which configurations of a kernel file to time, and which ones its `launch` chose."""
+"""Chooses the configurations of a kernel file to time, and records those that `launch` uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .kernel_file import Backend, fitting, options_of, parameters_of
 
 SEED = 1
 MAX_POINTS = 20_000
-"""Points of a larger space are sampled: so many are considered."""
+"""How many points of a larger space are sampled."""
 JITTED_CLASSES = (
     ("triton.runtime.jit", "JITFunction"),
     ("triton.runtime.interpreter", "InterpretedFunction"),
@@ -22,19 +22,19 @@ JITTED_CLASSES = (
 
 
 def candidates(
-    module: Any, backend: Backend, most: int, start: Mapping[str, Any]
+    module: Any, backend: Backend, max_configs: int, default: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Configurations to time beside the default one, each once.
 
     The file's CONFIGS for the backend come first, then the points of the space that TUNING spans,
-    those nearest to the default first: far from it tiles are large, take minutes to compile and
-    seldom fit. The order is the same every time.
+    nearest to the default first: distant ones have large tiles, which take minutes to compile and
+    seldom fit. The order is deterministic.
 
     Args:
         module: the kernel file.
-        backend: where they will run; options that only other backends know are left out.
-        most: how many at most.
-        start: the default configuration, as far as it is known.
+        backend: the backend; options of other backends are left out.
+        max_configs: limit of the configurations.
+        default: the default configuration, as far as it is known.
     """
     configs: dict[str, dict[str, Any]] = {}
 
@@ -46,25 +46,27 @@ def candidates(
     if stated:
         add(stated)
     space = {name: list(values) for name, values in (getattr(module, "TUNING", None) or {}).items()}
-    for point in sorted(_points(space, start), key=lambda point: _distance(space, point, start)):
-        if len(configs) >= most:
+    for point in sorted(
+        _points(space, default), key=lambda point: _distance(space, point, default)
+    ):
+        if len(configs) >= max_configs:
             break
         add(point)
-    return list(configs.values())[:most]
+    return list(configs.values())[:max_configs]
 
 
-def _points(space: Mapping[str, list[Any]], start: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _points(space: Mapping[str, list[Any]], default: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The points of a space in random order.
 
-    Of a space that is too large a sample, and all that differ from `start` in one value.
+    A space that is too large is sampled, with all points that differ from `default` in one value.
     """
     size = math.prod(len(values) for values in space.values()) if space else 0
     sample = random.Random(SEED).sample(range(size), min(size, MAX_POINTS))
     points = [_point(space, number) for number in sample]
-    if size > MAX_POINTS and all(start.get(name) in values for name, values in space.items()):
-        start_point = {name: start[name] for name in space}
+    if size > MAX_POINTS and all(default.get(name) in values for name, values in space.items()):
+        default_point = {name: default[name] for name in space}
         points += [
-            {**start_point, name: value} for name, values in space.items() for value in values
+            {**default_point, name: value} for name, values in space.items() for value in values
         ]
     return points
 
@@ -79,18 +81,18 @@ def _point(space: Mapping[str, list[Any]], number: int) -> dict[str, Any]:
 
 
 def _distance(
-    space: Mapping[str, list[Any]], point: Mapping[str, Any], start: Mapping[str, Any]
+    space: Mapping[str, list[Any]], point: Mapping[str, Any], default: Mapping[str, Any]
 ) -> int:
-    """How far a point is from `start`, in steps along the lists of values, summed over names."""
+    """Distance of a point from `default`: steps along the lists of values, summed over names."""
     return sum(
-        abs(values.index(point[name]) - values.index(start[name]))
+        abs(values.index(point[name]) - values.index(default[name]))
         for name, values in space.items()
-        if start.get(name) in values
+        if default.get(name) in values
     )
 
 
 def default_config(module: Any, backend: Backend) -> dict[str, Any]:
-    """The file's default for the backend; empty where it states none, or one per shape."""
+    """The file's default for the backend; empty where it has none, or one for each shape."""
     stated = getattr(module, "CONFIGS", None)
     if isinstance(stated, Mapping):
         config = stated.get("cuda" if backend.interpreted else backend.kind)
@@ -102,7 +104,7 @@ def default_config(module: Any, backend: Backend) -> dict[str, Any]:
 
 
 def known_names(module: Any) -> list[str]:
-    """The names that a configuration of this file may hold: parameters, options, its own."""
+    """The names that a configuration of this file may have: parameters, options, its own."""
     names = set(parameters_of(module)) | options_of("amd") | options_of("nvidia")
     names.update(getattr(module, "TUNING", None) or ())
     return sorted(names | known_defaults(module))
@@ -116,7 +118,7 @@ def known_defaults(module: Any) -> set[str]:
 
 
 @contextmanager
-def configurations_seen(module: Any) -> Iterator[list[dict[str, Any]]]:
+def launched_configurations(module: Any) -> Iterator[list[dict[str, Any]]]:
     """Collects the configuration of every kernel that is launched inside the context.
 
     These are the ones that the file's `launch` chooses by itself.
@@ -129,7 +131,7 @@ def configurations_seen(module: Any) -> Iterator[list[dict[str, Any]]]:
     for module_name, class_name in JITTED_CLASSES:
         try:
             jitted_class = getattr(importlib.import_module(module_name), class_name)
-        except ImportError:  # the interpreter needs NumPy, which need not be there
+        except ImportError:  # the interpreter needs NumPy, which may be missing
             continue
         patched.append((jitted_class, jitted_class.run))
         jitted_class.run = _recording(jitted_class.run, names, configs)

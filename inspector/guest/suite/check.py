@@ -1,12 +1,11 @@
 """Launches the CASES of a kernel file and compares them with its reference.
 
-What a check must not be fooled by:
-    - memory that happens to hold the right values: what `launch` allocates without filling it is
-      filled with NaN (or the largest integer) first;
-    - a `launch` that launches nothing, or hands an input back as its result;
+A check must not be deceived by
+    - memory that happens to hold the right values: memory that `launch` allocates without filling
+      it is filled with NaN (or the largest integer) first;
+    - a `launch` that launches nothing, or returns an input as its result;
     - inputs that `launch` changes: the reference works on copies made before;
-    - a result of another dtype or shape, and NaN where there should be none, or none where there
-      should be NaN.
+    - a result of another dtype or shape, unexpected NaN, or a missing NaN.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from typing import Any
 
 from ..loading import LoadError
 from ..records import Emit, one_line
-from .compare import WrongError, compare, same
+from .compare import WrongError, compare, have_same_values
 from .kernel_file import (
     Backend,
     backend_of,
-    copied,
+    deep_copy,
     entries,
     fitting,
     interpretable,
-    lacks,
     load_kernel,
     tensors_of,
+    unsupported,
 )
 
 ALLOCATIONS = (
@@ -45,8 +44,8 @@ ALLOCATIONS = (
     "new_empty",
     "new_empty_strided",
 )
-"""PyTorch's functions that give memory as it is."""
-MOST_TRACEBACK = 8000
+"""PyTorch's functions that allocate memory without filling it."""
+MAX_TRACEBACK = 8000
 
 
 def run(request: dict[str, Any], emit: Emit) -> None:
@@ -55,8 +54,8 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     Args:
         request: `path`, `device` (`cpu`, `cuda` or `emulated`), `arch` and `emulator` (the emulated
             GPU, the command of the process that executes launches), `cases` (lists of fnmatch
-            patterns: of each list one must match), `fast` (leave slow cases out), `threads` (of
-            PyTorch), `time_limit` (seconds), `finished`.
+            patterns: one of each list must match), `fast` (whether to leave out slow cases),
+            `threads` (of PyTorch), `time_limit` (seconds), `finished`.
         emit: takes `{"device": {...}}` and `{"cases": [names of all]}` once, and for each case
             `{"begin": n, "case": name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
     """
@@ -78,43 +77,43 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     if not request["finished"]:
         emit({"device": _device(backend)})
         emit({"cases": [case["name"] for case in cases]})
-    for number, case in enumerate(chosen(cases, request), start=1):
+    for number, case in enumerate(selected_cases(cases, request), start=1):
         if number in request["finished"]:
             continue
         emit({"begin": number, "case": case["name"]})
         emit({"result": check_case(module, case, backend)})
         if not _device_works(backend):
-            # A GPU's error stays with the process that it met.
+            # A GPU's error persists in the process.
             emit({"again": True})
             return
 
 
 def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
-    """From here on launches are compiled for the backend's GPU and executed by the emulator."""
+    """Makes launches compile for the backend's GPU and execute in the emulator."""
     driver = importlib.import_module("..world.driver", __package__)
     kernels = importlib.import_module("..emulation.kernels", __package__)
     process = importlib.import_module("..emulation.process", __package__)
 
     def report(launch: dict[str, Any]) -> None:
         for trouble in launch["reply"]["troubles"]:
-            where = f"{os.path.basename(trouble['file'] or '?')}:{trouble['source_line']}"
+            site = f"{os.path.basename(trouble['file'] or '?')}:{trouble['source_line']}"
             raise WrongError(
-                f"{launch['kernel']}, {where}: {trouble['kind']}: {trouble['detail']} "
+                f"{launch['kernel']}, {site}: {trouble['kind']}: {trouble['detail']} "
                 f"({trouble['instruction']}, line {trouble['line']} of its assembly)"
             )
 
     executor = kernels.Executor(
         backend.arch,
         process.EmulatorProcess(request["emulator"]),
-        report,
-        float(request["time_limit"]),
+        report=report,
+        limit=float(request["time_limit"]),
     )
     driver.activate(executor.target)
     executor.install()
 
 
-def chosen(cases: list[dict[str, Any]], request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The cases that were asked for."""
+def selected_cases(cases: list[dict[str, Any]], request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cases that the request selects."""
     groups = request["cases"]
     return [
         case
@@ -129,9 +128,9 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
 
     Returns:
         `case`, `status` (`passed`, `failed`, `error` or `skipped`), `message`, `seconds` of the
-        launch (compilation included), `atol`, `rtol`, and as far as they are known `max_abs`,
-        `max_rel`, `share` (the greatest error over what is allowed there); `upcast`: bfloat16
-        inputs were handed over as float32.
+        launch (with compilation), `atol`, `rtol`, and as far as they are known `max_abs`,
+        `max_rel`, `share` (the greatest error as a share of the allowed one) and `upcast` (whether
+        bfloat16 inputs were passed as float32).
     """
     start = time.perf_counter()
     result: dict[str, Any] = {
@@ -142,7 +141,7 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
     try:
         atol, rtol = float(case["atol"]), float(case["rtol"])
         inputs = module.make_inputs(dict(case), device=backend.device)
-        reason = lacks(case, inputs, backend)
+        reason = unsupported(case, inputs, backend)
         if reason is not None:
             result.update(status="skipped", message=reason)
             return result
@@ -150,7 +149,7 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
         if backend.interpreted:
             inputs = interpretable(inputs)
         inputs = fitting(module, inputs, backend)
-        result.update(_compared(module, inputs, backend, atol, rtol))
+        result.update(_check_result(module, inputs, backend, atol, rtol))
         result["status"] = "passed"
     except WrongError as wrong:
         result.update(wrong.figures, status="failed", message=str(wrong))
@@ -158,47 +157,47 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
         result.update(
             status="error",
             message=_error_text(error),
-            detail=traceback.format_exc()[-MOST_TRACEBACK:],
+            detail=traceback.format_exc()[-MAX_TRACEBACK:],
         )
     finally:
         result.setdefault("seconds", time.perf_counter() - start)
     return result
 
 
-def _compared(
+def _check_result(
     module: ModuleType, inputs: dict[str, Any], backend: Backend, atol: float, rtol: float
 ) -> dict[str, Any]:
-    """The figures of a case that is right.
+    """The figures of a case whose result is right.
 
     Raises:
-        WrongError: of one that is not.
+        WrongError: the result is wrong.
     """
-    originals = copied(inputs)
+    originals = deep_copy(inputs)
     start = time.perf_counter()
-    with _launches_counted() as launched, _unfilled_memory("nan"):
+    with _launches_recorded() as launched, _unfilled_memory("nan"):
         actual = module.launch(**inputs)
         _synchronize(backend)
     seconds = time.perf_counter() - start
-    expected = module.reference(**copied(originals))
+    expected = module.reference(**deep_copy(originals))
     figures: dict[str, Any] = {"seconds": seconds}
-    _sound(actual, inputs, originals, launched)
+    _check_independence(actual, inputs, originals, launched)
     figures.update(compare(actual, expected, atol, rtol))
     if _has_nan(expected):
-        # Where NaN is right, what was never written looks right as well: fill with zeros instead.
+        # Memory that was never written would look right where NaN is: fill it with zeros instead.
         with _unfilled_memory("zero"):
-            actual = module.launch(**copied(originals))
+            actual = module.launch(**deep_copy(originals))
             _synchronize(backend)
         compare(actual, expected, atol, rtol)
     return figures
 
 
-def _sound(actual: Any, inputs: Any, originals: Any, launched: list[str]) -> None:
-    """Sees that the result is the kernel's, and the inputs are as they were.
+def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list[str]) -> None:
+    """Checks that a kernel made the result, and that the inputs are unchanged.
 
-    An input that was changed must be a result as well: then the operation works in place.
+    An input may be changed if it is a result too: then the operation works in place.
 
     Raises:
-        WrongError: otherwise.
+        WrongError: neither is so.
     """
     results = [tensor for _, tensor in tensors_of(actual)]
     if not launched and any(tensor.numel() for tensor in results):
@@ -206,7 +205,7 @@ def _sound(actual: Any, inputs: Any, originals: Any, launched: list[str]) -> Non
     returned = {_storage(tensor) for tensor in results if tensor.numel()}
     tensors_before = dict(tensors_of(originals))
     for name, tensor in tensors_of(inputs):
-        changed = not same(tensor, tensors_before[name])
+        changed = not have_same_values(tensor, tensors_before[name])
         if changed and _storage(tensor) not in returned:
             raise WrongError(f"launch changed its input {name}, which it does not return")
         if not changed and tensor.numel() and _storage(tensor) in returned:
@@ -214,8 +213,8 @@ def _sound(actual: Any, inputs: Any, originals: Any, launched: list[str]) -> Non
 
 
 @contextmanager
-def _launches_counted() -> Iterator[list[str]]:
-    """Notes the kernels that are launched, by Triton's interpreter or for real."""
+def _launches_recorded() -> Iterator[list[str]]:
+    """Collects the names of launched kernels, in Triton's interpreter or on a GPU."""
     launched: list[str] = []
     patched = []
     for module, name in (
@@ -224,7 +223,7 @@ def _launches_counted() -> Iterator[list[str]]:
     ):
         kind = getattr(importlib.import_module(module), name)
         patched.append((kind, kind.run))
-        kind.run = _noting(kind.run, launched)
+        kind.run = _recording(kind.run, launched)
     try:
         yield launched
     finally:
@@ -232,7 +231,7 @@ def _launches_counted() -> Iterator[list[str]]:
             kind.run = original
 
 
-def _noting(original: Any, launched: list[str]) -> Any:
+def _recording(original: Any, launched: list[str]) -> Any:
     def run(function: Any, *args: Any, **kwargs: Any) -> Any:
         launched.append(str(getattr(function, "__name__", function)))
         return original(function, *args, **kwargs)
@@ -241,13 +240,13 @@ def _noting(original: Any, launched: list[str]) -> Any:
 
 
 def _unfilled_memory(fill: str) -> Any:
-    """A context in which memory that is allocated and not filled holds NaN, or zeros."""
+    """A context in which unfilled memory holds NaN (`fill="nan"`) or zeros (`"zero"`)."""
     torch = importlib.import_module("torch")
     overrides = importlib.import_module("torch.overrides")
     owners = (torch, torch.Tensor)
     makers = [getattr(o, name) for o in owners for name in ALLOCATIONS if hasattr(o, name)]
 
-    # A TorchDispatchMode would do as well, but entering the first one takes seconds of imports.
+    # Entering a first TorchDispatchMode, the alternative, would import for seconds.
     class Filled(overrides.TorchFunctionMode):  # type: ignore[name-defined,misc]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None

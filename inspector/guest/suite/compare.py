@@ -1,4 +1,4 @@
-"""Compares what a kernel computed with what it should have, strictly: dtype, shape, NaN, error."""
+"""Compares a kernel's result with the reference's: dtype, shape, device, NaN and error."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import importlib
 import math
 from typing import Any
 
-from .kernel_file import mapped, tensors_of
+from .kernel_file import map_values, tensors_of
 
 
 class WrongError(Exception):
-    """A result that is not right: one line, and the figures as far as there are any."""
+    """A wrong result: a one-line message, and the figures as far as there are any."""
 
     def __init__(self, message: str, figures: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -24,12 +24,12 @@ def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, A
     where NaN stands, and infinities must be equal.
 
     Returns:
-        `max_abs`, the greatest absolute error; `max_rel`, the greatest relative error (where
-        something other than 0 is expected); `share`, the greatest error over what is allowed
-        there. All over finite values.
+        `max_abs`, the greatest absolute error; `max_rel`, the greatest relative error (where the
+        expected value is not 0); `share`, the greatest error as a share of the allowed one. All
+        over finite values.
 
     Raises:
-        WrongError: other dtypes or shapes, or values that are not right.
+        WrongError: dtypes, shapes or values are wrong.
     """
     actual_tensors, expected_tensors = _results(actual), _results(expected)
     if sorted(actual_tensors) != sorted(expected_tensors):
@@ -40,7 +40,9 @@ def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, A
     total = {"max_abs": 0.0, "max_rel": 0.0, "share": 0.0}
     message = ""
     for name in expected_tensors:
-        figures, wrong = _tensors(name, actual_tensors[name], expected_tensors[name], atol, rtol)
+        figures, wrong = _compare_tensors(
+            name, actual_tensors[name], expected_tensors[name], atol, rtol
+        )
         for key, value in figures.items():
             total[key] = max(total[key], value)
         message = message or wrong
@@ -49,11 +51,11 @@ def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, A
     return total
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two tensors of one dtype and shape hold the same values, NaN for NaN."""
+def have_same_values(a: Any, b: Any) -> bool:
+    """Whether two tensors of the same dtype and shape have equal values; NaN equals NaN."""
     if a.numel() == 0:
         return True
-    if a.is_floating_point() and a.element_size() == 1:  # float8 knows no comparison
+    if a.is_floating_point() and a.element_size() == 1:  # float8 has no comparison
         a, b = a.float(), b.float()
     equal = a == b
     if a.is_floating_point():
@@ -62,27 +64,32 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _results(value: Any) -> dict[str, Any]:
-    """The tensors of a result by name, numbers among them as tensors."""
+    """The tensors of a result by name; numbers become tensors."""
     return dict(tensors_of(_numbers_as_tensors(value)))
 
 
 def _numbers_as_tensors(value: Any) -> Any:
     if isinstance(value, (bool, int, float)):
         return importlib.import_module("torch").tensor(value)
-    return mapped(_numbers_as_tensors, value)
+    return map_values(_numbers_as_tensors, value)
 
 
-def _tensors(
+def _compare_tensors(
     name: str, actual: Any, expected: Any, atol: float, rtol: float
 ) -> tuple[dict[str, float], str]:
+    """The figures of one tensor, and its error in words; empty if it is right.
+
+    Raises:
+        WrongError: its dtype, shape or device is wrong.
+    """
     torch = importlib.import_module("torch")
-    where = f"result {name}: " if name else ""
+    label = f"result {name}: " if name else ""
     for attribute in ("dtype", "shape", "device"):
         ours, theirs = getattr(actual, attribute), getattr(expected, attribute)
         if ours != theirs:
             texts = [str(tuple(v) if attribute == "shape" else v) for v in (ours, theirs)]
             raise WrongError(
-                f"{where}launch gives {attribute} {texts[0]}, the reference {texts[1]}"
+                f"{label}launch gives {attribute} {texts[0]}, the reference {texts[1]}"
             )
     if expected.numel() == 0:
         return {}, ""
@@ -92,29 +99,30 @@ def _tensors(
     error = torch.where(equal, 0.0, (a - e).abs())
     allowed = atol + rtol * e.abs()
     wrong = ~equal & (~finite | (error > allowed))
-    inside = finite & ~equal
+    comparable = finite & ~equal
     figures = {
-        "max_abs": _greatest(error, inside),
-        "max_rel": _greatest(error / e.abs(), inside & (e != 0)),
-        "share": _greatest(torch.where(allowed > 0, error / allowed, math.inf), inside),
+        "max_abs": _maximum(error, comparable),
+        "max_rel": _maximum(error / e.abs(), comparable & (e != 0)),
+        "share": _maximum(torch.where(allowed > 0, error / allowed, math.inf), comparable),
     }
     count = int(wrong.sum())
     if not count:
         return figures, ""
     excess = torch.where(wrong, torch.where(finite, error - allowed, math.inf), -math.inf)
-    place = int(excess.argmax())
-    index = [int(i) for i in torch.unravel_index(torch.tensor(place), expected.shape)]
-    values = (float(t.reshape(-1)[place]) for t in (a, e))
+    position = int(excess.argmax())
+    index = [int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)]
+    values = (float(t.reshape(-1)[position]) for t in (a, e))
     actual_text, expected_text = (f"{value:.6g}" for value in values)
     return figures, (
-        f"{where}{count} of {expected.numel()} values are wrong, the worst at {index}:"
+        f"{label}{count} of {expected.numel()} values are wrong, the worst at {index}:"
         f" {actual_text}, expected {expected_text}"
     )
 
 
-def _greatest(values: Any, where: Any) -> float:
-    picked = values[where]
-    return float(picked.max()) if picked.numel() else 0.0
+def _maximum(values: Any, mask: Any) -> float:
+    """The maximum of the values that a mask selects; 0 for none."""
+    selected = values[mask]
+    return float(selected.max()) if selected.numel() else 0.0
 
 
 def _listed(results: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What kernel files hold that cannot be read off their text: cases, benchmark shapes, spaces."""
+"""Describes kernel files by what only loading them tells: cases, benchmark shapes, spaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     """Describes the files `request["paths"]`, each a step.
 
     Emits for each `{"described": {...}}` with `path`, `cases`, `bench`, `tuning` and `compiled`, or
-    with `path`, `problem` and `hint`. Files are loaded one after the other in one process.
+    with `path`, `problem` and `hint`. All files are loaded in this process.
     """
     for number, path in enumerate(request["paths"], start=1):
         if number in request["finished"]:
@@ -24,11 +24,16 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         try:
             emit({"described": _described(path)})
         except LoadError as error:
-            facts = {"path": path, "problem": one_line(error.message), "hint": error.hint}
-            emit({"described": facts})
+            problem = {"path": path, "problem": one_line(error.message), "hint": error.hint}
+            emit({"described": problem})
 
 
 def _described(path: str) -> dict[str, Any]:
+    """The description of one file.
+
+    Raises:
+        LoadError: it cannot be loaded.
+    """
     module = load(os.path.abspath(path))
     compiled = getattr(module, "KINSPECT_CASES", None) or ()
     return {
@@ -45,7 +50,7 @@ def _described(path: str) -> dict[str, Any]:
 
 
 def _table(module: Any, name: str) -> list[dict[str, Any]]:
-    """A table's entries as plain data; none where the file has no such table."""
+    """A table's entries as plain data; empty where the file has no such table."""
     if getattr(module, name, None) is None:
         return []
     return [dict(plain(entry)) for entry in entries(module, name)]

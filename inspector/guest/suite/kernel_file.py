@@ -1,4 +1,4 @@
-"""A kernel file: loading it, what it has, and inputs that the backend at hand can take."""
+"""Loads kernel files, reads their tables, and adapts inputs to the backend."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..loading import LoadError, load
 REQUIRED = ("launch", "reference", "make_inputs")
 """Functions without which a file cannot be checked."""
 BACKENDS = {"hip": "amd", "cuda": "nvidia"}
-"""What PyTorch was built for -> the Triton backend that compiles for it."""
+"""Platform of a PyTorch build -> Triton's backend for it."""
 FNUZ_ARCHS = ("gfx94",)
-"""Chips that know the float8 fnuz types by themselves; elsewhere on AMD they are converted."""
+"""Prefixes of targets with float8 fnuz types in hardware; other AMD targets convert them."""
 OCP_CAPABILITY = (8, 9)
 """The first NVIDIA generation with float8 (Ada); Triton refuses the types on older ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """What runs the kernels.
+    """The device and software that kernels run on.
 
     Args:
-        device: torch's name of it, `cpu` (Triton's interpreter, the emulator) or `cuda`.
+        device: torch's name of the device: `cpu` (Triton's interpreter, the emulator) or `cuda`.
         kind: `interpreter`, `hip` or `cuda`.
-        name: of the device, for people.
+        name: the device's name, for people.
         arch: gfx name, or `sm_90`; empty for the interpreter.
-        emulated: code for `arch` is executed on the CPU.
+        emulated: whether code for `arch` is executed on the CPU.
     """
 
     device: str
@@ -73,16 +73,16 @@ def backend_of(device: str, arch: str = "") -> Backend:
 
 
 def load_kernel(path: str) -> ModuleType:
-    """Loads a kernel file and sees that it can be checked.
+    """Loads a kernel file.
 
     Raises:
-        LoadError: it cannot be loaded, or lacks what a kernel file has.
+        LoadError: it cannot be loaded, or lacks a function or table that a check needs.
     """
     module = load(path)
-    lacking = [name for name in REQUIRED if not callable(getattr(module, name, None))]
-    if lacking:
+    missing = [name for name in REQUIRED if not callable(getattr(module, name, None))]
+    if missing:
         raise LoadError(
-            f"{path} has no {', '.join(f'{name}()' for name in lacking)}",
+            f"{path} has no {', '.join(f'{name}()' for name in missing)}",
             "a kernel file has launch(), reference(), make_inputs() and CASES",
         )
     entries(module, "CASES")
@@ -95,24 +95,24 @@ def entries(module: Any, table: str) -> list[dict[str, Any]]:
     Raises:
         LoadError: the table is missing or is no list of dicts with unique names.
     """
-    where = getattr(module, "__file__", "the file")
+    file = getattr(module, "__file__", "the file")
     rows = getattr(module, table, None)
     if not isinstance(rows, (list, tuple)) or not all(isinstance(e, dict) for e in rows):
-        raise LoadError(f"{where} has no {table}, a list of dicts", f"add {table} to the file")
+        raise LoadError(f"{file} has no {table}, a list of dicts", f"add {table} to the file")
     names = [entry.get("name") for entry in rows]
     if table == "BENCH":  # shapes go without names in small files: numbers will do
         names = [str(index) if name is None else name for index, name in enumerate(names, start=1)]
     for name in names:
         if not isinstance(name, str) or not name or names.count(name) > 1:
             raise LoadError(
-                f"{where}: the entries of {table} need names, each its own (found {name!r})",
+                f"{file}: the entries of {table} need names, each its own (found {name!r})",
                 'give every entry a unique "name"',
             )
     return [{**entry, "name": name} for entry, name in zip(rows, names)]
 
 
 def interpretable(value: Any) -> Any:
-    """The value with bfloat16 tensors and dtypes as float32, wherever they stand.
+    """The value with float32 in place of bfloat16, in nested tensors and dtypes.
 
     The interpreter's bf16 dot is wrong; the values are still rounded to bfloat16.
     """
@@ -121,11 +121,11 @@ def interpretable(value: Any) -> Any:
         return value.float() if value.dtype == torch.bfloat16 else value
     if value is torch.bfloat16:
         return torch.float32
-    return mapped(interpretable, value)
+    return map_values(interpretable, value)
 
 
 def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors in a value and what leads to each: `q`, `weights[0]`, `scales.k`."""
+    """The tensors in a nested value, each with its path: `q`, `weights[0]`, `scales.k`."""
     torch = importlib.import_module("torch")
     if isinstance(value, torch.Tensor):
         yield name, value
@@ -137,14 +137,14 @@ def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from tensors_of(inner, f"{name}[{index}]")
 
 
-def copied(value: Any) -> Any:
-    """The value with tensors of its own."""
+def deep_copy(value: Any) -> Any:
+    """A nested value with its tensors copied."""
     torch = importlib.import_module("torch")
-    return value.clone() if isinstance(value, torch.Tensor) else mapped(copied, value)
+    return value.clone() if isinstance(value, torch.Tensor) else map_values(deep_copy, value)
 
 
-def mapped(function: Any, value: Any) -> Any:
-    """The value with the function applied to what a dict, list or tuple holds."""
+def map_values(function: Any, value: Any) -> Any:
+    """A dict, list or tuple with a function applied to its values; any other value unchanged."""
     if isinstance(value, Mapping):
         return {key: function(inner) for key, inner in value.items()}
     if type(value) in (list, tuple):
@@ -152,11 +152,11 @@ def mapped(function: Any, value: Any) -> Any:
     return value
 
 
-def lacks(case: Mapping[str, Any], inputs: Any, backend: Backend) -> str | None:
-    """Why the backend cannot run a case: what it needs, or the dtypes of its inputs.
+def unsupported(case: Mapping[str, Any], inputs: Any, backend: Backend) -> str | None:
+    """Why the backend cannot run a case: its `needs`, or the dtypes of its inputs; None if it can.
 
     Raises:
-        LoadError: the case needs something that nobody knows.
+        LoadError: the case's `needs` is unknown.
     """
     torch = importlib.import_module("torch")
     needs = case.get("needs")
@@ -177,6 +177,7 @@ def lacks(case: Mapping[str, Any], inputs: Any, backend: Backend) -> str | None:
 
 
 def _values(value: Any) -> Iterator[Any]:
+    """The values in nested dicts, lists and tuples."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -187,10 +188,7 @@ def _values(value: Any) -> Iterator[Any]:
 
 
 def fitting(module: Any, inputs: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
-    """The inputs, `config` without the options that are another backend's alone.
-
-    What is a parameter of one of the file's kernels stays, whatever else it may be.
-    """
+    """The inputs, with `config` reduced to options of this backend and the kernels' parameters."""
     config = inputs.get("config")
     if not isinstance(config, Mapping):
         return dict(inputs)

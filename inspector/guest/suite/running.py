@@ -1,12 +1,11 @@
 """The server's side of a run over kernel files: forks the children that load and launch them.
 
-This process imports Triton and PyTorch but never touches a device, so that each child starts with
-both at hand and a device of its own. A case that crashes or hangs costs only itself: another child
-goes on after it.
+This process imports Triton and PyTorch but never uses a device, so that each child starts with both
+imported and uses the device itself. If a case crashes or hangs, another child continues after it.
 
 A mode's module has `run(request, emit)`. It emits `{"begin": n, ...}` before the n-th step (counted
-from 1, alike in every child), skips the steps in `request["finished"]`, and may end early with
-`{"again": True}` to be started afresh for the rest.
+from 1, the same in every child), skips the steps in `request["finished"]`, and may end early with
+`{"again": True}` to be started anew for the others.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from ..records import one_line, writer
 
 MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
 """Mode -> module of this package with a function `run(request, emit)`."""
-SILENT = frozenset({"end", "again"})
-"""Records between a child and this process: the host never sees them."""
+INTERNAL = frozenset({"end", "again"})
+"""Records that are not forwarded to the host."""
 
 
 class _TooLongError(Exception):
@@ -40,10 +39,10 @@ class Running:
     """One run.
 
     Args:
-        channel: where the records go, as `{"record": ...}`.
-        request: `mode`, `folder` (scratch, the host's to remove), `time_limit` (seconds that one
-            step may take), `imports` (modules to import before any child starts), and what the
-            mode's module takes.
+        channel: takes the records, as `{"record": ...}`.
+        request: `mode`, `folder` (scratch; the host removes it), `time_limit` (seconds for each
+            step), `imports` (modules to import before any child starts), and the keys of the mode's
+            module.
     """
 
     def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
@@ -66,44 +65,44 @@ class Running:
         module = importlib.import_module("." + MODES[self._request["mode"]], __package__)
         request = {**self._request, "finished": []}
         while True:
-            finished_count = len(request["finished"])
-            last_record, outcome, begun_step = self._child(module.run, request)
+            count_before = len(request["finished"])
+            last_record, end, begin_record = self._child(module.run, request)
             if "end" in last_record:
                 return {"output": tail_of(self._output)}
             if "again" not in last_record:
                 self._send(
-                    {"lost": outcome.describe(), **begun_step, "output": tail_of(self._output)}
+                    {"lost": end.describe(), **begin_record, "output": tail_of(self._output)}
                 )
-            if len(request["finished"]) == finished_count:  # nothing would come of another child
+            if len(request["finished"]) == count_before:  # another child would get no further
                 return {"output": tail_of(self._output)}
 
     def _child(
         self, run: Any, request: dict[str, Any]
     ) -> tuple[dict[str, Any], Outcome, dict[str, Any]]:
-        """Runs one child; returns its last record, how it ended, and the step it had begun last."""
+        """Runs one child; returns its last record, how it ended, and its last `begin` record."""
         path = os.path.join(self._folder, "records.jsonl")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         follower = Follower(path)
-        begun: dict[str, Any] = {}
-        since = time.monotonic()
+        begin_record: dict[str, Any] = {}
+        step_start = time.monotonic()
 
         def forward() -> None:
-            nonlocal begun, since
-            for record in follower.new():
+            nonlocal begin_record, step_start
+            for record in follower.new_records():
                 if "begin" in record:
                     request["finished"].append(record["begin"])
-                    begun, since = record, time.monotonic()
-                if not SILENT.intersection(record):
+                    begin_record, step_start = record, time.monotonic()
+                if not INTERNAL.intersection(record):
                     self._send(record)
 
         def watch() -> None:
             forward()
-            if time.monotonic() - since > self._limit:
+            if time.monotonic() - step_start > self._limit:
                 raise _TooLongError
 
         try:
-            outcome = run_forked(
+            end = run_forked(
                 functools.partial(_run, run, dict(request), path),
                 self._channel,
                 stdout=self._output,
@@ -112,9 +111,9 @@ class Running:
                 watch=watch,
             )
         except _TooLongError:
-            outcome = Outcome("timeout", None, time.monotonic() - since)
+            end = Outcome("timeout", None, time.monotonic() - step_start)
         forward()
-        return follower.last, outcome, begun
+        return follower.last, end, begin_record
 
     def _send(self, record: dict[str, Any]) -> None:
         self._channel.send({"record": record})
@@ -126,6 +125,6 @@ def _run(run: Any, request: dict[str, Any], path: str) -> None:
     os.chdir(request["folder"])
     run(request, emit)
     follower = Follower(path)
-    follower.new()
+    follower.new_records()
     if "again" not in follower.last:
         emit({"end": True})

@@ -1,9 +1,9 @@
-"""Times calls on a device: warm-up, caches flushed between runs, and a rule for when to stop.
+"""Times calls on a device, with a warm-up, flushed caches, and a rule for when to stop.
 
 A run is timed by two events on the device's stream, from the start of its first kernel to the end
 of its last. Before each run a buffer larger than any cache is overwritten, as Triton's `do_bench`
-does, so that inputs come from memory. The buffer is overwritten often enough for the host to
-enqueue the whole call meanwhile: otherwise a short kernel's time would be that of its launch.
+does, so that inputs come from memory. It is overwritten as often as it takes the host to enqueue
+the whole call: otherwise a short kernel's time would be that of its launch.
 
 The rule is gpumode's: at most 100 runs; from the third on stop as soon as the standard error of the
 mean is below 0.1 % of it, or the runs together took 10 s.
@@ -16,21 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-FLUSH_BYTES = 256 << 20  # the Infinity Cache of MI300X is as large, any L2 is smaller
-MOST_FLUSHES = 64
+FLUSH_BYTES = 256 << 20  # the size of MI300X's Infinity Cache; L2 caches are smaller
+MAX_FLUSHES = 64
 FLUSHES_OVER_LAUNCH = 1.5  # margin over the time that the host takes to enqueue a call
 
 
 class Device(Protocol):
-    """What calls are timed on.
+    """A device on which calls are timed.
 
     Args:
-        where: the device that inputs are made on, as torch names it.
-        backend: Triton's name for it, `cuda` or `hip`.
-        flush_us: how long one flush of the caches takes.
+        torch_device: torch's name of the device for inputs.
+        backend: Triton's name of it, `cuda` or `hip`.
+        flush_us: time of one flush of the caches.
     """
 
-    where: str
+    torch_device: str
     backend: str
     flush_us: float
 
@@ -55,10 +55,10 @@ class Gpu:
     """The GPU that torch sees, CUDA or ROCm."""
 
     def __init__(self, torch: Any) -> None:
-        self.where = "cuda"  # ROCm's torch says so too
+        self.torch_device = "cuda"  # also in ROCm builds
         self.backend = "hip" if torch.version.hip else "cuda"
         self._torch = torch
-        self._buffer = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self.where)
+        self._buffer = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self.torch_device)
         self.flush(2)
         self.synchronize()
         _, elapsed = self.timed(lambda: self.flush(4))
@@ -72,7 +72,7 @@ class Gpu:
         return time.perf_counter()
 
     def synchronize(self) -> None:
-        """Waits until the device is idle; errors of kernels come up here."""
+        """Waits until the device is idle; raises the errors of kernels."""
         self._torch.cuda.synchronize()
 
     def flush(self, times: int) -> None:
@@ -95,37 +95,37 @@ class Rule:
     """When to stop.
 
     Args:
-        most: runs at most.
-        least: runs before precision or time are looked at.
+        max_runs: limit of the runs.
+        min_runs: runs before precision or time count.
         precision: stop when standard error / mean is below this.
         total_us: stop when the runs together took this long.
-        warm_up_s: how long to run before the first time is taken; 0 for not at all.
+        warm_up_s: how long to run before the first time is taken; 0 for no warm-up.
     """
 
-    most: int = 100
-    least: int = 3
+    max_runs: int = 100
+    min_runs: int = 3
     precision: float = 0.001
     total_us: float = 10e6
     warm_up_s: float = 0.05
 
     def stops(self, times: Sequence[float]) -> bool:
         """Whether these times are enough."""
-        if len(times) >= self.most:
+        if len(times) >= self.max_runs:
             return True
-        if len(times) < self.least:
+        if len(times) < self.min_runs:
             return False
         total = math.fsum(times)
         mean = total / len(times)
         return standard_error(times) < self.precision * mean or total > self.total_us
 
 
-ONCE = Rule(most=1, warm_up_s=0.0)
-TUNING = Rule(most=10, precision=0.005, total_us=0.5e6, warm_up_s=0.005)
-"""For one configuration of many: enough to tell the fast from the slow."""
+ONCE = Rule(max_runs=1, warm_up_s=0.0)
+TUNING = Rule(max_runs=10, precision=0.005, total_us=0.5e6, warm_up_s=0.005)
+"""Rule for one configuration of many: precise enough to find the fastest."""
 
 
 def standard_error(times: Sequence[float]) -> float:
-    """Of the mean; 0 for a single time, of which nothing is known."""
+    """The standard error of the mean; 0 for a single time."""
     count = len(times)
     if count < 2:
         return 0.0
@@ -137,9 +137,9 @@ def standard_error(times: Sequence[float]) -> float:
 def time_call(
     device: Device, call: Callable[[], Any], rule: Rule = Rule()
 ) -> tuple[list[float], Any]:
-    """Times of a call in µs, in order, and what its last run returned.
+    """Times of a call in µs, in order, and the result of its last run.
 
-    The call must have run before: a compile would count as the time to enqueue.
+    The call must have run before: a compile would count as time to enqueue.
     """
     flushes = 1 if not rule.warm_up_s else _warm_up(device, call, rule)
     times: list[float] = []
@@ -157,13 +157,13 @@ def _warm_up(device: Device, call: Callable[[], Any], rule: Rule) -> int:
     """Runs the call for a while; returns how many flushes hide the time to enqueue it."""
     device.synchronize()
     start = device.now()
-    enqueue = math.inf
+    enqueue_seconds = math.inf
     runs = 0
-    while runs < 2 or (runs < rule.most and device.now() - start < rule.warm_up_s):
+    while runs < 2 or (runs < rule.max_runs and device.now() - start < rule.warm_up_s):
         call_start = device.now()
         call()
-        enqueue = min(enqueue, device.now() - call_start)
+        enqueue_seconds = min(enqueue_seconds, device.now() - call_start)
         device.synchronize()
         runs += 1
-    flushes = FLUSHES_OVER_LAUNCH * enqueue * 1e6 / max(device.flush_us, 1e-3)
-    return min(1 + math.ceil(flushes), MOST_FLUSHES)
+    flushes = FLUSHES_OVER_LAUNCH * enqueue_seconds * 1e6 / max(device.flush_us, 1e-3)
+    return min(1 + math.ceil(flushes), MAX_FLUSHES)

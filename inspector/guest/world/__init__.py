@@ -1,8 +1,8 @@
-"""What a script believes while it runs without a GPU: driver, device, tensors, clocks, tools.
+"""The machine that a script believes in while it runs without a GPU.
 
 world = install(Device.of({"arch": "gfx942"}), folder)
 with world.running():
-...  # the script
+    ...  # the script
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _profiler(module: ModuleType) -> None:
 
 
 def _viewer(module: ModuleType) -> None:
-    """Makes the viewer of profiles return values of no meaning: there is no profile."""
+    """Makes the viewer of profiles return inert values, since there is no profile."""
     for name, count in VIEWER_CALLS.items():
         if hasattr(module, name):
             setattr(module, name, _inert(count))
@@ -103,11 +103,11 @@ ADJUSTMENTS: Mapping[str, Adjust] = MappingProxyType(
 )
 
 
-class ArrivalFinder:
-    """Finds the modules to be adjusted by the other finders, and adjusts them once loaded.
+class AdjustingFinder:
+    """A finder that lets the other finders find a module, and adjusts it once it is loaded.
 
     Args:
-        adjustments: module -> what is done to it.
+        adjustments: module -> the function that adjusts it.
     """
 
     def __init__(self, adjustments: Mapping[str, Adjust]) -> None:
@@ -124,12 +124,13 @@ class ArrivalFinder:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    _after(spec.loader, adjust)
+                    _adjust_after(spec.loader, adjust)
                 return spec
         return None
 
 
-def _after(loader: Any, adjust: Adjust) -> None:
+def _adjust_after(loader: Any, adjust: Adjust) -> None:
+    """Makes a loader adjust the module that it has loaded."""
     load = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
@@ -140,16 +141,16 @@ def _after(loader: Any, adjust: Adjust) -> None:
 
 
 def install(
-    note: Callable[[str], None], adjusters: Mapping[str, Adjust] = MappingProxyType({})
+    note: Callable[[str], None], further_adjustments: Mapping[str, Adjust] = MappingProxyType({})
 ) -> None:
     """Adjusts the modules that are loaded already, and the others when they are imported.
 
     Args:
-        note: takes what the user should know.
-        adjusters: module -> what is done to it, in addition to `ADJUSTMENTS`.
+        note: takes a remark for the user.
+        further_adjustments: module -> the function that adjusts it, beside `ADJUSTMENTS`.
     """
-    adjustments = {**ADJUSTMENTS, **adjusters, "unittest.result": _unittest(note)}
+    adjustments = {**ADJUSTMENTS, **further_adjustments, "unittest.result": _unittest(note)}
     for name, adjust in adjustments.items():
         if name in sys.modules:
             adjust(sys.modules[name])
-    sys.meta_path.insert(0, ArrivalFinder(adjustments))
+    sys.meta_path.insert(0, AdjustingFinder(adjustments))

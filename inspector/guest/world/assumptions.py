@@ -1,14 +1,13 @@
-"""Log of the values that were made up for the script, where its behaviour may depend on them.
+"""Log of the values that were assumed for the script, where its behaviour may depend on them.
 
-Without a GPU some values are unknown: a value of a module that is not installed, the contents of a
-tensor that a kernel would have written, a measured time. The script gets a plausible one. Each such
-assumption is logged with the line that asked for it, and is attached to every kernel launched after
-it. Values that the script only prints are left out.
+Without a GPU some values are unknown: those of a module that is not installed, of a tensor that a
+kernel would have written, of a measured time. The script gets a plausible one. Each such assumption
+is logged with the line that asked for it, and is attached to every kernel launched after it. Values
+that the script only prints are left out.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import importlib.util
@@ -18,18 +17,14 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from ..syntax import parse
+from .reporting import reporting_lines
 
-MOST = 32
-"""Most assumptions that are logged in one run."""
-MOST_TIMES = 8
-"""How often a reversed question gets its other answer: `while not close(…)` has to end."""
+MAX_ASSUMPTIONS = 32
+"""How many assumptions are logged in one run."""
+MAX_REVERSALS = 8
+"""How often a reversed question gets its other answer: a loop `while not close(…)` has to end."""
 Question = tuple[str, str, int]
 """(question in words, file, line)."""
-REPORTING = frozenset(
-    ("debug", "error", "exception", "info", "log", "pprint", "print", "warn", "warning", "write")
-)
-"""Functions and methods that only report something to people."""
 
 
 class Assumptions:
@@ -38,7 +33,7 @@ class Assumptions:
     def __init__(self) -> None:
         self._assumptions: dict[tuple[str, str, str, int, str | None], None] = {}
         self._emulated: dict[tuple[str, str, str, int], None] = {}
-        self._owns: Callable[[CodeType], bool] = _is_outside
+        self._owns: Callable[[CodeType], bool] = _is_any
         self._reporting_lines_by_file: dict[str, dict[int, bool]] = {}
         self._muted = 0
         self._two_sided: dict[Question, None] = {}
@@ -53,8 +48,8 @@ class Assumptions:
         self._owns = owns
 
     def reverse(self, questions: Iterable[Question]) -> None:
-        """Has these questions answered the other way in this run."""
-        self._reversed = dict.fromkeys(questions, MOST_TIMES)
+        """Makes `answer` give the other answer to these questions."""
+        self._reversed = dict.fromkeys(questions, MAX_REVERSALS)
 
     def answer(self, question_text: str, assumed: Any, reason: str | None = None) -> Any:
         """Logs an assumption, unless the script only prints the value.
@@ -77,12 +72,12 @@ class Assumptions:
             if reversals_left:
                 self._reversed[question] = reversals_left - 1
                 assumed = not assumed
-        record = (question_text, _short(assumed), *site, reason)
-        if len(self._assumptions) < MOST:
+        record = (question_text, _shortened(assumed), *site, reason)
+        if len(self._assumptions) < MAX_ASSUMPTIONS:
             self._assumptions[record] = None
         return assumed
 
-    def emulated(self, question_text: str, value: Any) -> None:
+    def note_emulated(self, question_text: str, value: Any) -> None:
         """Logs a value read from memory that an executed kernel wrote, unless it is only printed.
 
         Args:
@@ -90,11 +85,11 @@ class Assumptions:
             value: the value that it got.
         """
         site = self._asking_site()
-        if site is not None and len(self._emulated) < MOST:
+        if site is not None and len(self._emulated) < MAX_ASSUMPTIONS:
             file, line = site
-            self._emulated[question_text, _short(value), file, line] = None
+            self._emulated[question_text, _shortened(value), file, line] = None
 
-    def emulated_so_far(self) -> list[dict[str, Any]]:
+    def emulated_records(self) -> list[dict[str, Any]]:
         """The emulated values until now, as dicts of `what`, `value`, `file` and `line`."""
         return [
             {"what": question_text, "value": value, "file": file, "line": line}
@@ -109,7 +104,7 @@ class Assumptions:
         """Whether the value that the script is asking for now is more than printed."""
         return self._asking_site() is not None
 
-    def so_far(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """The answers until now: `what`, `assumed`, `file`, `line`, `explored` and `reason`."""
         return [
             {
@@ -124,14 +119,17 @@ class Assumptions:
         ]
 
     def __enter__(self) -> None:
-        """Logs nothing inside the context: there this package asks, not the script."""
+        """Stops logging inside the context, in which this package reads values for itself."""
         self._muted += 1
 
     def __exit__(self, *exception: object) -> None:
         self._muted -= 1
 
     def _asking_site(self) -> tuple[str, int] | None:
-        """The user's line that asks; None if it only prints, or if no code of the user's asks."""
+        """File and line of the user's code that asks for a value; None if that only prints it.
+
+        None also where no code of the user's asks.
+        """
         frame = None if self._muted else self._asking_frame()
         if frame is None:
             return None
@@ -139,167 +137,36 @@ class Assumptions:
         return None if self._is_only_reported(file, line) else (file, line)
 
     def _asking_frame(self) -> FrameType | None:
+        """The innermost frame of the user's code; None if there is none, or Triton asks."""
         frame: FrameType | None = sys._getframe(3)
         while frame is not None and not self._owns(frame.f_code):
-            if frame.f_code.co_filename.startswith(_triton()):
-                return None  # e.g. an autotuner reads a time: that decides nothing of the script's
+            if frame.f_code.co_filename.startswith(_triton_folder()):
+                return None  # for example an autotuner, which reads a time
             frame = frame.f_back
         return frame
 
     def _is_only_reported(self, file: str, line: int) -> bool:
         lines = self._reporting_lines_by_file.get(file)
         if lines is None:
-            lines = self._reporting_lines_by_file[file] = _reporting_lines(file)
+            lines = self._reporting_lines_by_file[file] = reporting_lines(file)
         return lines.get(line, False)
 
 
-def _is_outside(code: CodeType) -> bool:
+def _is_any(code: CodeType) -> bool:
     return True
 
 
 @functools.lru_cache(maxsize=1)
-def _triton() -> str:
+def _triton_folder() -> str:
+    """Triton's folder, with a separator at the end."""
     spec = importlib.util.find_spec("triton")
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     return os.path.join(folders[0], "") if folders else os.devnull
 
 
-def _short(value: object) -> str:
+def _shortened(value: object) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# ----------------------------------------------------------------------- lines that only report
-
-
-def _reporting_lines(file: str) -> dict[int, bool]:
-    """Line -> whether the innermost statement there only reports the values that it reads."""
-    try:
-        with open(file, "rb") as stream:
-            tree = parse(stream.read(), file)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
-    lines: dict[int, bool] = {}
-    checking_ifs: set[ast.AST] = set()
-    for node in ast.walk(tree):  # outer ones first: inner ones overwrite what they span
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _only_checks(node):
-            checking_ifs.update(inner for inner in ast.walk(node) if isinstance(inner, ast.If))
-        if isinstance(node, ast.stmt):
-            is_reporting = _reports(node) or (
-                isinstance(node, ast.If) and _only_selects_reports(node)
-            )
-            is_reporting |= node in checking_ifs
-            last_line = node.test.end_lineno if isinstance(node, ast.If) else node.end_lineno
-            for line in range(node.lineno, (last_line or node.lineno) + 1):
-                lines[line] = is_reporting
-    _mark_reported_names(tree, lines)
-    return lines
-
-
-def _mark_reported_names(tree: ast.AST, lines: dict[int, bool]) -> None:
-    """Marks assignments to names that are only reported: `error = (a - b).max().item()`, printed.
-
-    Uses of the same name elsewhere in the file count too, whatever they mean there.
-    """
-    only_reported: dict[str, bool] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            only_reported[node.id] = only_reported.get(node.id, True) and lines.get(
-                node.lineno, False
-            )
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            only_reported.update(dict.fromkeys(node.names, False))
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            only_reported[node.target.id] = False
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign) or calls_more(node.value):
-            continue
-        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        if len(names) == len(node.targets) and all(
-            only_reported.get(name, False) for name in names
-        ):
-            last_line = node.end_lineno or node.lineno
-            lines.update(dict.fromkeys(range(node.lineno, last_line + 1), True))
-
-
-def _only_selects_reports(node: ast.If) -> bool:
-    """Whether an `if` only decides what is reported, or whether the script goes on."""
-    return all(
-        _reports(inner) or isinstance(inner, ast.Raise) for inner in (*node.body, *node.orelse)
-    )
-
-
-def _only_checks(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function returns nothing and its conditions only decide what it reports or raises.
-
-    Test helpers return early if results agree: `if error < limit: return`, then an assert.
-    """
-    has_conditions = False
-    for index, node in enumerate(function.body):
-        if isinstance(node, ast.If):
-            has_conditions = True
-            if not all(_reports_or_leaves(inner) for inner in (*node.body, *node.orelse)):
-                return False
-        elif has_conditions or not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)):
-            if not _reports_or_leaves(node):
-                return False
-        elif isinstance(node, ast.Expr) and index and not _reports(node):
-            return False  # a call may launch something
-    return has_conditions
-
-
-def _reports_or_leaves(node: ast.stmt) -> bool:
-    """Whether a statement reports, raises, or returns without a value."""
-    if isinstance(node, ast.If):
-        return all(_reports_or_leaves(inner) for inner in (*node.body, *node.orelse))
-    if isinstance(node, ast.Return):
-        value = node.value
-        return value is None or (isinstance(value, ast.Constant) and value.value is None)
-    return isinstance(node, ast.Raise) or _reports(node)
-
-
-def _reports(node: ast.stmt) -> bool:
-    if isinstance(node, (ast.Pass, ast.Assert)):
-        return True
-    if isinstance(node, ast.If):
-        return _only_selects_reports(node)
-    if not isinstance(node, ast.Expr):
-        return False
-    value = node.value
-    if isinstance(value, ast.Constant):
-        return True
-    if not isinstance(value, ast.Call):
-        return False
-    called = value.func
-    name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-    is_report = name in REPORTING or name.startswith(
-        "assert_"
-    )  # `assert_close` and the like are no-ops here
-    return is_report and not any(calls_more(inner) for inner in (*value.args, *value.keywords))
-
-
-# Functions and methods that read or convert a value and launch nothing.
-_PURE_READERS = frozenset(
-    (
-        *("abs", "all", "allclose", "amax", "any", "array_equal", "bool", "cpu", "detach"),
-        *("equal", "float", "format", "int", "isclose", "item", "join", "len", "max", "mean"),
-        *("min", "norm", "numel", "numpy", "repr", "round", "size", "str", "sum", "tolist", "type"),
-    )
-)
-
-
-def calls_more(node: ast.AST) -> bool:
-    """Whether an expression calls a function that might launch a kernel."""
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Call):
-            called = inner.func
-            name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
-            if name not in _PURE_READERS:
-                return True
-    return False
-
-
-# --------------------------------------------------------------------------- numbers
 
 
 _OPERATOR_TEXTS = {
@@ -313,6 +180,7 @@ _OPERATOR_TEXTS = {
 
 
 def _logging_method(name: str) -> Callable[..., Any]:
+    """A method of float that logs its result as an assumption."""
     float_method = getattr(float, name)
 
     def method(self: Any, *operands: Any) -> Any:
@@ -327,6 +195,7 @@ def _logging_method(name: str) -> Callable[..., Any]:
 
 
 def _propagating_method(name: str) -> Callable[..., Any]:
+    """A method of float whose result is unknown as well."""
     float_method = getattr(float, name)
 
     def method(self: Any, *operands: Any) -> Any:
@@ -375,6 +244,6 @@ LOG = Assumptions()
 
 @functools.lru_cache(maxsize=1)
 def unknown_array() -> Any:
-    """The class of numpy arrays with unknown contents; results computed from them have it too."""
+    """The class of numpy arrays with unknown contents; arrays computed from them are of it too."""
     numpy: Any = importlib.import_module("numpy")
     return type("UnknownArray", (numpy.ndarray,), {"unknown": True})

@@ -1,4 +1,4 @@
-"""Clocks and benchmark loops: everything that would be timed runs once, and takes a millisecond."""
+"""Replaces Triton's benchmark helpers: a function runs once, and its time is one millisecond."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def run_once(
     return [time] if return_mode == "all" else time
 
 
-def install(note: Callable[[str], None], most: int | None) -> None:
+def install(note: Callable[[str], None], max_values: int | None) -> None:
     """Replaces Triton's benchmark helpers in this process.
 
     Args:
-        note: takes what the user should know.
-        most: x values of each benchmark that are run; None for all.
+        note: takes a remark for the user.
+        max_values: how many x values of each benchmark to run; None for all.
     """
     os.environ.setdefault("MPLBACKEND", "Agg")
     testing: Any = importlib.import_module("triton.testing")
@@ -57,12 +57,12 @@ def install(note: Callable[[str], None], most: int | None) -> None:
         if hasattr(triton, name):
             setattr(triton, name, run_once)
     testing.set_gpu_clock = _set_gpu_clock
-    testing.Mark.run = _mark_run(testing.Benchmark, note, most)
+    testing.Mark.run = _mark_run(testing.Benchmark, note, max_values)
     _vendor_libraries()
 
 
 def _vendor_libraries() -> None:
-    """Tutorials compare with hipBLASLt and cuBLAS through handles that need a GPU to exist."""
+    """Replaces the handles of hipBLASLt and cuBLAS that tutorials make, which would need a GPU."""
     library = importlib.import_module("triton._C.libtriton")
     for backend, module, handle in (
         ("amd", "hipblas", "HipblasLt"),
@@ -75,11 +75,12 @@ def _vendor_libraries() -> None:
 
 @contextlib.contextmanager
 def _set_gpu_clock(ref_sm_clock: int = 1350, ref_mem_clock: int = 1215) -> Iterator[Any]:
+    """Triton's `set_gpu_clock`, which yields TFLOPS and GB/s by its own formula."""
     yield 2e-6 * 108 * 4 * 256 * ref_sm_clock, 640 * 2 * ref_mem_clock * 1e-3
 
 
 class Table(list):  # type: ignore[type-arg]
-    """The results of a benchmark, where a data frame was asked for: as good as empty."""
+    """The empty results of a benchmark, in place of a data frame."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -96,9 +97,9 @@ class Table(list):  # type: ignore[type-arg]
 
 
 def _mark_run(
-    benchmark_class: type, note: Callable[[str], None], most: int | None
+    benchmark_class: type, note: Callable[[str], None], max_values: int | None
 ) -> Callable[..., Any]:
-    """`Mark.run` over a few x values and every line, failures noted."""
+    """A `Mark.run` that runs some x values with every line, and notes failures."""
 
     def run(
         self: Any,
@@ -111,11 +112,11 @@ def _mark_run(
         single = isinstance(self.benchmarks, benchmark_class)
         benchmarks = [self.benchmarks] if single else list(self.benchmarks)
         for benchmark in benchmarks:
-            every = list(benchmark.x_vals)
-            x_vals = ends_and_middle(every, most)
-            if len(x_vals) < len(every):
+            all_values = list(benchmark.x_vals)
+            x_vals = ends_and_middle(all_values, max_values)
+            if len(x_vals) < len(all_values):
                 note(
-                    f"benchmark {benchmark.plot_name}: {len(x_vals)} of {len(every)} values of"
+                    f"benchmark {benchmark.plot_name}: {len(x_vals)} of {len(all_values)} values of"
                     f" {', '.join(benchmark.x_names)} are run (--tests all: every one)"
                 )
             for x in x_vals:
@@ -124,17 +125,17 @@ def _mark_run(
                 for line in benchmark.line_vals:
                     stated = {**x_values, benchmark.line_arg: line, **benchmark.args}
                     try:
-                        self.fn(**stated, **_accepted(self.fn, kwargs))
+                        self.fn(**stated, **_accepted_arguments(self.fn, kwargs))
                     except Exception as error:
-                        where = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
-                        note(f"benchmark {where}: {failure(error)}")
+                        point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
+                        note(f"benchmark {point}: {failure(error)}")
         tables = [Table() for _ in benchmarks]
         return (tables[0] if single else tables) if return_df else None
 
     return run
 
 
-def _accepted(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _accepted_arguments(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The keyword arguments that `fn` has parameters for."""
     try:
         parameters = inspect.signature(fn).parameters
@@ -153,5 +154,5 @@ def failure(error: BaseException) -> str:
     ]
     frame = (user_frames or list(frames))[-1:]
     text = " ".join(str(error).split())[:200]
-    place = f" ({os.path.basename(frame[0].filename)}:{frame[0].lineno})" if frame else ""
-    return f"{type(error).__name__}: {text}{place}"
+    site = f" ({os.path.basename(frame[0].filename)}:{frame[0].lineno})" if frame else ""
+    return f"{type(error).__name__}: {text}{site}"

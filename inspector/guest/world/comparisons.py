@@ -1,4 +1,4 @@
-"""Comparisons of results with references: content where no kernel has computed anything."""
+"""Comparisons of results with references, which pass where no kernel computed the results."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from .assumptions import LOG
 
 
 def _pass(*args: Any, **kwargs: Any) -> None:
-    """Compares nothing."""
+    """Takes the place of an assertion: compares nothing."""
 
 
-def _comparing(really: Callable[..., Any], is_unknown: Callable[[Any], bool]) -> Callable[..., Any]:
-    """A comparison that is done where both sides are known, and else comes out equal."""
+def _assumed_equal(
+    original: Callable[..., Any], is_unknown: Callable[[Any], bool]
+) -> Callable[..., Any]:
+    """A comparison that is true, as a logged assumption, where an operand is unknown."""
 
-    @functools.wraps(really)
+    @functools.wraps(original)
     def compare(*args: Any, **kwargs: Any) -> Any:
         operands = (*args, *kwargs.values())
         if any(map(is_unknown, operands)):
             reason = next(filter(None, map(_reason, operands)), None)
-            return LOG.answer(f"{really.__name__}() of results that are not known", True, reason)
-        return really(*args, **kwargs)
+            return LOG.answer(f"{original.__name__}() of results that are not known", True, reason)
+        return original(*args, **kwargs)
 
     return compare
 
 
 def _is_unknown_tensor(value: Any) -> bool:
     dispatcher = getattr(value, "dispatcher", None)
-    return dispatcher is not None and bool(dispatcher.is_unknown(value))
+    return dispatcher is not None and bool(dispatcher.reads.is_unknown(value))
 
 
 def _reason(value: Any) -> str | None:
     dispatcher = getattr(value, "dispatcher", None)
-    return dispatcher.reason_of(value) if dispatcher is not None else None
+    return value._memory.reason if dispatcher is not None else None
 
 
 def _is_unknown_array(value: Any) -> bool:
@@ -44,17 +46,17 @@ def _is_unknown_array(value: Any) -> bool:
 
 
 def install(torch: Any) -> None:
-    """Makes torch's, Triton's and numpy's checks content in this process.
+    """Makes torch's, Triton's and numpy's checks pass in this process.
 
-    What only stops the script (`assert_close`) compares nothing; what the script may decide by
-    (`allclose`) is done on values that are known.
+    Assertions (`assert_close`) compare nothing; comparisons by which the script may decide
+    (`allclose`) are done on known values.
     """
     for module, name in ((torch.testing, "assert_close"), (torch.testing, "assert_allclose")):
         if hasattr(module, name):
             setattr(module, name, _pass)
     for owner in (torch, torch.Tensor):
         for name in ("allclose", "equal"):
-            setattr(owner, name, _comparing(getattr(owner, name), _is_unknown_tensor))
+            setattr(owner, name, _assumed_equal(getattr(owner, name), _is_unknown_tensor))
     internal = sys.modules.get("torch.testing._internal.common_utils")
     if internal is not None:
         internal.TestCase.assertEqual = _pass
@@ -69,4 +71,4 @@ def install(torch: Any) -> None:
         if name.startswith("assert_"):
             setattr(numpy.testing, name, _pass)
     for name in ("allclose", "array_equal", "array_equiv"):
-        setattr(numpy, name, _comparing(getattr(numpy, name), _is_unknown_array))
+        setattr(numpy, name, _assumed_equal(getattr(numpy, name), _is_unknown_array))

@@ -1,8 +1,8 @@
 """Contents of large tensors, computed only if the host reads something that depends on them.
 
-An operator on a large tensor is not run; its call is kept, with the calls that made its operands.
-When the script reads a value (`mask.sum().item()`, `lengths.max()`), `rerunning` runs the calls
-that lead to it. This module keeps the calls.
+An operator on a large tensor is not run: this module stores its call, with the calls that its
+operands come from. When the script reads a value (`mask.sum().item()`, `lengths.max()`),
+`rerunning` runs the calls that lead to it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from .payloads import tensors
 from .plans import OVERWRITING, SHAPED, Plan
 from .tensors import DeviceTensor, Memory, bytes_of
 
-DEEPEST = 200
-"""Longest chain of dependent calls that is kept: a training loop would grow one without end."""
-
+MAX_DEPTH = 200
+"""Length of the longest chain of deferred calls: a training loop would extend one without end."""
 
 UNTOUCHED = Memory(0, 0)
-"""Stands for the memory of copies that only this package holds, so that nothing writes to it."""
+"""The owner of copies that only this package can reach, and so nobody writes to."""
 
 
 class UnknownError(Exception):
@@ -47,7 +46,7 @@ class Known:
     Args:
         tensor: the operand.
         owner: the object whose version counter counts writes to it.
-        version: that counter when the call was kept.
+        version: that counter when the call was deferred.
     """
 
     tensor: torch.Tensor
@@ -72,7 +71,7 @@ class Part:
     """A strided view of an allocation: an operand whose contents are deferred, or an output.
 
     Args:
-        source: how the allocation's contents are made; None if they are uninitialised.
+        source: how to compute the allocation's contents; None if they are uninitialised.
         nbytes: size of the allocation in bytes.
         dtype: element type of the view.
         size: extents of the view.
@@ -111,9 +110,9 @@ class Part:
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Target:
-    """Stands in a call's arguments for its output `targets[nth]`."""
+    """Marks, in a call's arguments, the place of its output `targets[index]`."""
 
-    nth: int
+    index: int
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
@@ -127,7 +126,8 @@ class Work:
         results: shapes of its results that are not arguments.
         depth: length of the longest chain of deferred work that leads to it.
         by_kernels: whether it is a kernel or depends on one.
-        made: the storages that it produced, if it was run and they were kept.
+        storages: the storages that it produced; None if it was not run, or they are cached
+            elsewhere.
     """
 
     number: int
@@ -136,11 +136,11 @@ class Work:
     results: tuple[Part, ...]
     depth: int
     by_kernels: bool
-    made: list[Any] | None = field(default=None, init=False)
+    storages: list[Any] | None = field(default=None, init=False)
 
-    def settle(self, made: list[Any]) -> None:
-        """Keeps what it made, and no longer what that was made from."""
-        self.made = made
+    def settle(self, storages: list[Any]) -> None:
+        """Stores the storages that it produced, and drops its operands."""
+        self.storages = storages
         self.targets = self.operands = ()
         self.depth = 0
 
@@ -153,7 +153,7 @@ class Call(Work):
         func: the operator overload.
         plan: how the dispatcher handles the overload.
         args: its positional arguments, with `Known`, `Part` and `Target` in place of tensors.
-        kwargs: its keyword arguments, likewise.
+        kwargs: its keyword arguments, in the same form.
         seed: seed of its random numbers.
     """
 
@@ -163,25 +163,30 @@ class Call(Work):
     kwargs: Mapping[str, Any]
     seed: int
 
-    def settle(self, made: list[Any]) -> None:
-        """Keeps what it made, and no longer what that was made from."""
-        super().settle(made)
+    def settle(self, storages: list[Any]) -> None:
+        """Stores the storages that it produced, and drops its operands and arguments."""
+        super().settle(storages)
         self.args, self.kwargs = (), {}
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Recipe:
-    """How one allocation's contents are made: by the n-th result or output of some work."""
+    """How to compute one allocation's contents.
+
+    Args:
+        call: the work that produces them.
+        index: which of the storages that it produces.
+    """
 
     call: Work
-    nth: int
+    index: int
 
 
 _TENSORS = (torch.Tensor, Known, Part, Target)
 
 
 class Deferred:
-    """Keeps the deferred calls of one run of a script."""
+    """Defers the operators of one run of a script."""
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
@@ -195,8 +200,8 @@ class Deferred:
             func: the operator overload.
             plan: how the dispatcher handles the overload.
             args: its positional arguments; devices among them are the CPU.
-            kwargs: its keyword arguments, likewise.
-            results: tensors of its results' shapes; None if it returns what it writes to.
+            kwargs: its keyword arguments; devices among them are the CPU.
+            results: tensors of its results' shapes; None if its results are its targets.
         """
         if plan.uninitialised or plan.view or not plan.native:
             return None
@@ -209,25 +214,25 @@ class Deferred:
             return operands[-1]
 
         def target(tensor: torch.Tensor) -> Target:
-            targets.append(_place(tensor, plan))
+            targets.append(_written_operand(tensor, plan))
             return Target(len(targets) - 1)
 
         target_positions = dict(plan.mutates)
         names = target_positions.values()
         try:
             call_args = [
-                each(v, target if position in target_positions else operand)
+                map_operands(v, target if position in target_positions else operand)
                 for position, v in enumerate(args)
             ]
             named = {
-                name: each(v, target if name in names else operand)
+                name: map_operands(v, target if name in names else operand)
                 for name, v in kwargs.items()
                 if name != "generator"
             }
         except UnknownError:
             return None
         depth = depth_over((*operands, *targets))
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return None
         return Call(
             number=next(self.numbers),
@@ -245,7 +250,7 @@ class Deferred:
 
 
 def part_of(tensor: DeviceTensor, source: Recipe | None) -> Part:
-    """A device tensor as a view of the allocation that `source` makes."""
+    """A device tensor as a view of the allocation that `source` computes."""
     return geometry_of(tensor._payload, source)
 
 
@@ -255,12 +260,12 @@ def geometry_of(tensor: torch.Tensor, source: Recipe | None = None) -> Part:
     return Part(source, bytes_of(tensor), tensor.dtype, size, stride, offset)
 
 
-def each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Applies `change` to each tensor stand-in of an argument, searching lists and tuples."""
+def map_operands(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Applies `change` to the tensors and their stand-ins in an argument, lists and tuples too."""
     if isinstance(value, _TENSORS):
         return change(value)
     if isinstance(value, (list, tuple)):
-        changed = [each(inner, change) for inner in value]
+        changed = [map_operands(inner, change) for inner in value]
         return changed if isinstance(value, list) else tuple(changed)
     return value
 
@@ -283,7 +288,7 @@ def sources_of(operands: Iterable[Known | Part]) -> Iterator[Recipe]:
 
 
 def _operand(tensor: torch.Tensor) -> Known | Part:
-    """A tensor that an operator reads, as it is kept with the call.
+    """A tensor that an operator reads, in the form that a deferred call stores.
 
     Raises:
         UnknownError: its contents cannot be known.
@@ -304,8 +309,10 @@ def _counts(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and not tensor.is_inference()
 
 
-def _place(tensor: torch.Tensor, plan: Plan) -> Known | Part:
-    """A tensor that an operator writes to; without contents if it overwrites all of them.
+def _written_operand(tensor: torch.Tensor, plan: Plan) -> Known | Part:
+    """A tensor that an operator writes to, in the form that a deferred call stores.
+
+    It has no contents if the operator overwrites all of them.
 
     Raises:
         UnknownError: some unknown elements remain.
@@ -313,7 +320,7 @@ def _place(tensor: torch.Tensor, plan: Plan) -> Known | Part:
     if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
         return part_of(tensor, None)
     operand = _operand(tensor)
-    if isinstance(operand, Known):  # the call itself will change the operand: keep a copy
+    if isinstance(operand, Known):  # the operator is about to change it
         copied = geometry_of(operand.tensor).of(operand.tensor.untyped_storage().clone())
         return Known(copied, UNTOUCHED, UNTOUCHED.version)
     return operand

@@ -1,7 +1,7 @@
-"""The GPU that a script believes in: what Triton, torch and ROCm's tools say of the chosen target.
+"""The GPU that a script finds: its properties as Triton, torch and ROCm's tools report them.
 
 The figures that a kernel's compile depends on (wave size, LDS, number of CUs) come from the host,
-which knows the machine; those that scripts merely print or scale by have a default per family.
+which has the machine's file; those that scripts only print or scale by have defaults per family.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Device:
 
     @property
     def capability(self) -> tuple[int, int]:
-        """What `torch.cuda.get_device_capability` answers: gfx942 -> (9, 4), gfx1201 -> (12, 0).
+        """The result of `torch.cuda.get_device_capability`: gfx942 -> (9, 4), gfx1201 -> (12, 0).
 
         The digits of a gfx name are major (decimal), minor and stepping (hexadecimal, one each):
         LLVM's AMDGPU usage guide, Processors.
@@ -94,11 +94,11 @@ class Device:
 
     @property
     def multiprocessors(self) -> int:
-        """What HIP's multiProcessorCount says."""
+        """HIP's multiProcessorCount: CUs or WGPs."""
         return max(1, self.compute_units // self.compute_units_per_multiprocessor)
 
     def triton_properties(self) -> dict[str, Any]:
-        """What Triton's HIP `utils.get_device_properties` answers (its backends/amd/driver.c)."""
+        """The result of Triton's HIP `utils.get_device_properties` (its backends/amd/driver.c)."""
         return {
             "max_shared_mem": self.lds_bytes,
             "max_num_regs": self.registers_per_block,
@@ -113,7 +113,7 @@ class Device:
         }
 
     def torch_properties(self) -> dict[str, Any]:
-        """The attributes of what `torch.cuda.get_device_properties` answers under ROCm."""
+        """The attributes of the result of `torch.cuda.get_device_properties` under ROCm."""
         major, minor = self.capability
         return {
             "name": self.name,

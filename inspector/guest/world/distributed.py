@@ -1,8 +1,7 @@
-"""`torch.distributed` with this process as the only one at work.
+"""`torch.distributed` in a single process, however many the script believes there are.
 
-Collectives are torch's own fake process group's, which needs no network: what other processes
-would send is taken to be what this one has. To the script the groups are of the backend that it
-asked for.
+Collectives are those of torch's own fake process group, which needs no network: other processes
+are assumed to send what this one has. To the script the groups have the backend that it named.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +21,6 @@ from urllib.parse import parse_qs, urlsplit
 import torch
 
 from .assumptions import LOG
-from .dispatch import Dispatcher
 
 ENVIRONMENT = {
     "RANK": "0",
@@ -41,7 +39,7 @@ class ProcessGroupNCCL:
     """The class of NCCL's groups, which torch has only where it was built with NCCL."""
 
     class Options(SimpleNamespace):
-        """What a script asks of a group of NCCL's: of no consequence."""
+        """The options of a group, which have no effect here."""
 
         def __init__(self, is_high_priority_stream: bool = False) -> None:
             super().__init__(
@@ -49,19 +47,41 @@ class ProcessGroupNCCL:
             )
 
 
-def install(dispatcher: Dispatcher) -> None:
-    """Lets this process form groups with processes that are not there."""
+def install(note: Callable[[str], None]) -> None:
+    """Lets this process form groups with processes that do not exist.
+
+    Args:
+        note: takes a remark on something approximated.
+    """
     with contextlib.suppress(ImportError, AttributeError):
         spawning: Any = importlib.import_module("torch.multiprocessing")
-        spawning.spawn = functools.partial(_spawn)
+        spawning.spawn = functools.partial(_run_first_process)
     if torch.distributed.is_available():
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        _Groups(dispatcher.note).install()
+        _Groups(note).install()
+
+
+def finished_work(results: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """The results of a collective of c10d, with a `Work` that is done and returns its tensors.
+
+    The fake process group's work has no result, which DDP's reducer and hooks ask for.
+
+    Args:
+        results: a `Work`, or a tuple that ends with one.
+        tensors: the tensors that the collective writes to.
+    """
+    if isinstance(results, tuple):
+        return (*results[:-1], finished_work(results[-1], tensors))
+    if not isinstance(results, torch.ScriptObject):
+        return results
+    future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+    future.set_result(list(tensors))
+    return torch._C._distributed_c10d._create_work_from_future(future).boxed()
 
 
 class _Groups:
-    """Forms the groups.
+    """Forms process groups.
 
     Args:
         note: takes a remark on something approximated.
@@ -72,24 +92,27 @@ class _Groups:
         self._module: Any = torch.distributed.distributed_c10d
 
     def install(self) -> None:
-        """Takes the places of torch's functions."""
+        """Replaces torch's functions."""
         module = self._module
         module.ProcessGroupNCCL = torch.distributed.ProcessGroupNCCL = ProcessGroupNCCL
         if module.default_pg_nccl_timeout is None:
             module.default_pg_nccl_timeout = NCCL_TIMEOUT
         for original, replacement in (
             (module.is_nccl_available, lambda: True),
-            (module.init_process_group, self._forming(module.init_process_group)),
-            (module._new_process_group_helper, self._faking(module._new_process_group_helper)),
-            (getattr(module, "split_group", None), self._split),
-            (module.broadcast_object_list, self._broadcast),
-            (module.scatter_object_list, self._scatter),
-            (module.recv_object_list, self._receive),
+            (module.init_process_group, self._init_process_group(module.init_process_group)),
+            (
+                module._new_process_group_helper,
+                self._new_group_helper(module._new_process_group_helper),
+            ),
+            (getattr(module, "split_group", None), self._split_group),
+            (module.broadcast_object_list, self._broadcast_objects),
+            (module.scatter_object_list, self._scatter_objects),
+            (module.recv_object_list, self._receive_objects),
         ):
             _replace(original, replacement)
 
-    def _forming(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """`init_process_group` without waiting for anybody."""
+    def _init_process_group(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """An `init_process_group` that waits for no other process."""
         signature = inspect.signature(original)
 
         @functools.wraps(original)
@@ -99,7 +122,9 @@ class _Groups:
             fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
             stated = signature.bind(*args, **kwargs).arguments
             init_method = stated.pop("init_method", None)
-            rank, size = (_stated(stated, init_method, name) for name in ("rank", "world_size"))
+            rank, size = (
+                _rank_or_size(stated, init_method, name) for name in ("rank", "world_size")
+            )
             original(**{**stated, "rank": rank, "world_size": size, "store": fake.FakeStore()})
             if size > 1:
                 self._note(
@@ -109,8 +134,8 @@ class _Groups:
 
         return init
 
-    def _faking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """What makes every group: a fake one that says it is of the backend asked for."""
+    def _new_group_helper(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The function that makes every group: a fake one that claims the backend asked for."""
         signature = inspect.signature(original)
         module = self._module
 
@@ -120,7 +145,7 @@ class _Groups:
             backend = module.Backend(str(stated["backend"]))
             for options in ("backend_options", "pg_options"):
                 stated.pop(options, None)  # for other backends than the fake one
-            if stated["group_size"] < 1:  # MPI would tell
+            if stated["group_size"] < 1:  # unknown: with MPI, torch asks the library
                 stated["group_rank"], stated["group_size"] = 0, 1
             group, store = original(**{**stated, "backend": module.Backend(FAKE)})
             if store is not None:
@@ -130,7 +155,7 @@ class _Groups:
 
         return make
 
-    def _split(
+    def _split_group(
         self,
         parent_pg: Any = None,
         split_ranks: Any = None,
@@ -147,9 +172,10 @@ class _Groups:
         ranks = [self._module.get_global_rank(parent, rank) for rank in own_ranks]
         return self._module.new_group(ranks, timeout, group_desc=group_desc)
 
-    # ----- Python's objects: their sizes are sent first, and nobody sends them
+    # Collectives of Python objects exchange sizes first, which the fake group cannot: so each
+    # has its replacement.
 
-    def _broadcast(
+    def _broadcast_objects(
         self,
         object_list: list[Any],
         src: int | None = None,
@@ -157,10 +183,10 @@ class _Groups:
         device: Any = None,
         group_src: int | None = None,
     ) -> None:
-        """`broadcast_object_list`: the list stays as it is."""
+        """`broadcast_object_list`: leaves the list unchanged."""
         self._is_source(src, group, group_src, "what the list holds already")
 
-    def _scatter(
+    def _scatter_objects(
         self,
         scatter_object_output_list: list[Any],
         scatter_object_input_list: list[Any] | None = None,
@@ -168,13 +194,13 @@ class _Groups:
         group: Any = None,
         group_src: int | None = None,
     ) -> None:
-        """`scatter_object_list`: this process's part, where it is the source."""
+        """`scatter_object_list`: stores this process's part, if it is the source."""
         if self._is_source(src, group, group_src, "what the list holds already"):
             assert scatter_object_input_list is not None
             rank = torch.distributed.get_rank(group)
             scatter_object_output_list[0] = scatter_object_input_list[rank]
 
-    def _receive(
+    def _receive_objects(
         self,
         object_list: list[Any],
         src: int | None = None,
@@ -182,12 +208,12 @@ class _Groups:
         *options: Any,
         **kwargs: Any,
     ) -> int:
-        """`recv_object_list`: the list stays as it is."""
+        """`recv_object_list`: leaves the list unchanged."""
         LOG.answer("the objects that another process would send", "what the list holds already")
         return src or 0
 
     def _is_source(self, src: int | None, group: Any, group_src: int | None, assumed: str) -> bool:
-        """Whether this process is the one that sends; if not, what is assumed is noted."""
+        """Whether this process is the sender; if not, the assumption is logged."""
         if group_src is not None:
             is_source = group_src == torch.distributed.get_rank(group)
         else:
@@ -197,16 +223,16 @@ class _Groups:
         return bool(is_source)
 
 
-def _stated(stated: Mapping[str, Any], at: str | None, name: str) -> int:
-    """Rank or number of processes: as an argument, in the URL or in the environment."""
-    value = int(stated.get(name, -1))
-    if value < 0 and at is not None:
-        value = int(parse_qs(urlsplit(at).query).get(name, ["-1"])[0])
+def _rank_or_size(arguments: Mapping[str, Any], url: str | None, name: str) -> int:
+    """`rank` or `world_size`, from the arguments, the URL or the environment."""
+    value = int(arguments.get(name, -1))
+    if value < 0 and url is not None:
+        value = int(parse_qs(urlsplit(url).query).get(name, ["-1"])[0])
     return value if value >= 0 else int(os.environ.get(name.upper(), ENVIRONMENT[name.upper()]))
 
 
 def _replace(original: Any, replacement: Callable[..., Any]) -> None:
-    """Puts a function in another's place in all of torch.distributed's modules that have it."""
+    """Replaces a function in all of torch.distributed's modules that hold it."""
     if original is None:
         return
     for name, module in list(sys.modules.items()):
@@ -215,6 +241,8 @@ def _replace(original: Any, replacement: Callable[..., Any]) -> None:
                 setattr(module, attribute, replacement)
 
 
-def _spawn(fn: Any, args: Any = (), nprocs: int = 1, *spawn_args: Any, **kwargs: Any) -> None:
-    """Runs the first process's work here."""
+def _run_first_process(
+    fn: Any, args: Any = (), nprocs: int = 1, *spawn_args: Any, **kwargs: Any
+) -> None:
+    """`torch.multiprocessing.spawn`: runs the function as the first process would, and no other."""
     fn(0, *args)

@@ -1,7 +1,7 @@
 """A Triton driver for a machine without a GPU.
 
-Files ask Triton for the active device while they load (`driver.active.get_current_target()`);
-without a GPU that raises before any kernel is seen. This driver answers for the chosen target.
+Files ask Triton for the active device while they load (`driver.active.get_current_target()`), which
+fails without a GPU. This driver answers for the chosen target.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from .device import Device
 
 
 class DriverUtils:
-    """Stands in for Triton's compiled HIP helper module: one device, nothing to load or launch."""
+    """Takes the place of Triton's compiled HIP helper module: one device, nothing is loaded."""
 
     def __init__(self, driver: TargetDriver) -> None:
         self._driver = driver
 
     def get_device_properties(self, device: int = 0) -> dict[str, Any]:
-        """What `hipGetDeviceProperties` would say, under Triton's names."""
+        """The properties of `hipGetDeviceProperties`, under Triton's names."""
         return self._driver.device.triton_properties()
 
     def load_binary(self, *args: Any) -> tuple[int, int, int, int, int]:
-        """Module, function, registers, spills and the most threads of a loaded code object."""
+        """Module, function, registers, spills and the thread limit of a loaded code object."""
         return 1, 1, 0, 0, 1024
 
     def unload_module(self, module: Any = None) -> None:
-        """Nothing was loaded."""
+        """Does nothing: nothing was loaded."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _nothing
+        return _do_nothing
 
 
 class TargetDriver:
@@ -53,7 +53,7 @@ class TargetDriver:
 
     @property
     def device(self) -> Device:
-        """The GPU that this is the driver of."""
+        """The GPU whose driver this is."""
         if self._device is None or self._device.arch != self.target.arch:
             self._device = Device.of({"arch": self.target.arch, "wave_size": self.target.warp_size})
         return self._device
@@ -72,7 +72,7 @@ class TargetDriver:
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """There is only one."""
+        """Does nothing: there is only one device."""
 
     def get_current_stream(self, device: int | None = None) -> int:
         """The default stream."""
@@ -91,7 +91,7 @@ class TargetDriver:
         return importlib.import_module("torch").cuda
 
     def get_benchmarker(self) -> Any:
-        """What autotuners time with: Triton's own, whose stand-in runs the kernel once."""
+        """The function with which autotuners time: `do_bench`, see `benchmarking`."""
         return importlib.import_module("triton.testing").do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
@@ -100,14 +100,14 @@ class TargetDriver:
         return torch.empty(1, dtype=torch.int, device=self.get_active_torch_device())
 
     def clear_cache(self, cache: Any) -> None:
-        """There is no cache to flush."""
+        """Does nothing: there is no cache to flush."""
 
     def launcher_cls(self, src: Any = None, metadata: Any = None) -> Any:
         """A launcher that launches nothing."""
-        return _nothing
+        return _do_nothing
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """Needed by launchers alone, and nothing is launched."""
+        """The type itself: only launchers would need the C++ one."""
         return ty
 
     def assemble_tensormap_to_arg(self, tensormaps_info: Any, args: Any) -> Any:
@@ -132,5 +132,5 @@ def activate(target: Any, device: Device | None = None) -> TargetDriver:
     return driver
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Takes anything, does nothing."""
+def _do_nothing(*args: Any, **kwargs: Any) -> None:
+    """Does nothing, whatever the arguments."""

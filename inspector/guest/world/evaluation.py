@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .deferred import Call, Known, Part, Work, each
+from .deferred import Call, Known, Part, Work, map_operands
 
 Storages = dict[Work, "list[Any]"]
 """Work -> the storages that it produced, one for each result or written argument."""
@@ -24,19 +24,19 @@ def value_of(operand: Known | Part, storages: Storages) -> torch.Tensor:
     source = operand.source
     if source is None:
         return operand.of(torch.empty(operand.nbytes, dtype=torch.uint8).untyped_storage())
-    computed = source.call.made if source.call.made is not None else storages[source.call]
-    return operand.of(computed[source.nth])
+    own = source.call.storages
+    return operand.of((own if own is not None else storages[source.call])[source.index])
 
 
-def applied(call: Call, tensor_for: Callable[[Any], torch.Tensor]) -> Any:
-    """Calls the operator; returns what it returns.
+def call_with(call: Call, tensor_for: Callable[[Any], torch.Tensor]) -> Any:
+    """Calls a deferred operator and returns its results.
 
     Args:
         call: the operator with its arguments.
-        tensor_for: gives the tensor for each `Known`, `Part` or `Target` among the arguments.
+        tensor_for: returns the tensor for a `Known`, `Part` or `Target` among the arguments.
     """
-    args = [each(value, tensor_for) for value in call.args]
-    kwargs = {name: each(value, tensor_for) for name, value in call.kwargs.items()}
+    args = [map_operands(value, tensor_for) for value in call.args]
+    kwargs = {name: map_operands(value, tensor_for) for name, value in call.kwargs.items()}
     return call.func(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Torch functions that look at devices before any operator runs, for the claimed device."""
+"""Replaces torch functions that look at devices before any operator runs."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from typing import Any
 import torch
 import torch.utils._device
 
-from .dispatch import DEVICE_TYPES, Dispatcher
+from . import generators
+from .placement import DEVICE_TYPES, Placement, device_of
 from .stubs import Inert
 from .tensors import DeviceTensor
 
 FROM_DATA = ("tensor", "as_tensor", "asarray")
-"""Make a tensor from Python values and move it in C++, which needs a real device."""
+"""Functions that make a tensor from Python values and move it in C++, to a real device."""
 LIKE = ("empty", "zeros", "ones", "full", "rand", "randn", "randint")
-"""`torch.NAME_like` makes a tensor like another."""
+"""Names of functions `torch.NAME_like`, which make a tensor like another."""
 NEW = ("new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided")
 """Tensor methods that make a tensor like `self`."""
-HOST_MADE = ("one_hot",)
-"""Of `torch.nn.functional`: composites whose C++ makes their result on the device that it sees."""
+COMPOSITES = ("one_hot",)
+"""Functions of `torch.nn.functional` whose C++ makes their result on the device that it sees."""
 CHECKS = (
     *("test_schema", "test_autograd_registration", "test_faketensor"),
     "test_aot_dispatch_dynamic",
 )
-"""What `torch.library.opcheck` looks at unless told otherwise."""
-PHILOX_BYTES = 16
-"""Size of the state of torch's generators on a GPU."""
+"""The default tests of `torch.library.opcheck`."""
 LEGACY_TYPES = {
     "FloatTensor": torch.float32,
     "DoubleTensor": torch.float64,
@@ -43,15 +42,20 @@ LEGACY_TYPES = {
 }
 
 
-def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
-    """Rewrites them in this process; `compile` takes the place of torch.compile."""
-    rewriter = _Rewriter(dispatcher)
+def install(placement: Placement, compile: Callable[..., Any]) -> None:
+    """Replaces the functions in this process.
+
+    Args:
+        placement: moves tensors.
+        compile: takes the place of torch.compile.
+    """
+    rewriter = _Rewriter(placement)
     rewriter.tensor_methods()
     rewriter.constructors()
     rewriter.default_device()
     rewriter.modules()
-    rewriter.replacing()
-    rewriter.generator()
+    rewriter.data_setter()
+    generators.install()
     rewriter.files()
     rewriter.checks()
     rewriter.compilers(compile)
@@ -60,16 +64,16 @@ def install(dispatcher: Dispatcher, compile: Callable[..., Any]) -> None:
 class _Rewriter:
     """Replaces torch's functions one group at a time."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, placement: Placement) -> None:
+        self._placement = placement
         self._rewritten: dict[Any, Callable[..., Any]] = {}
 
     def tensor_methods(self) -> None:
-        """Those of plain CPU tensors; device tensors have their own."""
-        move, device_of = self._dispatcher.move, self._dispatcher.device_of
+        """Replaces methods of plain CPU tensors; device tensors have their own."""
+        move = self._placement.move
         plain_type = torch.Tensor.type
         new_tensor = torch.Tensor.new_tensor
-        dispatcher = self._dispatcher
+        placement = self._placement
 
         def cuda(tensor: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
             return move(tensor, device_of(device, default="cuda"))
@@ -94,7 +98,7 @@ class _Rewriter:
         functools.update_wrapper(new, new_tensor)
 
         def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            return dispatcher.to(tensor, *args, **kwargs)
+            return placement.to(tensor, *args, **kwargs)
 
         def type_as(tensor: Any, like: Any) -> Any:
             return move(tensor, like.device, like.dtype)
@@ -108,30 +112,31 @@ class _Rewriter:
         torch.Tensor.is_pinned = lambda tensor, device=None: False
 
     def constructors(self) -> None:
-        """Functions that take a device. An ordinal needs an accelerator in C++, a text does not."""
-        device_of = self._dispatcher.device_of
+        """Replaces functions that take a device.
+
+        C++ accepts an ordinal only where there is an accelerator, a name anywhere.
+        """
         for original in torch.utils._device._device_constructors():
             name = original.__name__
             if getattr(torch, name, None) is not original:
                 continue
-            replacement = (
-                self._from_data(original) if name in FROM_DATA else _ordinal(original, device_of)
-            )
+            replacement = self._from_data(original) if name in FROM_DATA else _ordinal(original)
             setattr(torch, name, replacement)
             self._rewritten[original] = replacement
         for name in LIKE:
             original = getattr(torch, f"{name}_like")
-            setattr(torch, f"{name}_like", self._beside_first_argument(original))
+            setattr(torch, f"{name}_like", self._like_first_argument(original))
         for name in NEW:
-            setattr(torch.Tensor, name, self._beside_first_argument(getattr(torch.Tensor, name)))
-        for name in HOST_MADE:
+            setattr(torch.Tensor, name, self._like_first_argument(getattr(torch.Tensor, name)))
+        for name in COMPOSITES:
             original = getattr(torch.nn.functional, name)
-            setattr(torch.nn.functional, name, self._following(original))
+            setattr(torch.nn.functional, name, self._on_same_device(original))
         for name, dtype in LEGACY_TYPES.items():
             setattr(torch.cuda, name, _legacy_type(name, dtype))
 
     def _from_data(self, original: Any) -> Callable[..., Any]:
-        dispatcher = self._dispatcher
+        """One of `FROM_DATA` that makes its tensor on the CPU and then moves it."""
+        move = self._placement.move
         copies = original.__name__ == "tensor"
 
         @functools.wraps(original)
@@ -140,24 +145,24 @@ class _Rewriter:
             grad = kwargs.pop("requires_grad", False)
             kwargs.pop("pin_memory", None)  # of no consequence
             if isinstance(data, DeviceTensor):
-                claim = dispatcher.device_of(device, default=str(data.device))
+                claim = device_of(device, default=str(data.device))
                 dtype = kwargs.get("dtype", args[0] if args else None)
                 source = data.detach() if copies else data
-                result = dispatcher.move(source, claim, dtype, copies or bool(kwargs.get("copy")))
+                result = move(source, claim, dtype, copies or bool(kwargs.get("copy")))
             else:
                 result = original(_with_host_scalars(data), *args, **kwargs)
                 if device is not None:
-                    result = dispatcher.move(result, dispatcher.device_of(device))
+                    result = move(result, device_of(device))
             return result.requires_grad_() if grad else result
 
         return from_data
 
-    def _beside_first_argument(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Made where the first argument is; then moved to the host if that was asked for.
+    def _like_first_argument(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that makes its result where its first argument is, then moves it if asked to.
 
-        Torch's C++ asks for the CPU as well, and means the device: so only Python's word counts.
+        Torch's C++ passes the CPU where it means the device, so only Python's arguments count.
         """
-        move, device_of = self._dispatcher.move, self._dispatcher.device_of
+        move = self._placement.move
 
         @functools.wraps(original)
         def on_host_if_asked(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -171,9 +176,9 @@ class _Rewriter:
 
         return on_host_if_asked
 
-    def _following(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The result is where the first argument is."""
-        move = self._dispatcher.move
+    def _on_same_device(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose result is moved to the device of its first argument."""
+        move = self._placement.move
 
         @functools.wraps(original)
         def following(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -183,7 +188,7 @@ class _Rewriter:
         return following
 
     def default_device(self) -> None:
-        """`torch.set_default_device('cuda')` and `with torch.device('cuda')`."""
+        """Makes `torch.set_default_device('cuda')` and `with torch.device('cuda')` work."""
         constructors = torch.utils._device._device_constructors()
         rewritten = self._rewritten
 
@@ -198,9 +203,8 @@ class _Rewriter:
         torch.utils._device.DeviceContext.__torch_function__ = function
 
     def modules(self) -> None:
-        """`module.to(0)`: an ordinal needs an accelerator in C++."""
+        """Makes `module.to(0)` work, although C++ accepts no ordinal."""
         original = torch.nn.Module.to
-        device_of = self._dispatcher.device_of
 
         @functools.wraps(original)
         def to(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -212,8 +216,8 @@ class _Rewriter:
 
         torch.nn.Module.to = to
 
-    def replacing(self) -> None:
-        """`tensor.data = other` between plain and device tensors, which C++ takes for alike."""
+    def data_setter(self) -> None:
+        """Makes `tensor.data = other` work between plain and device tensors, alike to C++."""
         compatible = torch._has_compatible_shallow_copy_type
         plain_data = torch.Tensor.data
 
@@ -235,74 +239,30 @@ class _Rewriter:
         torch._has_compatible_shallow_copy_type = alike
         torch.Tensor.data = property(plain_data.__get__, set_data)
 
-    def generator(self) -> None:
-        """Generators of the device are CPU generators that say otherwise."""
-        cpu_generator = torch.Generator
-        device_of = self._dispatcher.device_of
-
-        class Generator(cpu_generator):  # type: ignore[misc,valid-type]
-            """A generator on the claimed device."""
-
-            def __new__(cls, device: Any = "cpu") -> Any:
-                return cpu_generator.__new__(cls, device="cpu")
-
-            def __init__(self, device: Any = "cpu") -> None:
-                super().__init__()
-                self._claim = device_of(device)
-                self._offset = 0
-
-            device = property(lambda generator: generator._claim)
-
-            def get_state(self) -> torch.Tensor:
-                """Philox's: the seed and an offset, 16 bytes; a CPU generator's own elsewhere."""
-                if self._claim.type not in DEVICE_TYPES:
-                    return super().get_state()
-                state = torch.tensor([_signed(self.initial_seed()), self._offset])
-                return state.view(torch.uint8)
-
-            def set_state(self, state: torch.Tensor) -> Any:
-                if state.numel() != PHILOX_BYTES:
-                    return super().set_state(state)
-                seed, self._offset = state.cpu().contiguous().view(torch.int64).tolist()
-                return self.manual_seed(seed)
-
-            def get_offset(self) -> int:
-                """Random numbers drawn so far, in Philox's steps: never advanced here."""
-                return self._offset
-
-            def set_offset(self, offset: int) -> None:
-                self._offset = int(offset)
-
-            graphsafe_get_state = get_state
-            graphsafe_set_state = set_state
-
-        torch.Generator = Generator
-        torch.cuda.default_generators = (Generator("cuda"),)
-
     def files(self) -> None:
-        """`torch.load(..., map_location='cuda')`."""
+        """Makes `torch.load(..., map_location='cuda')` work."""
         original = torch.load
-        dispatcher = self._dispatcher
+        move = self._placement.move
 
         @functools.wraps(original)
         def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
             target = None
             if isinstance(map_location, (str, torch.device)):
-                target = dispatcher.device_of(map_location)
+                target = device_of(map_location)
                 map_location = "cpu" if target.type in DEVICE_TYPES else map_location
             loaded = original(f, map_location, *args, **kwargs)
             if target is None or target.type not in DEVICE_TYPES:
                 return loaded
             return torch.utils._pytree.tree_map_only(
-                torch.Tensor, lambda tensor: dispatcher.move(tensor, target), loaded
+                torch.Tensor, lambda tensor: move(tensor, target), loaded
             )
 
         torch.load = load
 
     def checks(self) -> None:
-        """`torch.library.opcheck`: the operator is called, forward and backward, and passes.
+        """Makes `torch.library.opcheck` call the operator, forward and backward, and pass.
 
-        What it looks at is torch's business, on fake tensors of a device that this build lacks.
+        Its own tests need fake tensors of a device that this build lacks.
         """
 
         def opcheck(
@@ -326,7 +286,7 @@ class _Rewriter:
         torch.library.opcheck = opcheck
 
     def compilers(self, compile: Callable[..., Any]) -> None:
-        """`torch.compile`; scripts of the older compiler stay Python, profilers are inert."""
+        """Replaces `torch.compile`; makes `torch.jit.script` and profilers do nothing."""
         torch.compile = compile
         torch.compiler.compile = compile
         torch.inference_mode = _inference_mode
@@ -338,22 +298,19 @@ class _Rewriter:
 
 
 class Profile(Inert):
-    """A profiler that sees nothing."""
+    """A profiler that records nothing."""
 
     def __init__(self, *args: Any, on_trace_ready: Any = None, **kwargs: Any) -> None:
         super().__init__()
-
-
-def _signed(seed: int) -> int:
-    """A seed, which is unsigned in torch, as the bits of an int64."""
-    return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
 def _is_ordinal(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _ordinal(original: Any, device_of: Callable[..., Any]) -> Callable[..., Any]:
+def _ordinal(original: Any) -> Callable[..., Any]:
+    """A function that takes an ordinal for a device of the claimed kind."""
+
     @functools.wraps(original)
     def with_device(*args: Any, **kwargs: Any) -> Any:
         if _is_ordinal(kwargs.get("device")):
@@ -364,7 +321,7 @@ def _ordinal(original: Any, device_of: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _with_host_scalars(data: Any) -> Any:
-    """Nested sequences without tensors of the device, which torch's C++ reads the contents of."""
+    """Nested sequences with CPU tensors for device tensors, since C++ reads their contents."""
     if not isinstance(data, (list, tuple)):
         return data.detach().cpu() if isinstance(data, DeviceTensor) else data
     if not any(isinstance(entry, (list, tuple, DeviceTensor)) for entry in data):
@@ -373,7 +330,7 @@ def _with_host_scalars(data: Any) -> Any:
 
 
 def _legacy_type(name: str, dtype: torch.dtype) -> type:
-    """A class such as `torch.cuda.FloatTensor`: makes tensors, and knows its instances."""
+    """A class such as `torch.cuda.FloatTensor`: calls make tensors, which are its instances."""
 
     class Kind(type):
         def __instancecheck__(cls, value: Any) -> bool:
@@ -391,19 +348,19 @@ def _legacy_type(name: str, dtype: torch.dtype) -> type:
 
 
 def _identity(model: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Compiles nothing; also as a decorator with arguments."""
+    """`torch.jit.script`: returns its argument; also as a decorator with arguments."""
     return model if model is not None else (lambda function: function)
 
 
 def _inference_mode(mode: Any = True) -> Any:
-    """Without gradients, but with tensors that can take part in autograd later."""
+    """`torch.inference_mode` as `no_grad`, whose tensors may be used in autograd later."""
     if callable(mode):
         return torch.no_grad()(mode)
     return torch.no_grad() if mode else _Unchanged()
 
 
 class _Unchanged(contextlib.ContextDecorator):
-    """A context, or decorator, that changes nothing."""
+    """A context manager and decorator without effect."""
 
     def __enter__(self) -> None:
         pass
@@ -414,5 +371,5 @@ class _Unchanged(contextlib.ContextDecorator):
 
 @contextlib.contextmanager
 def _any_attention(*args: Any, **kwargs: Any) -> Any:
-    """Stands for `sdpa_kernel`: the choice of a backend has no effect on the claimed device."""
+    """`sdpa_kernel`, without effect: one implementation serves all backends here."""
     yield

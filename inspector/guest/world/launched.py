@@ -1,8 +1,8 @@
 """Launches that are executed by the emulator only if the host reads what they wrote.
 
-A pending launch is kept like a deferred operator (`deferred`): it is the recipe of the memory that
-it writes to. When the script launches, nothing is run or copied. The memory that the launch uses is
-copied later, just before something else changes it.
+A pending launch is like a deferred operator (`deferred`): it is the recipe of the memory that it
+writes to. At the launch nothing is run or copied; the memory that it uses is copied later, just
+before something else changes it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .deferred import (
-    DEEPEST,
+    MAX_DEPTH,
     UNTOUCHED,
     Deferred,
     Known,
@@ -28,13 +28,13 @@ from .deferred import (
 from .refused import REASONS, RefusedError
 from .tensors import DeviceTensor, Memory
 
-MOST_PRESERVED = 1 << 28
-"""Most bytes of copies that are made of memory which a pending launch needs."""
-MOST_HOLDERS = 64
-"""Number of references to launches over one allocation at which dead references are dropped for the
-first time; then again whenever the number has doubled."""
-MOST_HELD = 1 << 30
-"""Most bytes of memory that pending launches keep alive."""
+MAX_COPIED_BYTES = 1 << 28
+"""Bytes of all copies of memory that pending launches need."""
+MIN_PRUNED_SNAPSHOTS = 64
+"""How many references to snapshots of one allocation there are when dead ones are first dropped;
+then again whenever the number has doubled."""
+MAX_SNAPSHOT_BYTES = 1 << 30
+"""Bytes of memory that pending launches may keep alive."""
 
 Execute = Callable[[Sequence[torch.Tensor], Sequence[int], float], None]
 """Executes a launch: (allocations, written, seconds). The allocations are byte tensors, changed in
@@ -42,8 +42,12 @@ place; `written` lists the indices of those that may change. Raises `RefusedErro
 
 
 @dataclass(eq=False)
-class Held(Known):
-    """The bytes of an allocation at the time of a launch. `Launches.preserve` keeps them so."""
+class Snapshot(Known):
+    """The bytes of an allocation at the time of a launch.
+
+    Args:
+        is_lost: whether they were overwritten, for want of room for a copy.
+    """
 
     is_lost: bool = False
 
@@ -51,7 +55,7 @@ class Held(Known):
         """The bytes.
 
         Raises:
-            UnknownError: they have been overwritten, and there was no room for a copy.
+            UnknownError: they are lost.
         """
         if self.is_lost:
             raise UnknownError(REASONS["inputs"], "inputs")
@@ -66,7 +70,7 @@ class KernelCall(Work):
         nbytes: size of each of its allocations, in bytes.
         written: indices of the allocations that it may write to, in the order of `targets`.
         execute: executes it.
-        refusal: why executing it failed, if that was tried.
+        refusal: why executing it failed; None if it did not, or was not tried.
     """
 
     nbytes: tuple[int, ...]
@@ -87,35 +91,36 @@ class KernelCall(Work):
                 self.refusal = refusal
         if self.refusal is not None:
             raise UnknownError(str(self.refusal), self.refusal.reason)
-        return [allocations[place].untyped_storage() for place in self.written]
+        return [allocations[index].untyped_storage() for index in self.written]
 
-    def settle(self, made: list[Any]) -> None:
-        """Keeps what it made, and no longer what that was made from."""
-        super().settle(made)
-        self.execute = _never
+    def settle(self, storages: list[Any]) -> None:
+        """Stores the storages that it wrote, and drops its operands."""
+        super().settle(storages)
+        self.execute = _not_again
 
 
-def _never(allocations: Sequence[torch.Tensor], written: Sequence[int], seconds: float) -> None:
+def _not_again(allocations: Sequence[torch.Tensor], indices: Sequence[int], seconds: float) -> None:
+    """Takes the place of `KernelCall.execute` once it was called."""
     raise AssertionError("a launch that was executed is executed again")
 
 
 class Launches:
-    """Keeps the pending launches of one run of a script.
+    """The pending launches of one run of a script.
 
     Args:
-        deferred: gives them their numbers, in one sequence with the deferred operators.
+        deferred: numbers them, in one sequence with the deferred operators.
     """
 
     def __init__(self, deferred: Deferred) -> None:
         self._deferred = deferred
-        self._preserved: list[weakref.ref[torch.Tensor]] = []
-        self._held: list[weakref.ref[Held]] = []
-        self._held_bytes = 0
+        self._copies: list[weakref.ref[torch.Tensor]] = []
+        self._snapshots: list[weakref.ref[Snapshot]] = []
+        self._snapshot_bytes = 0
 
     def keep(
         self, tensors: Sequence[DeviceTensor], is_written: Sequence[bool], execute: Execute
     ) -> KernelCall | None:
-        """Keeps a launch, and makes it the recipe of the memory that it writes to.
+        """Defers a launch: makes it the recipe of the memory that it writes to.
 
         Args:
             tensors: the launch's tensor arguments.
@@ -124,31 +129,23 @@ class Launches:
                 of the arguments.
 
         Returns:
-            The launch; None, with nothing kept, if its inputs cannot be known.
+            The launch; None, with nothing changed, if its inputs cannot be known.
         """
-        index_by_memory: dict[int, int] = {}  # id of an allocation -> its index
-        owners: list[DeviceTensor] = []  # the first tensor of each allocation
-        written_indices: set[int] = set()
-        for tensor, writes in zip(tensors, is_written):
-            index = index_by_memory.setdefault(id(tensor._memory), len(owners))
-            if index == len(owners):
-                owners.append(tensor)
-            if writes:
-                written_indices.add(index)
+        owners, written_indices = _allocations(tensors, is_written)
         operands: list[Known | Part] = []
-        held: list[tuple[Memory, Held]] = []
+        snapshots: list[tuple[Memory, Snapshot]] = []
         try:
             for index, tensor in enumerate(owners):
                 operand = _allocation(tensor, index in written_indices)
                 operands.append(operand)
-                if isinstance(operand, Held):
-                    held.append((tensor._memory, operand))
+                if isinstance(operand, Snapshot):
+                    snapshots.append((tensor._memory, operand))
         except UnknownError:
             return None
         depth = depth_over(operands)
-        if depth > DEEPEST or not self._has_room([operand for _, operand in held]):
+        if depth > MAX_DEPTH or not self._has_room([operand for _, operand in snapshots]):
             return None
-        written_order = tuple(sorted(written_indices))
+        sorted_indices = tuple(sorted(written_indices))
         call = KernelCall(
             number=next(self._deferred.numbers),
             targets=(),
@@ -157,64 +154,84 @@ class Launches:
             depth=depth,
             by_kernels=True,
             nbytes=tuple(operand_bytes(operand) for operand in operands),
-            written=written_order,
+            written=sorted_indices,
             execute=execute,
         )
-        for memory, operand in held:
-            _hold(memory, operand)
-        for nth, index in enumerate(written_order):
-            owners[index]._memory.recipe = Recipe(call, nth)
+        for memory, operand in snapshots:
+            _attach(memory, operand)
+        for storage_index, index in enumerate(sorted_indices):
+            owners[index]._memory.recipe = Recipe(call, storage_index)
         return call
 
-    def _has_room(self, operands: Sequence[Held]) -> bool:
-        """Whether pending launches may keep this memory too; if so, counts it as kept."""
+    def _has_room(self, operands: Sequence[Snapshot]) -> bool:
+        """Whether pending launches may keep these snapshots alive too; if so, counts them."""
         size = sum(int(operand.tensor.nbytes) for operand in operands)
-        if self._held_bytes + size > MOST_HELD:  # an upper bound: includes launches that are gone
-            self._held = [reference for reference in self._held if reference() is not None]
+        if self._snapshot_bytes + size > MAX_SNAPSHOT_BYTES:
+            # The sum still includes launches that are gone.
+            self._snapshots = [
+                reference for reference in self._snapshots if reference() is not None
+            ]
             storages = {
                 operand.tensor.data_ptr(): int(operand.tensor.nbytes)
-                for operand in (reference() for reference in self._held)
+                for operand in (reference() for reference in self._snapshots)
                 if operand is not None
             }
-            self._held_bytes = sum(storages.values())
-            if self._held_bytes + size > MOST_HELD:
+            self._snapshot_bytes = sum(storages.values())
+            if self._snapshot_bytes + size > MAX_SNAPSHOT_BYTES:
                 return False
-        self._held_bytes += size
-        self._held += map(weakref.ref, operands)
+        self._snapshot_bytes += size
+        self._snapshots += map(weakref.ref, operands)
         return True
 
     def preserve(self, memory: Memory) -> None:
         """Copies an allocation that is about to change, if pending launches still need it."""
-        references, memory.holders = memory.holders or (), None
-        holders = [holder for holder in (ref() for ref in references) if holder is not None]
-        if not holders:
+        references, memory.snapshots = memory.snapshots or (), None
+        snapshots = [snapshot for snapshot in (ref() for ref in references) if snapshot is not None]
+        if not snapshots:
             return
-        self._preserved = [ref for ref in self._preserved if ref() is not None]
-        size = sum(copy.nbytes for copy in (ref() for ref in self._preserved) if copy is not None)
-        size += holders[0].tensor.nbytes
-        if size > MOST_PRESERVED:
-            for holder in holders:
-                holder.is_lost = True
+        self._copies = [ref for ref in self._copies if ref() is not None]
+        size = sum(copy.nbytes for copy in (ref() for ref in self._copies) if copy is not None)
+        size += snapshots[0].tensor.nbytes
+        if size > MAX_COPIED_BYTES:
+            for snapshot in snapshots:
+                snapshot.is_lost = True
             return
         with torch._C._DisableTorchDispatch(), torch.no_grad():
-            copied = holders[0].tensor.clone()
-        self._preserved.append(weakref.ref(copied))
-        for holder in holders:
-            holder.tensor = copied
+            copied = snapshots[0].tensor.clone()
+        self._copies.append(weakref.ref(copied))
+        for snapshot in snapshots:
+            snapshot.tensor = copied
+
+
+def _allocations(
+    tensors: Sequence[DeviceTensor], is_written: Sequence[bool]
+) -> tuple[list[DeviceTensor], set[int]]:
+    """The first tensor of each allocation, and the indices of the allocations that are written."""
+    index_by_memory: dict[int, int] = {}  # id of an allocation -> its index
+    owners: list[DeviceTensor] = []
+    written_indices: set[int] = set()
+    for tensor, writes in zip(tensors, is_written):
+        index = index_by_memory.setdefault(id(tensor._memory), len(owners))
+        if index == len(owners):
+            owners.append(tensor)
+        if writes:
+            written_indices.add(index)
+    return owners, written_indices
 
 
 def operand_bytes(operand: Known | Part) -> int:
-    """Size in bytes of an operand that is a whole allocation."""
+    """Size in bytes of an operand that covers an allocation."""
     return operand.nbytes if isinstance(operand, Part) else int(operand.tensor.nbytes)
 
 
-def _hold(memory: Memory, operand: Held) -> None:
-    holders = memory.holders
-    if holders is None:
-        holders = memory.holders = []
-    elif len(holders) >= MOST_HOLDERS and not len(holders) & (len(holders) - 1):
-        holders[:] = [its for its in holders if its() is not None]
-    holders.append(weakref.ref(operand))
+def _attach(memory: Memory, operand: Snapshot) -> None:
+    """Lets an allocation know of a snapshot; now and then drops references to dead ones."""
+    snapshots = memory.snapshots
+    if snapshots is None:
+        snapshots = memory.snapshots = []
+    elif len(snapshots) >= MIN_PRUNED_SNAPSHOTS and not len(snapshots) & (len(snapshots) - 1):
+        snapshots[:] = [reference for reference in snapshots if reference() is not None]
+    snapshots.append(weakref.ref(operand))
 
 
 def _allocation(tensor: DeviceTensor, is_written: bool) -> Known | Part:
@@ -237,4 +254,4 @@ def _allocation(tensor: DeviceTensor, is_written: bool) -> Known | Part:
     elif payload.is_meta:
         raise UnknownError(REASONS["inputs"], "inputs")
     with torch._C._DisableTorchDispatch(), torch.no_grad():
-        return Held(allocation.of(payload.untyped_storage()), UNTOUCHED, UNTOUCHED.version)
+        return Snapshot(allocation.of(payload.untyped_storage()), UNTOUCHED, UNTOUCHED.version)

@@ -1,4 +1,4 @@
-"""Small helpers over operators' arguments: tensors in lists, their shapes, their payloads."""
+"""Helpers for operators' arguments and results: the tensors in them, their payloads and shapes."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ UNSUPPORTED = (
     "expected scalar type",
     "not compiled",
 )
-"""What torch says of an operator that this build or this CPU cannot compute for the given types."""
+"""Parts of torch's messages about an operator that a CPU cannot compute for the given types."""
 
 
-def each(values: Sequence[Any], change: Callable[[torch.Tensor], Any]) -> tuple[Any, ...]:
+def map_arguments(values: Sequence[Any], change: Callable[[torch.Tensor], Any]) -> tuple[Any, ...]:
     """Applies `change` to the tensors among arguments, lists of tensors included."""
-    return tuple([one(value, change) for value in values])
+    return tuple([map_tensors(value, change) for value in values])
 
 
-def one(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     """Applies `change` to a tensor, or to the tensors in a list, tuple or dict."""
     if isinstance(value, torch.Tensor):
         return change(value)
     kind = type(value)
     if kind is list:
-        return [one(inner, change) for inner in value]
+        return [map_tensors(inner, change) for inner in value]
     if isinstance(value, tuple):
-        changed = [one(inner, change) for inner in value]
-        return tuple(changed) if kind is tuple else _same_kind(kind, changed)
+        changed = [map_tensors(inner, change) for inner in value]
+        return tuple(changed) if kind is tuple else _rebuilt(kind, changed)
     if kind is dict:
-        return {key: one(inner, change) for key, inner in value.items()}
+        return {key: map_tensors(inner, change) for key, inner in value.items()}
     return value
 
 
-def _same_kind(kind: type, values: list[Any]) -> Any:
+def _rebuilt(kind: type, values: list[Any]) -> Any:
+    """A tuple of class `kind` with these values."""
     if kind is torch.Size:
         return torch.Size(values)
     # Named tuples take their fields one by one, torch's return types take one sequence.
@@ -60,7 +61,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def payload(tensor: torch.Tensor) -> torch.Tensor:
-    """What is under a device tensor; any other tensor itself."""
+    """The payload of a device tensor; any other tensor itself."""
     return tensor._payload if isinstance(tensor, DeviceTensor) else tensor
 
 
@@ -74,16 +75,16 @@ def shape_alone(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def filled(shape: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor of a meta tensor's shape: floats are 1, which can be divided by; others 0."""
+    """A CPU tensor of a meta tensor's shape: of ones for floats, which divide; else of zeros."""
     contents = torch.empty_strided(shape.size(), shape.stride(), dtype=shape.dtype, device="cpu")
     try:
         return contents.fill_(1) if shape.dtype.is_floating_point else contents.zero_()
-    except (NotImplementedError, RuntimeError):  # a type that cannot even be filled: any bits do
+    except (NotImplementedError, RuntimeError):  # a type that has no fill: its bits stay arbitrary
         return contents
 
 
-def surely_small(plan: Plan, args: Sequence[Any]) -> bool:
-    """Whether the result cannot be large; False says that its shape must be looked at."""
+def is_surely_small(plan: Plan, args: Sequence[Any]) -> bool:
+    """Whether a result is small for certain; False where only its shape can tell."""
     if plan.takes_sizes:
         return False
     if plan.pointwise:
@@ -132,28 +133,30 @@ def first_shape(value: Any) -> str:
     return "?" if tensor is None else "x".join(map(str, tensor.shape)) or "1"
 
 
-def arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The arguments that an operator writes to, as it returns them."""
+def returned_arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The arguments that an operator returns, in the form in which it returns them."""
     targets = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
-def written(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def written_arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that an operator writes to."""
-    places = ((kwargs.get(name), place) for place, name in plan.mutates)
-    return [
-        named if named is not None else args[place] if place < len(args) else None
-        for named, place in places
-    ]
+    arguments = []
+    for position, name in plan.mutates:
+        argument = kwargs.get(name)
+        if argument is None and position < len(args):
+            argument = args[position]
+        arguments.append(argument)
+    return arguments
 
 
 def truth_of(plan: Plan, operands: Sequence[DeviceTensor]) -> bool | None:
-    """What to take an unknown result for: see `Truth`. None where there is nothing to go by."""
+    """The assumed value of an operator's unknown result (see `Truth`); None without one."""
     if plan.truth is Truth.NONE:
         return None
     if plan.truth in (Truth.AGREE, Truth.DISAGREE):
         if any(t.dtype.is_floating_point for t in operands):
             return plan.truth is Truth.AGREE
         return None
-    carried = next((t._memory.truth for t in operands if t._memory.truth is not None), None)
-    return (not carried) if plan.truth is Truth.INVERT and carried is not None else carried
+    truth = next((t._memory.truth for t in operands if t._memory.truth is not None), None)
+    return (not truth) if plan.truth is Truth.INVERT and truth is not None else truth

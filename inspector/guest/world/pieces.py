@@ -1,8 +1,8 @@
 """Deferred operators computed piece by piece: reductions whose operand need not fit into memory.
 
-A chain of elementwise operators that ends in a reduction to one element is computed for `PIECE`
-elements at a time. Operators that make each element independently of the others (`zeros`, `rand`)
-begin such a chain.
+A chain of elementwise operators that ends in a reduction to one element is computed for
+`PIECE_ELEMENTS` elements at a time. It begins with generators: operators whose elements do not
+depend on one another (`zeros`, `rand`).
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ from typing import Any
 import torch
 
 from .deferred import Call, Known, Part, Target
-from .evaluation import Storages, applied, as_predicted, value_of
+from .evaluation import Storages, as_predicted, call_with, value_of
 from .plans import LIKE, OVERWRITING
 
-PIECE = 1 << 22
-"""Elements of a piece. Each is seeded: random numbers are the same, computed in pieces or whole."""
+PIECE_ELEMENTS = 1 << 22
+"""Elements of a piece. Each piece has its own seed, so random numbers do not depend on how many
+pieces are computed."""
 
-FILLED = LIKE | {"zeros", "ones", "full", "rand", "randn", "randint"}
-"""Operators that make each element by itself, whatever the shape."""
+GENERATORS = LIKE | {"zeros", "ones", "full", "rand", "randn", "randint"}
+"""Operators whose elements do not depend on one another."""
 ELEMENTWISE = frozenset(("_to_copy", "clone", "copy_", "isnan", "isinf", "nan_to_num"))
 """Elementwise operators besides those that torch tags as pointwise."""
 REDUCTIONS = frozenset(("sum", "mean", "max", "min", "amax", "amin", "any", "all", "count_nonzero"))
 
 Piece = Callable[[Storages, int, int], torch.Tensor]
-"""Makes the elements from a first index up to a last one (exclusive), in the order of memory."""
+"""Computes the elements from a first index up to a last one (exclusive), in the order of memory."""
 
 
 @dataclass
 class Chain:
-    """What an operand that is made in pieces is computed from.
+    """The calls and operands that an operand in pieces is computed from.
 
     Args:
-        whole: operands of a single element, which must be computed before.
-        calls: those that are run for each piece.
+        scalars: operands of a single element, which must be computed before.
+        calls: the calls that are run for each piece.
     """
 
-    whole: list[Part] = field(default_factory=list)
+    scalars: list[Part] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
 
 
@@ -51,29 +52,29 @@ def reduced_operand(call: Call) -> Part | None:
     if len(call.results) != 1 or call.results[0].count != 1:
         return None
     operand = call.operands[0]
-    return operand if isinstance(operand, Part) and operand.count > PIECE else None
+    return operand if isinstance(operand, Part) and operand.count > PIECE_ELEMENTS else None
 
 
-def in_pieces(part: Part, chain: Chain) -> Piece | None:
-    """How to compute an operand in pieces; None where that is impossible.
+def pieces_of(part: Part, chain: Chain) -> Piece | None:
+    """A function that computes pieces of an operand; None where that is impossible.
 
     Args:
         part: the operand.
-        chain: gets what the operand is computed from.
+        chain: the calls and scalars that it is computed from are added to it.
     """
     if part.source is None or not part.is_whole:
         return None
     call = part.source.call
-    if not isinstance(call, Call) or call.made is not None:
+    if not isinstance(call, Call) or call.storages is not None:
         return None
     chain.calls.append(call)
-    if is_filled(call):
-        return functools.partial(_fill, call, part)
+    if is_generator(call):
+        return functools.partial(_generate, call, part)
     if not (call.plan.pointwise or call.plan.name in ELEMENTWISE):
         return None
     operand_pieces: dict[int, Piece] = {}
     for operand in (*call.operands, *call.targets):
-        operand_piece = _operand_in_pieces(operand, part, chain)
+        operand_piece = _operand_pieces(operand, part, chain)
         if operand_piece is None:
             return None
         operand_pieces[id(operand)] = operand_piece
@@ -81,18 +82,24 @@ def in_pieces(part: Part, chain: Chain) -> Piece | None:
     def piece(storages: Storages, first: int, stop: int) -> torch.Tensor:
         def tensor_for(operand: Any) -> torch.Tensor:
             if isinstance(operand, Target):
-                written = call.targets[operand.nth]
-                return operand_pieces[id(written)](storages, first, stop).clone()
+                target = call.targets[operand.index]
+                return operand_pieces[id(target)](storages, first, stop).clone()
             return operand_pieces[id(operand)](storages, first, stop)
 
-        result: torch.Tensor = applied(call, tensor_for)
+        result: torch.Tensor = call_with(call, tensor_for)
         return result
 
     return piece
 
 
-def _operand_in_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece | None:
-    """The same for an operand of an elementwise call whose result is shaped as `like`."""
+def _operand_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece | None:
+    """A function that computes pieces of an elementwise call's operand; None if impossible.
+
+    Args:
+        operand: the operand.
+        like: the call's result, whose shape the operand must have unless it has one element.
+        chain: see `pieces_of`.
+    """
     size = operand.size if isinstance(operand, Part) else tuple(operand.tensor.shape)
     if isinstance(operand, Known):
         if operand.tensor.numel() == 1:
@@ -103,9 +110,9 @@ def _operand_in_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece
     if operand.source is None:  # the call overwrites all of it
         return lambda storages, first, stop: torch.empty(stop - first, dtype=operand.dtype)
     if operand.count == 1:
-        chain.whole.append(operand)
+        chain.scalars.append(operand)
         return lambda storages, first, stop: value_of(operand, storages).reshape(size[:1])
-    return in_pieces(operand, chain) if size == like.size else None
+    return pieces_of(operand, chain) if size == like.size else None
 
 
 def reduce_in_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tensor:
@@ -114,8 +121,8 @@ def reduce_in_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tens
     assert isinstance(operand, Part)
     result = call.results[0]
     partial = []
-    for first in range(0, operand.count, PIECE):
-        elements = piece(storages, first, min(first + PIECE, operand.count))
+    for first in range(0, operand.count, PIECE_ELEMENTS):
+        elements = piece(storages, first, min(first + PIECE_ELEMENTS, operand.count))
         if name in ("sum", "mean"):
             wide = torch.float64 if result.dtype.is_floating_point else None
             partial.append(elements.sum(dtype=wide))
@@ -130,9 +137,9 @@ def reduce_in_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tens
     return as_predicted(total.to(result.dtype).reshape(result.size), result)
 
 
-def is_filled(call: Call) -> bool:
-    """Whether each element can be computed independently of the others."""
-    if call.plan.name in FILLED:
+def is_generator(call: Call) -> bool:
+    """Whether a call's elements can be computed independently of one another."""
+    if call.plan.name in GENERATORS:
         return len(call.results) == 1 and len(call.operands) <= 1
     overwritten = [
         target for target in call.targets if isinstance(target, Part) and target.source is None
@@ -140,23 +147,23 @@ def is_filled(call: Call) -> bool:
     return call.plan.name in OVERWRITING and not call.operands and len(overwritten) == 1
 
 
-def filled(call: Call, storages: Storages) -> torch.Tensor:
-    """The whole result, flat, of a call for which `is_filled` holds."""
+def generated(call: Call, storages: Storages) -> torch.Tensor:
+    """The result, flat, of a call for which `is_generator` holds."""
     target = (call.targets or call.results)[0]
     assert isinstance(target, Part)
     elements = torch.empty(target.nbytes // target.dtype.itemsize, dtype=target.dtype)
-    for first in range(0, elements.numel(), PIECE):
-        stop = min(first + PIECE, elements.numel())
-        elements[first:stop] = _fill(call, target, storages, first, stop)
+    for first in range(0, elements.numel(), PIECE_ELEMENTS):
+        stop = min(first + PIECE_ELEMENTS, elements.numel())
+        elements[first:stop] = _generate(call, target, storages, first, stop)
     return elements
 
 
-def _fill(call: Call, part: Part, storages: Storages, start: int, stop: int) -> torch.Tensor:
-    """Some elements of the result of a call for which `is_filled` holds."""
+def _generate(call: Call, part: Part, storages: Storages, start: int, stop: int) -> torch.Tensor:
+    """The elements `start` to `stop` (exclusive) of a call for which `is_generator` holds."""
     torch.manual_seed(seed_of(call, start))
     shaped = torch.empty(stop - start, dtype=part.dtype)
     if call.plan.name in OVERWRITING or call.operands:
-        elements: torch.Tensor = applied(call, lambda operand: shaped)
+        elements: torch.Tensor = call_with(call, lambda operand: shaped)
         return elements
     args = [[stop - start] if isinstance(value, (list, tuple)) else value for value in call.args]
     result: torch.Tensor = call.func(*args, **call.kwargs)
@@ -165,4 +172,4 @@ def _fill(call: Call, part: Part, storages: Storages, start: int, stop: int) -> 
 
 def seed_of(call: Call, first: int) -> int:
     """The seed of the random numbers of a call's piece that begins at an element."""
-    return (call.seed << 32) + (call.number << 12) + first // PIECE
+    return (call.seed << 32) + (call.number << 12) + first // PIECE_ELEMENTS

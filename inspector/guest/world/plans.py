@@ -1,4 +1,4 @@
-"""What the dispatcher needs to know of an operator, read off its schema once."""
+"""The properties of an operator that decide how the dispatcher runs it, read off its schema."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from .unknowns import READS
 UNINITIALISED = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
-"""Return memory whose contents nobody has written."""
+"""Operators that return uninitialised memory."""
 VIEWS_IN_EFFECT = frozenset(("_unsafe_view", "lift_fresh", "lift", "_reshape_alias"))
-"""Share their input's memory though their schema does not say so."""
+"""Operators that share their input's memory, though their schema does not say so."""
 OVERWRITING = frozenset(
     (
         *("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_"),
         *("bernoulli_", "log_normal_", "cauchy_", "geometric_"),
     )
 )
-"""Write all of their first operand, whatever it held."""
+"""Operators that write all of their first operand, whatever its contents."""
 LIKE = frozenset(
     ("rand_like", "randn_like", "randint_like", "zeros_like", "ones_like", "full_like")
 )
 SHAPED = LIKE | {"new_zeros", "new_ones", "new_full"}
-"""Take shape and type of their first operand, and nothing of its contents."""
+"""Operators that read shape and type of their first operand, but not its contents."""
 AGREEING = frozenset(("eq", "le", "lt", "isfinite", "isclose", "equal"))
-"""True where a result agrees with its reference; a script goes on at these."""
+"""Comparisons that are true where a result agrees with its reference."""
 DISAGREEING = frozenset(("ne", "gt", "ge", "isnan", "isinf", "isneginf", "isposinf"))
-"""True where it does not: what a script stops at."""
+"""Comparisons that are true where a result differs from its reference, or is damaged."""
 CARRYING = frozenset(
     (
         *("any", "all", "logical_and", "logical_or", "bitwise_and", "bitwise_or"),
         *("sum", "count_nonzero", "_to_copy", "clone", "mean", "max", "amax", "__and__", "__or__"),
     )
 )
-"""Give what is assumed of their operand on to their result."""
+"""Operators whose result is assumed to be as true as their operand."""
 INVERTING = frozenset(("logical_not", "bitwise_not"))
-"""Give it on inverted."""
+"""Operators whose result is assumed to be true where their operand is not."""
 NATIVE = frozenset(("aten", "prims", "prim", "quantized", "torchvision", "_quantized", "inductor"))
-"""Namespaces of operators whose kernels are torch's own."""
+"""Namespaces of operators that torch itself implements."""
 
 
 class Truth(enum.Enum):
-    """What an operator makes of values that nobody knows.
+    """How the truth of an operator's unknown result is assumed.
 
-    Comparisons of results with references are assumed to agree: the script goes on as it would.
+    Comparisons of results with references are assumed to agree, so that the script goes on.
 
     Attributes:
-        NONE: nothing is assumed of its result.
-        AGREE, DISAGREE: a comparison, assumed true (`eq`) or false (`ne`).
-        CARRY, INVERT: the result is as true as the operand, or as untrue (`all`, `logical_not`).
+        NONE: nothing is assumed.
+        AGREE, DISAGREE: it is a comparison, assumed true (`eq`) or false (`ne`).
+        CARRY, INVERT: it is as true as the operand (`all`), or the opposite (`logical_not`).
     """
 
     NONE = enum.auto()
@@ -75,17 +75,17 @@ class Plan:
         view: its results share its first tensor's memory.
         mutates: positions and names of the arguments that it writes to.
         returned: positions and names of the arguments that alias a result.
-        returns_arguments: it writes to arguments, and has no results but those.
+        returns_arguments: all its results are arguments that it writes to.
         returns_nothing: it has no result.
         changes_shape: it may change the shape of an argument in place.
-        takes_device: it has an argument `device`, as what makes tensors has.
-        device_position: where that is among its arguments; None where it takes none.
-        uninitialised: its result's contents are not defined.
-        pointwise: the result has the shape of its inputs broadcast.
-        takes_sizes: it takes sizes or a device, so that the result may be of any size.
-        native: torch's own; else a library's, whose kernels may be Python that launches kernels.
+        takes_device: it has an argument `device`, as operators that make tensors have.
+        device_position: position of that argument; None without one.
+        uninitialised: its result's contents are undefined.
+        pointwise: the result has the broadcast shape of its inputs.
+        takes_sizes: it takes sizes or a device, so the result may be of any size.
+        native: torch implements it; else a library, whose Python may launch kernels.
         truth: see `Truth`.
-        host_read: gives what the host gets, where the operator reads a device tensor; see `READS`.
+        host_read: computes the value that the host gets, where it reads a tensor; see `READS`.
     """
 
     name: str
@@ -114,6 +114,7 @@ def plan_of(func: Any) -> Plan:
     """
     schema = func._schema
     namespace, _, name = schema.name.partition("::")
+    overload = f".{schema.overload_name}" if schema.overload_name else ""
     arguments = schema.arguments
     mutates = tuple(
         (i, a.name)
@@ -121,23 +122,14 @@ def plan_of(func: Any) -> Plan:
         if a.alias_info is not None and a.alias_info.is_write
     )
     aliases = [r.alias_info for r in schema.returns]
-    returned_sets = [a.before_set for a in aliases if a is not None]
     types = {str(a.type) for a in arguments}
     names = {a.name for a in arguments}
-    base = name.rstrip("_") if not name.startswith("__") else name
     return Plan(
         name=name,
-        registry_name="/".join(
-            (namespace, name + (f".{schema.overload_name}" if schema.overload_name else ""))
-        ),
+        registry_name=f"{namespace}/{name}{overload}",
         view=name in VIEWS_IN_EFFECT or any(a is not None and not a.is_write for a in aliases),
         mutates=mutates,
-        returned=tuple(
-            (i, a.name)
-            for i, a in enumerate(arguments)
-            if a.alias_info is not None
-            and any(a.alias_info.before_set & returned for returned in returned_sets)
-        ),
+        returned=_returned_arguments(schema),
         returns_arguments=bool(mutates) and all(a is not None and a.is_write for a in aliases),
         returns_nothing=not aliases,
         changes_shape=torch.Tag.inplace_view in func.tags or "out" in names or name == "resize_",
@@ -147,13 +139,25 @@ def plan_of(func: Any) -> Plan:
         pointwise=torch.Tag.pointwise in func.tags,
         takes_sizes=any("SymInt" in t for t in types) or "device" in names,
         native=namespace in NATIVE,
-        truth=_truth(base),
+        truth=_truth(name),
         host_read=READS.get(name),
     )
 
 
-def _truth(base: str) -> Truth:
-    """By the operator's name without the `_` of those that write in place."""
+def _returned_arguments(schema: Any) -> tuple[tuple[int, str], ...]:
+    """Positions and names of the arguments that alias a result."""
+    returned = [r.alias_info.before_set for r in schema.returns if r.alias_info is not None]
+    return tuple(
+        (i, a.name)
+        for i, a in enumerate(schema.arguments)
+        if a.alias_info is not None
+        and any(a.alias_info.before_set & aliases for aliases in returned)
+    )
+
+
+def _truth(name: str) -> Truth:
+    """See `Truth`; an operator that writes in place (`eq_`) counts as the other (`eq`)."""
+    base = name.rstrip("_") if not name.startswith("__") else name
     for names, truth in (
         (AGREEING, Truth.AGREE),
         (DISAGREEING, Truth.DISAGREE),

@@ -1,7 +1,7 @@
 """Half-precision operators as a GPU's libraries compute them: in float32, rounded once.
 
-PyTorch's CPU kernels sum some of these up in half precision; a script that compares a kernel with
-torch would find the reference further from the truth than the kernel.
+PyTorch's CPU kernels add some of them up in half precision: as a script's reference they would be
+less exact than the kernel under test.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .payloads import one
+from .payloads import map_tensors
 
 HALVES = (torch.float16, torch.bfloat16)
 SUMMING = frozenset(
@@ -29,16 +29,16 @@ SUMMING = frozenset(
 )
 """Operators that sum up, or whose CPU kernels keep intermediate results in half precision."""
 STATISTICS = frozenset(("native_layer_norm", "native_group_norm", "_fused_rms_norm"))
-"""Operators whose results but for the first are float32 on a GPU."""
+"""Operators whose results, except for the first, are float32 on a GPU."""
 
 
 def applies(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an operator is one of these, on tensors of half precision."""
+    """Whether an operator on these arguments is to be computed in float32."""
     return name in SUMMING and _half(args, kwargs) is not None
 
 
 def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The operator's results.
+    """An operator's results, computed in float32 and rounded.
 
     Args:
         func: the overload.
@@ -47,8 +47,8 @@ def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
         kwargs: keyword arguments, with CPU tensors.
     """
     kind = _half(args, kwargs)
-    wide = [one(value, _widened) for value in args]
-    named = {key: one(value, _widened) for key, value in kwargs.items() if key != "dtype"}
+    wide = [map_tensors(value, _widened) for value in args]
+    named = {key: map_tensors(value, _widened) for key, value in kwargs.items() if key != "dtype"}
     stays_wide = "float32" in str(kwargs.get("dtype"))
     if name in ("_softmax", "_log_softmax") and len(wide) > 2 and wide[2] is True:
         wide[2], stays_wide = False, True  # half_to_float
@@ -67,6 +67,7 @@ def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def _half(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype | None:
+    """The half-precision type among the arguments' tensors; None without one."""
     for value in (*args, *kwargs.values()):
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(item, torch.Tensor) and item.dtype in HALVES:

@@ -1,7 +1,7 @@
 """Runs deferred calls within a budget of memory and time.
 
 Reductions process their operand in pieces (`pieces`). Random numbers come from torch's CPU
-generator: the distribution is that of a GPU's, the sequence is not.
+generator: they have a GPU's distribution, but not its sequence.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from .deferred import (
     sources_of,
 )
 from .estimates import seconds_of
-from .evaluation import Storages, applied, as_predicted, value_of
+from .evaluation import Storages, as_predicted, call_with, value_of
 from .launched import KernelCall
 from .payloads import tensors
 from .refused import REASONS
 from .tensors import DeviceTensor
 
-MOST_BYTES = 1 << 30
-"""Most bytes of contents that may be alive at one time during a computation."""
-MOST_SECONDS = 10.0
+MAX_BYTES = 1 << 30
+"""Bytes of contents that may be alive at one time during a computation."""
+MAX_SECONDS = 10.0
 """CPU time in seconds for all computations of one run of a script together."""
-MOST_KEPT = 1 << 28
-"""Most bytes of results that are cached for later reads."""
+MAX_CACHED_BYTES = 1 << 28
+"""Bytes of results that are cached for later reads."""
 
-_TOO_LONG = f"that would take more than {MOST_SECONDS:g} s to compute"
-_TOO_LARGE = f"that would take more than {MOST_BYTES >> 30} GiB to compute"
+_TOO_LONG = f"that would take more than {MAX_SECONDS:g} s to compute"
+_TOO_LARGE = f"that would take more than {MAX_BYTES >> 30} GiB to compute"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Step:
     Args:
         call: the operator or kernel.
         needs: the calls that must be run before it.
-        piece: computes the operand of a reduction piece by piece; None to run the call as a whole.
+        piece: computes the operand of a reduction piece by piece; None to run the call at once.
         bytes: size of what it allocates.
         seconds: estimated CPU time; 0 for kernels, whose time `Budget` limits.
     """
@@ -90,14 +90,16 @@ class Budget:
     """
 
     def __init__(self, seconds: float) -> None:
-        self.left = seconds
+        self._seconds_left = seconds
         self._began: float | None = None
 
     @property
     def remaining(self) -> float:
-        """Seconds left now; negative if it is overdrawn."""
+        """Seconds that are left now; negative if overdrawn."""
         began = self._began
-        return self.left if began is None else self.left - (time.monotonic() - began)
+        return (
+            self._seconds_left if began is None else self._seconds_left - (time.monotonic() - began)
+        )
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
@@ -109,7 +111,7 @@ class Budget:
         try:
             yield
         finally:
-            self.left, self._began = self.remaining, None
+            self._seconds_left, self._began = self.remaining, None
 
 
 class Rerunning:
@@ -136,7 +138,7 @@ class Rerunning:
             started = time.process_time()
             try:
                 with _plain_torch():
-                    storage = self._storage(recipe, started + MOST_SECONDS - self._spent)
+                    storage = self._storage(recipe, started + MAX_SECONDS - self._spent)
                     return part_of(tensor, None).of(storage)
             except UnknownError as refusal:
                 memory.refusal = str(refusal)
@@ -153,21 +155,21 @@ class Rerunning:
         """The storage that holds an allocation's contents.
 
         Args:
-            recipe: how the contents are made.
+            recipe: how to compute the contents.
             until: no further step is started after this process CPU time, in seconds.
 
         Raises:
             UnknownError: they cannot be computed, or not within the budget.
         """
-        if recipe.call.made is not None:
-            return recipe.call.made[recipe.nth]
+        if recipe.call.storages is not None:
+            return recipe.call.storages[recipe.index]
         storages = dict(self._cached)
         steps = _steps(recipe, storages)
         last_use = _last_uses(steps, recipe.call)
         too_long = UnknownError(_TOO_LONG, "budget" if recipe.call.by_kernels else None)
         if time.process_time() + sum(step.seconds for step in steps) > until:
             raise too_long
-        if _peak_bytes(steps, last_use) > MOST_BYTES:
+        if _peak_bytes(steps, last_use) > MAX_BYTES:
             raise UnknownError(_TOO_LARGE, "budget" if recipe.call.by_kernels else None)
         with contextlib.ExitStack() as stack:
             emulates = any(isinstance(step.call, KernelCall) for step in steps)
@@ -181,11 +183,11 @@ class Rerunning:
                 storages[step.call] = self._run(step, storages)
                 if step.call.by_kernels:
                     self._settle(step, storages[step.call])
-                elif step.bytes <= MOST_KEPT and step.piece is None:
-                    self._keep(step.call, storages[step.call])
+                elif step.bytes <= MAX_CACHED_BYTES and step.piece is None:
+                    self._cache(step.call, storages[step.call])
                 if step.call is not recipe.call:
                     _drop_unneeded(storages, last_use, step.call)
-        return storages[recipe.call][recipe.nth]
+        return storages[recipe.call][recipe.index]
 
     def _run(self, step: Step, storages: Storages) -> list[Any]:
         """The storages that a step produces."""
@@ -194,12 +196,12 @@ class Rerunning:
         allocations = [_allocation(operand, storages) for operand in step.call.operands]
         return step.call.run(allocations, self.budget.remaining)
 
-    def _keep(self, call: Work, storages: list[Any]) -> None:
-        """Caches a call's storages; drops the oldest ones beyond `MOST_KEPT`."""
+    def _cache(self, call: Work, storages: list[Any]) -> None:
+        """Caches a call's storages; drops the oldest ones beyond `MAX_CACHED_BYTES`."""
         self._cached[call] = storages
         while (
             sum(s.size() for storages_of_call in self._cached.values() for s in storages_of_call)
-            > MOST_KEPT
+            > MAX_CACHED_BYTES
         ):
             del self._cached[next(iter(self._cached))]
 
@@ -209,9 +211,9 @@ class Rerunning:
         A loop that reads what its kernels wrote continues from these storages: no launch is
         executed twice, and the calls that led to them can be freed.
         """
-        settled = sum(s.size() for work in self._settled for s in work.made or ())
-        if settled + sum(s.size() for s in storages) > MOST_KEPT:
-            self._keep(step.call, storages)
+        settled = sum(s.size() for work in self._settled for s in work.storages or ())
+        if settled + sum(s.size() for s in storages) > MAX_CACHED_BYTES:
+            self._cache(step.call, storages)
             return
         step.call.settle(storages)
         self._settled.add(step.call)
@@ -223,13 +225,14 @@ def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
     pending = [recipe.call]
     while pending:
         call = pending.pop()
-        if call not in steps and call not in storages and call.made is None:
+        if call not in steps and call not in storages and call.storages is None:
             steps[call] = _step(call)
             pending += steps[call].needs
     return sorted(steps.values(), key=lambda step: step.call.number)
 
 
 def _step(call: Work) -> Step:
+    """The step that runs a call."""
     if isinstance(call, KernelCall):
         needs = tuple(source.call for source in sources_of(call.operands))
         copies = 2 * sum(call.nbytes)  # one here, one in the emulator's process
@@ -238,11 +241,11 @@ def _step(call: Work) -> Step:
     operand = pieces.reduced_operand(call)
     if operand is not None:
         chain = pieces.Chain()
-        piece = pieces.in_pieces(operand, chain)
+        piece = pieces.pieces_of(operand, chain)
         if piece is not None:
             seconds = sum(map(seconds_of, (call, *chain.calls)))
-            needs = tuple(source.call for source in sources_of(chain.whole))
-            return Step(call, needs, piece, pieces.PIECE * 32, seconds)
+            needs = tuple(source.call for source in sources_of(chain.scalars))
+            return Step(call, needs, piece, pieces.PIECE_ELEMENTS * 32, seconds)
     needs = tuple(source.call for source in sources_of((*call.operands, *call.targets)))
     size = sum(part.nbytes for part in (*call.results, *call.targets) if isinstance(part, Part))
     return Step(call, needs, None, size, seconds_of(call))
@@ -258,7 +261,7 @@ def _last_uses(steps: list[Step], result: Work) -> dict[Work, Work]:
 
 
 def _peak_bytes(steps: list[Step], last_use: dict[Work, Work]) -> int:
-    """Most bytes that are alive at one time while the steps are run."""
+    """Bytes alive at one time, at most, while the steps are run."""
     sizes: dict[Work, int] = {}
     peak = 0
     for step in steps:
@@ -280,15 +283,15 @@ def _run_operator(step: Step, storages: Storages) -> list[Any]:
     assert isinstance(call, Call)
     if step.piece is not None:
         return [pieces.reduce_in_pieces(call, step.piece, storages).untyped_storage()]
-    if pieces.is_filled(call):
-        return [pieces.filled(call, storages).untyped_storage()]
+    if pieces.is_generator(call):
+        return [pieces.generated(call, storages).untyped_storage()]
     torch.manual_seed(pieces.seed_of(call, 0))
     targets = [value_of(operand, storages) for operand in call.targets]
     targets = [geometry_of(tensor).of(tensor.untyped_storage().clone()) for tensor in targets]
-    results = applied(
+    results = call_with(
         call,
         lambda operand: (
-            targets[operand.nth] if isinstance(operand, Target) else value_of(operand, storages)
+            targets[operand.index] if isinstance(operand, Target) else value_of(operand, storages)
         ),
     )
     if call.targets:

@@ -1,4 +1,4 @@
-"""A small ROCm installation: the programs and files that libraries ask which GPU there is."""
+"""A small ROCm installation: the programs and files from which libraries learn of the GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .device import Device
 VERSION = "6.4.1"
 HIP_VERSION = "6.4.43483-a187df25c"
 RCCL_VERSION = 2 << 32 | 22 << 16 | 3
-"""As torch.cuda.nccl takes it apart: 2.22.3 is that of ROCm 6.4."""
+"""2.22.3, ROCm 6.4's, in the encoding that torch.cuda.nccl decodes."""
 
 
 def install(device: Device, folder: str) -> None:
@@ -30,7 +30,7 @@ def install(device: Device, folder: str) -> None:
     os.environ["PATH"] = os.path.join(root, "bin") + os.pathsep + path
     for name in ("ROCM_HOME", "ROCM_PATH", "HIP_PATH"):
         os.environ[name] = root
-    # aiter builds C++ extensions on import unless told the architecture and to leave them alone.
+    # Without these, aiter builds C++ extensions on import.
     for name, value in (
         ("GPU_ARCHS", device.arch),
         ("PYTORCH_ROCM_ARCH", device.arch),
@@ -57,6 +57,7 @@ def files(device: Device) -> dict[str, str]:
 
 
 def _program(text: str) -> str:
+    """A shell script that prints a text."""
     return f"#!/bin/sh\ncat <<'EOF'\n{text}\nEOF\n"
 
 
@@ -73,6 +74,7 @@ esac
 
 
 def _rocminfo(device: Device) -> str:
+    """The output of rocminfo, with the lines that libraries look for."""
     return f"""ROCk module is loaded
 =====================
 HSA Agents

@@ -1,4 +1,4 @@
-"""Puts the parts together: one `World` per process that runs a user's file."""
+"""The machine that a script believes in: one `World` per process that runs a user's file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERPRET = "TRITON_INTERPRET"
 
 
 class World:
-    """What the script believes. Made by `install`; lasts until the process ends.
+    """The machine that the script finds. Made by `install`; lasts until the process ends.
 
     Args:
         device: the GPU that the script finds.
@@ -34,12 +34,12 @@ class World:
         self._torch: Any = None
 
     def note(self, text: str) -> None:
-        """Remembers, once, that something had to be approximated."""
+        """Adds a remark on something approximated to `notes`, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def on_device(self, value: Any) -> Any:
-        """The tensor on the device that an argument of a launch is or wraps; None for none."""
+        """The device tensor that an argument of a launch is or wraps; None without one."""
         return self._torch.on_device(value) if self._torch is not None else None
 
     def launched(
@@ -49,30 +49,30 @@ class World:
         execute: Callable[..., None] | None = None,
         refusal: RefusedError | None = None,
     ) -> None:
-        """Takes a launch that is not executed, or not yet.
+        """Records a launch that is not executed, or not yet.
 
         Args:
-            tensors: its arguments on the device.
-            is_written: of each, whether the kernel may write to it.
-            execute: executes it (`launched.Execute`); None where that cannot be done.
-            refusal: why not.
+            tensors: its device tensors.
+            is_written: for each of them, whether the kernel may write to it.
+            execute: executes the launch (`launched.Execute`); None if it cannot be executed.
+            refusal: why it cannot be executed.
         """
         if tensors and self._torch is not None:
             self._torch.launched(tensors, is_written, execute, refusal)
 
-    def emulate_for(self, seconds: float) -> None:
-        """What kernels wrote is computed where the host reads it, within so many seconds of all."""
+    def set_emulation_budget(self, seconds: float) -> None:
+        """Allows so many seconds in all for executing kernels whose results the host reads."""
         if self._torch is not None:
-            self._torch.emulate_for(seconds)
+            self._torch.set_emulation_budget(seconds)
 
     def executed(self, value: Any) -> None:
-        """Takes a tensor that an executed kernel wrote to."""
+        """Records that an executed kernel wrote a tensor's contents."""
         if self._torch is not None:
             self._torch.executed(value)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """The user's code runs inside: its tensors are on the device."""
+        """Puts tensors that are created inside on the device: for the user's code."""
         with contextlib.ExitStack() as stack:
             if self._torch is not None:
                 stack.enter_context(self._torch.running())
@@ -81,7 +81,7 @@ class World:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """Triton's front end runs inside: torch is as it was."""
+        """Disables the changes to torch's operators: for Triton's front end."""
         self._settle()
         with contextlib.ExitStack() as stack:
             if self._torch is not None:
@@ -91,18 +91,18 @@ class World:
     def generate(
         self,
         take: Callable[[Any], None],
-        most_choices: int | None,
+        max_choices: int | None,
         keep: Callable[[str, str], str] | None = None,
     ) -> None:
-        """What torch.compile generates from here on goes to `take` (`graphs/generated.py`).
+        """Makes torch.compile's generated code go to `take`.
 
         Args:
-            take: called with the records of each graph.
-            most_choices: of those that max-autotune would time, how many are generated.
-            keep: given the name of another compiler and a module that it wrote; where it is kept.
+            take: takes the code of each graph (`graphs/generated.py`).
+            max_choices: how many kernels of a max-autotuned product to generate; None for all.
+            keep: stores a module of another compiler, returns its path: (compiler's name, text).
         """
         if self._torch is not None:
-            self._torch.generate(take, most_choices, keep)
+            self._torch.generate(take, max_choices, keep)
 
     def tensor(
         self,
@@ -128,7 +128,7 @@ class World:
         return self._torch.tensor(shape, dtype, strides, grad)
 
     def _settle(self) -> None:
-        """Notes the script's settings that were not followed."""
+        """Notes settings of the script that have no effect here."""
         if os.environ.pop(INTERPRET, "0").lower() in ("1", "true", "on", "yes"):
             self.note(f"{INTERPRET} was set by the script; its kernels are compiled all the same")
 
@@ -138,20 +138,20 @@ def install(
     folder: str,
     *,
     stubs: Sequence[str] = (),
-    most_sets: int | None = None,
-    contents: bool = False,
+    max_values: int | None = None,
+    all_contents: bool = False,
 ) -> World:
-    """Makes this process a machine with the given GPU. Cannot be undone: fork first.
+    """Makes this process believe in the given GPU. Cannot be undone: fork first.
 
     Args:
         device: the GPU.
         folder: an existing scratch folder; takes a small ROCm tree.
         stubs: names of modules to replace by inert ones.
-        most_sets: x values of each of Triton's benchmarks that are run; None for all.
-        contents: every tensor has contents, however large; kernels are executed.
+        max_values: how many x values of Triton's benchmarks to run; None for all.
+        all_contents: whether tensors of any size have contents: where all kernels are executed.
 
     Raises:
-        ValueError: a module that cannot be replaced.
+        ValueError: a module in `stubs` cannot be replaced.
     """
     stub_modules.install(stubs)
     driver = activate(target(device.arch), device)
@@ -159,15 +159,15 @@ def install(
     rocm.install(device, folder)
     smi.install(device)
     os.environ.pop(INTERPRET, None)
-    # A stated knob is stronger than the environment, which the script may change.
+    # A knob that is set takes precedence over the environment, which the script may change.
     importlib.import_module("triton.knobs").runtime.interpret = False
-    if contents and importlib.util.find_spec("torch") is not None:
+    if all_contents and importlib.util.find_spec("torch") is not None:
         importlib.import_module(".tensors", __package__).keep_all_contents()
     if importlib.util.find_spec("torch") is not None:
         world._torch = importlib.import_module(".torch_world", __package__).TorchWorld(
             device, world.note
         )
-    benchmarking.install(world.note, most_sets)
+    benchmarking.install(world.note, max_values)
     adjusters = world._torch.arrivals() if world._torch is not None else {}
     arrivals.install(world.note, adjusters)
     return world

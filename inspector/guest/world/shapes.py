@@ -1,4 +1,4 @@
-"""The shape of an operator's result, from its meta kernel; asked once for equal operands."""
+"""Shapes of operators' results, from their meta kernels; cached for operands that look alike."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from . import payloads, unknowns
 from .plans import Plan
 
 META = torch.device("meta")
-MOST_DESCRIPTIONS = 20_000
+MAX_DESCRIPTIONS = 20_000
 
 
 class Shapes:
-    """Runs operators on meta tensors and remembers what came out."""
+    """Runs operators on meta tensors and caches the shapes of their results."""
 
     def __init__(self) -> None:
         self._descriptions: dict[Any, Any] = {}
@@ -23,7 +23,7 @@ class Shapes:
         """The result as meta tensors, however large the operands are.
 
         Raises:
-            Exception: the meta kernel's, which the real one would raise as well; or there is none.
+            Exception: the operator has no meta kernel, or that raises, as the real one would.
         """
         shape = unknowns.SHAPES.get(plan.name)
         if shape is not None and any(
@@ -39,19 +39,20 @@ class Shapes:
             result = self._by_meta_kernel(func, plan, args, kwargs)
         except (NotImplementedError, RuntimeError):
             # Some meta kernels refuse types that the real ones take: `mask << shifts`.
-            result = _of_one_element(func, plan, args, kwargs)
+            result = _from_one_element(func, plan, args, kwargs)
             if result is None:
                 raise
         if key is not None:
-            if len(self._descriptions) >= MOST_DESCRIPTIONS:
+            if len(self._descriptions) >= MAX_DESCRIPTIONS:
                 self._descriptions.clear()
             self._descriptions[key] = _described(result)
         return result
 
     @staticmethod
     def _by_meta_kernel(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
-        changed = {k: payloads.one(v, payloads.shape_alone) for k, v in kwargs.items()}
-        operands = list(payloads.each(args, payloads.shape_alone))
+        """The operator's result on meta tensors of the operands' shapes."""
+        changed = {k: payloads.map_tensors(v, payloads.shape_alone) for k, v in kwargs.items()}
+        operands = list(payloads.map_arguments(args, payloads.shape_alone))
         if plan.device_position is not None:
             if len(operands) > plan.device_position:
                 operands[plan.device_position] = META
@@ -61,8 +62,11 @@ class Shapes:
         return func(*operands, **changed)
 
 
-def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The shape of a pointwise operator's result by computing one element; None if that fails."""
+def _from_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+    """A pointwise operator's result as a meta tensor; its type comes from computing one element.
+
+    None if that fails.
+    """
     if not plan.pointwise or plan.mutates:
         return None
     shapes = []
@@ -71,8 +75,8 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
         shapes.append(tensor.shape)
         return torch.ones([1] * tensor.dim(), dtype=tensor.dtype, device="cpu")
 
-    one_element_args = payloads.each(args, one_element)
-    named = {name: payloads.one(value, one_element) for name, value in kwargs.items()}
+    one_element_args = payloads.map_arguments(args, one_element)
+    named = {name: payloads.map_tensors(value, one_element) for name, value in kwargs.items()}
     try:
         result = func(*one_element_args, **named)
         extents = torch.broadcast_shapes(*shapes)
@@ -82,7 +86,7 @@ def _of_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) ->
 
 
 def _key(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """A key of all that the shape depends on; None where there is no such key."""
+    """A cache key of all that the shape depends on; None for arguments without one."""
     try:
         key = (func, *[_operand(v) for v in args], *[(k, _operand(v)) for k, v in kwargs.items()])
         hash(key)
@@ -92,6 +96,11 @@ def _key(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _operand(value: Any) -> Any:
+    """The part of a cache key for one argument.
+
+    Raises:
+        TypeError: a tensor's layout is not strided.
+    """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             raise TypeError("a layout whose shape is not all there is to know")
@@ -110,7 +119,7 @@ class _Described(tuple):  # type: ignore[type-arg]
 
 
 def _described(result: Any) -> Any:
-    return payloads.one(result, lambda t: _Described((t.size(), t.stride(), t.dtype)))
+    return payloads.map_tensors(result, lambda t: _Described((t.size(), t.stride(), t.dtype)))
 
 
 def _meta_tensors(described: Any) -> Any:

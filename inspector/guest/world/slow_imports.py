@@ -1,9 +1,9 @@
-"""Keeps torch from importing, for nothing, what takes longer to import than most scripts run.
+"""Keeps torch from needless imports that would take longer than most scripts run.
 
-Many of torch's own functions import `torch._dynamo` on their first call, only to tell it to leave
-them alone; and every check of an operator's shapes imports the symbolic shapes, with them sympy, to
-find that a plain `True` is true. Stand-ins answer those questions; for anything else they become
-the real modules.
+Many of torch's own functions import `torch._dynamo` on their first call, only to exclude themselves
+from tracing; and every check of an operator's shapes imports symbolic shapes, and with them sympy,
+to find that a plain `True` is true. Stand-ins answer those calls; any other use loads the real
+modules.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Answer = Callable[..., Any]
 
 
 class LazyModule(ModuleType):
-    """Answers some calls itself and becomes the real module for anything else.
+    """Implements some functions itself and loads the real module for any other use.
 
     Args:
-        name: of the module.
-        answers: functions of it that need not be loaded.
-        plain: functions that need not be loaded while all their arguments are plain values.
+        name: the module's name.
+        answers: functions that do without the real module.
+        plain: functions that do without it while all their arguments are plain values.
     """
 
     def __init__(
@@ -39,18 +39,21 @@ class LazyModule(ModuleType):
         super().__init__(name)
         self._lock = threading.RLock()
         self._real: ModuleType | None = None
-        self._answers = {**answers, **{n: self._guarded(n, answer) for n, answer in plain.items()}}
+        self._answers = {
+            **answers,
+            **{n: self._for_plain_values(n, answer) for n, answer in plain.items()},
+        }
 
     def __getattr__(self, name: str) -> Any:
-        # The import system asks. `__path__`: it wants to import something inside.
+        # Asked for by the import system; for `__path__` when it imports a submodule.
         if name.startswith("__") and not (name == "__path__" and self.__name__ in PACKAGES):
             raise AttributeError(name)
         if self._real is None and name in self._answers:
             return self._answers[name]
-        return getattr(self._loaded(), name)
+        return getattr(self._real_module(), name)
 
     def install(self) -> None:
-        """Puts it in the real module's place, unless that is loaded already."""
+        """Takes the real module's place, unless that is loaded already."""
         name = self.__name__
         if name in sys.modules:
             return
@@ -59,7 +62,8 @@ class LazyModule(ModuleType):
         if parent in sys.modules:
             setattr(sys.modules[parent], attribute, self)
 
-    def _loaded(self) -> ModuleType:
+    def _real_module(self) -> ModuleType:
+        """The real module, imported on the first call, which then replaces this one."""
         name = self.__name__
         with self._lock:
             if self._real is None:
@@ -71,22 +75,24 @@ class LazyModule(ModuleType):
                 self._real = importlib.import_module(name)
             return self._real
 
-    def _guarded(self, name: str, answer: Answer) -> Answer:
+    def _for_plain_values(self, name: str, answer: Answer) -> Answer:
+        """A function that calls `answer` with plain values, the real function with others."""
+
         def answered(*args: Any, **kwargs: Any) -> Any:
             if kwargs or not all(map(_is_plain, args)):
-                return getattr(self._loaded(), name)(*args, **kwargs)
+                return getattr(self._real_module(), name)(*args, **kwargs)
             return answer(*args)
 
         return answered
 
 
 def install() -> None:
-    """Puts stand-ins in the places of both modules."""
-    answers = {"disable": _disable, "graph_break": _nothing}
+    """Puts stand-ins in the places of `torch._dynamo` and the symbolic shapes."""
+    answers = {"disable": _disable, "graph_break": _do_nothing}
     LazyModule(DYNAMO, answers, {}).install()
     plain: dict[str, Answer] = {
-        **dict.fromkeys(RETURNING_VALUE, _returned),
-        "is_nested_int": _never,
+        **dict.fromkeys(RETURNING_VALUE, _identity),
+        "is_nested_int": _false,
         "sym_eq": _equal,
         "sym_and": _all,
         "sym_or": _any,
@@ -105,17 +111,18 @@ RETURNING_VALUE = (
     "guarding_hint_or_throw",
     "statically_known_true",
 )
-"""Functions of symbolic values that give a plain value back as it is."""
+"""Functions of symbolic values that return a plain value unchanged."""
 
 
 def _is_plain(value: Any) -> bool:
+    """Whether a value is a bool, an int, or a sequence of these."""
     if type(value) in (bool, int):
         return True
     return isinstance(value, (tuple, list)) and all(map(_is_plain, value))
 
 
 def _disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:
-    """The function itself, also as a decorator with arguments; Dynamo knows it by its mark."""
+    """`torch._dynamo.disable`: marks the function; also as a decorator with arguments."""
     if fn is None:
         return _disable
     with contextlib.suppress(AttributeError, TypeError):  # a method, a builtin
@@ -123,21 +130,21 @@ def _disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:
     return fn
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    """There is no graph to break."""
+def _do_nothing(*args: Any, **kwargs: Any) -> None:
+    """`torch._dynamo.graph_break`: does nothing, since there is no graph."""
 
 
-def _returned(value: Any, *options: Any) -> Any:
+def _identity(value: Any, *options: Any) -> Any:
     return value
 
 
-def _never(value: Any) -> bool:
+def _false(value: Any) -> bool:
     return False
 
 
-def _equal(left: Any, right: Any) -> bool:
-    sequences = isinstance(left, (tuple, list)) and isinstance(right, (tuple, list))
-    return bool(list(left) == list(right) if sequences else left == right)
+def _equal(x: Any, y: Any) -> bool:
+    sequences = isinstance(x, (tuple, list)) and isinstance(y, (tuple, list))
+    return bool(list(x) == list(y) if sequences else x == y)
 
 
 def _all(first: Any, *operands: Any) -> Any:

@@ -1,9 +1,9 @@
-"""AMD's management library for Python, as far as libraries ask it whether there is a GPU and which.
+"""AMD's management library for Python: the functions by which libraries ask for the GPU.
 
 https://rocm.docs.amd.com/projects/amdsmi, Python API: `amdsmi_get_processor_handles`,
 `amdsmi_get_gpu_asic_info`, `amdsmi_get_gpu_memory_total`, `amdsmi_topo_get_link_type`. Libraries
-take a dozen of its names in one import, and do without all of them where one is not there: those
-that nothing is known of can be imported too, and answer that they are not supported.
+import a dozen names at once, and use none if one is missing: so all others can be imported too, and
+raise the library's "not supported".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .stubs import Inert
 NAME = "amdsmi"
 VENDOR = "0x1002"
 NOT_AVAILABLE = "N/A"
-"""The library's own word for what it cannot tell."""
+"""The library's text for an unknown value."""
 NOT_SUPPORTED = 2
 """AMDSMI_STATUS_NOT_SUPPORTED."""
 DEVICE_IDS: Mapping[str, str] = MappingProxyType(
@@ -34,11 +34,11 @@ DEVICE_IDS: Mapping[str, str] = MappingProxyType(
         "gfx1201": "0x7550",
     }
 )
-"""PCI ids (pci.ids, 1002) of the products that targets are taken for, where they were looked up."""
+"""PCI ids (pci.ids, vendor 1002) of the products that stand for some targets."""
 
 
 class SmiFinder:
-    """Finds the library where it is not installed: asked after all others."""
+    """Finds the library where the other finders do not: it comes after them."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -48,13 +48,13 @@ class SmiFinder:
         return ModuleSpec(name, self) if name == NAME else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module, with what it can answer."""
+        """The module, with the functions that it supports."""
         module = SmiModule(spec.name, __doc__)
         vars(module).update(_names(self._device))
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
+        """Does nothing: the module is complete."""
 
 
 def install(device: Device) -> None:
@@ -63,7 +63,7 @@ def install(device: Device) -> None:
 
 
 class SmiModule(ModuleType):
-    """The library; what it does not imitate reports that it is not supported."""
+    """The library; functions that it lacks raise "not supported"."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("amdsmi_"):
@@ -74,11 +74,11 @@ class SmiModule(ModuleType):
 
 
 class AmdSmiException(Exception):  # noqa: N818  (the library's own name)
-    """What the library raises."""
+    """Base of the library's exceptions."""
 
 
 class AmdSmiLibraryException(AmdSmiException):
-    """An answer that the driver refuses."""
+    """A request that the driver refuses."""
 
     err_code = NOT_SUPPORTED
     err_info = "AMDSMI_STATUS_NOT_SUPPORTED"
@@ -93,7 +93,7 @@ class AmdSmiLibraryException(AmdSmiException):
 
 
 class AmdSmiMemoryType(IntEnum):
-    """Which memory is asked for."""
+    """Kind of memory."""
 
     VRAM = 0
     VIS_VRAM = 1
@@ -101,6 +101,8 @@ class AmdSmiMemoryType(IntEnum):
 
 
 def _not_supported(name: str) -> Callable[..., Any]:
+    """A function of the library that raises "not supported"."""
+
     def function(*args: Any, **kwargs: Any) -> Any:
         raise AmdSmiLibraryException(f"{name}: {AmdSmiLibraryException.err_info}")
 
@@ -108,6 +110,7 @@ def _not_supported(name: str) -> Callable[..., Any]:
 
 
 def _names(device: Device) -> dict[str, Any]:
+    """The library's supported functions and classes by name."""
     asic = {
         "market_name": device.name,
         "vendor_id": VENDOR,

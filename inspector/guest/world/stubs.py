@@ -1,6 +1,6 @@
 """Inert stand-ins for modules that are not installed: they import, and their calls do nothing.
 
-A script that plots, logs or compares with another library then reaches its kernels all the same.
+With them a script that plots, logs or compares with another library still reaches its kernels.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ..checkout import PROTECTED
 from .assumptions import LOG
 
 VERSION = "0.0.0"
-NOWHERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
-"""Where the stubs would lie: scripts ask for a package's folder to look into it."""
+STUB_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
+"""The folder of the stubs, which does not exist: some scripts look into a package's folder."""
 
 
 class NotInstalledError(TypeError):
-    """A value of a module that is not installed is used where only the real one will do.
+    """A value of a module that is not installed was used where only the real one serves.
 
     Args:
-        origin: the value, in dots.
+        origin: the dotted name of the value.
     """
 
     def __init__(self, origin: str) -> None:
@@ -56,10 +56,11 @@ class InertMeta(type):
 
 
 class Inert(metaclass=InertMeta):
-    """Attribute, function, class, decorator and context manager that does nothing.
+    """An attribute, function, class, decorator and context manager that does nothing.
 
-    Called with a single function or class it gives that back, as a decorator does. What is decided
-    by it is an assumption: it is false, empty, equal to nothing and no larger than anything.
+    Called with a single function or class it returns that, as a decorator does. It is false, empty,
+    equal to nothing, and neither less nor greater than anything; each use of that is logged as an
+    assumption.
     """
 
     origin = "a stand-in"
@@ -80,7 +81,7 @@ class Inert(metaclass=InertMeta):
 
     @classmethod
     def __torch_function__(cls, *called: Any) -> Any:
-        """Computing with tensors and stand-ins: whatever came of it, a kernel would not take it."""
+        """Raises `NotInstalledError`: a computation with tensors would need the real value."""
         raise NotInstalledError(cls.origin)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -106,24 +107,24 @@ class Inert(metaclass=InertMeta):
         pass
 
     def __iter__(self) -> Iterator[Any]:
-        self._decides("the elements of ", "none")
+        self._assume("the elements of ", "none")
         return iter(())
 
     def __len__(self) -> int:
-        self._decides("the length of ", 0)
+        self._assume("the length of ", 0)
         return 0
 
     def __bool__(self) -> bool:
-        return bool(self._decides("", False))
+        return bool(self._assume("", False))
 
     def __eq__(self, other: object) -> bool:
-        return other is self or bool(self._decides("whether it equals something: ", False))
+        return other is self or bool(self._assume("whether it equals something: ", False))
 
     def __lt__(self, other: object) -> bool:
-        return bool(self._decides("whether it is less than something: ", False))
+        return bool(self._assume("whether it is less than something: ", False))
 
     def __gt__(self, other: object) -> bool:
-        return bool(self._decides("whether it is more than something: ", False))
+        return bool(self._assume("whether it is more than something: ", False))
 
     __le__, __ge__ = __lt__, __gt__
     __hash__ = object.__hash__
@@ -134,12 +135,12 @@ class Inert(metaclass=InertMeta):
     def __format__(self, spec: str) -> str:
         return repr(self)
 
-    def _decides(self, question: str, answer: Any) -> Any:
+    def _assume(self, question: str, answer: Any) -> Any:
         return LOG.answer(f"{question}{self.origin}, which is not installed", answer)
 
 
-def _computing(sign: str) -> Callable[..., Any]:
-    """An operator: of a stand-in and a number it is as inert as both, of a tensor an error."""
+def _arithmetic_method(sign: str) -> Callable[..., Any]:
+    """An operator that returns a stand-in for plain operands and raises an error for tensors."""
 
     def method(self: Inert, *operands: Any) -> Any:
         if any(
@@ -155,10 +156,10 @@ for _name, _sign in (
     *(("add", "+"), ("sub", "-"), ("mul", "*"), ("matmul", "@"), ("truediv", "/")),
     *(("floordiv", "//"), ("mod", "%"), ("pow", "**")),
 ):
-    setattr(Inert, f"__{_name}__", _computing(_sign))
-    setattr(Inert, f"__r{_name}__", _computing(_sign))
+    setattr(Inert, f"__{_name}__", _arithmetic_method(_sign))
+    setattr(Inert, f"__r{_name}__", _arithmetic_method(_sign))
 for _name, _sign in (("neg", "-"), ("abs", "abs")):
-    setattr(Inert, f"__{_name}__", _computing(_sign))
+    setattr(Inert, f"__{_name}__", _arithmetic_method(_sign))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -196,26 +197,26 @@ class StubFinder:
         parts = name.split(".")
         if any(".".join(parts[:n]) in self._names for n in range(1, len(parts) + 1)):
             spec = ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
-            spec.submodule_search_locations = [os.path.join(NOWHERE, *parts)]
+            spec.submodule_search_locations = [os.path.join(STUB_FOLDER, *parts)]
             return spec
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The inert module."""
+        """An inert module."""
         return InertModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
+        """Does nothing: the module is complete."""
 
 
 def install(names: Sequence[str]) -> None:
-    """Makes the named modules importable, ahead of whatever else would be found.
+    """Makes the named modules importable as stubs, even where they are installed.
 
     Raises:
         ValueError: one of them is Triton, torch or numpy.
     """
-    wrong = sorted(n for n in names if n.partition(".")[0] in PROTECTED)
-    if wrong:
-        raise ValueError(f"{', '.join(wrong)} cannot be stubbed")
+    protected = sorted(n for n in names if n.partition(".")[0] in PROTECTED)
+    if protected:
+        raise ValueError(f"{', '.join(protected)} cannot be stubbed")
     if names:
         sys.meta_path.insert(0, StubFinder(names))

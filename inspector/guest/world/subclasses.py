@@ -1,7 +1,7 @@
 """Tensors that wrap device tensors: AsyncCollectiveTensor, DTensor, a script's own classes.
 
-To torch's C++ a tensor of the device would need a build with a GPU as soon as autograd sees it. So
-wrappers too are CPU tensors to C++, and Python says where they are.
+In torch's C++ autograd needs a build with GPU support for a tensor on a GPU. So wrappers, too, are
+CPU tensors to C++, and Python reports the device that they claim.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from .dispatch import DEVICE_TYPES
+from .placement import DEVICE_TYPES
 
 CLAIM = "_kinspect_claim"
-"""The attribute of a wrapper that holds the device which it was made for."""
+"""Attribute of a wrapper with the device that it claims to be on."""
 CPU = torch.device("cpu")
 
 

@@ -1,6 +1,6 @@
 """Symmetric memory: buffers of other processes that kernels read and write directly.
 
-The other processes are not there. Their buffers are allocations of this process's device, so that
+The other processes do not exist. Their buffers are allocations on this process's device, so that
 kernels get as many addresses as they would, aligned in the same way.
 """
 
@@ -15,15 +15,15 @@ from .stubs import Inert
 from .tensors import DeviceTensor
 
 SIGNAL_PAD_BYTES = 2048
-"""What torch gives each process's pad of signals unless told otherwise."""
+"""Torch's default size of a process's signal pad."""
 _DEVICE = torch.device("cuda", 0)
 
 
 class SymmetricMemory:
-    """One rendezvous, as the extension module's class of the same name.
+    """One rendezvous; takes the place of the extension module's class of the same name.
 
     Args:
-        tensor: this process's part; all of its memory is shared.
+        tensor: this process's part, whose whole allocation is shared.
         group: the process group.
     """
 
@@ -57,7 +57,7 @@ class SymmetricMemory:
 
     @classmethod
     def rendezvous(cls, tensor: Any, group_name: str | None = None) -> SymmetricMemory | None:
-        """Exchanges addresses with nobody."""
+        """The symmetric memory around a tensor; no addresses are exchanged."""
         module: Any = torch.distributed.distributed_c10d
         named = group_name is not None
         group = module._resolve_process_group(group_name) if named else module._get_default_group()
@@ -96,7 +96,7 @@ class SymmetricMemory:
     def get_remote_tensor(
         self, peer: int, sizes: Sequence[int], dtype: torch.dtype
     ) -> torch.Tensor:
-        """A process's tensor, where it lies in its buffer."""
+        """A process's tensor, at the offset of this process's own in its buffer."""
         return self.get_buffer(peer, sizes, dtype, self.offset // dtype.itemsize)
 
     def get_signal_pad(
@@ -133,7 +133,7 @@ class SymmetricMemory:
 
     @staticmethod
     def set_group_info(*args: Any) -> None:
-        """Does nothing: the process groups hold this already."""
+        """Does nothing: the process groups have this information."""
 
     @staticmethod
     def set_backend(name: str) -> None:
@@ -141,7 +141,7 @@ class SymmetricMemory:
 
     @staticmethod
     def get_backend(device: Any) -> str:
-        """Torch's own, which ROCm builds call so too."""
+        """The name of torch's own backend, also in ROCm builds."""
         return "CUDA"
 
     @staticmethod
@@ -151,15 +151,15 @@ class SymmetricMemory:
 
 
 def _reinterpreted(
-    buffer: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, first: int
+    buffer: torch.Tensor, sizes: Sequence[int], dtype: torch.dtype, start: int
 ) -> torch.Tensor:
-    """Part of a flat buffer as another type."""
+    """A tensor of another type over a flat buffer, from element `start` of that type on."""
     count = torch.Size(sizes).numel()
-    return buffer.view(torch.uint8).view(dtype)[first : first + count].view(tuple(sizes))
+    return buffer.view(torch.uint8).view(dtype)[start : start + count].view(tuple(sizes))
 
 
 def adjust(module: Any) -> None:
-    """Lets `torch.distributed._symmetric_memory` use it."""
+    """Makes `torch.distributed._symmetric_memory` use `SymmetricMemory`."""
     module._SymmetricMemory = torch._C._distributed_c10d._SymmetricMemory = SymmetricMemory
     if hasattr(module, "_should_use_implicit_mempool"):
         module._should_use_implicit_mempool = lambda: False

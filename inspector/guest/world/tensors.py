@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from .dispatch import Dispatcher
 
 FLOAT_LIMIT = 1 << 18
-"""Most elements of a floating-point tensor with contents. Low, since scripts seldom read floats."""
+"""Elements up to which a floating-point tensor has contents; low: scripts seldom read floats."""
 INTEGER_LIMIT = 1 << 22
-"""The same for other types. Higher: scripts branch on indices and lengths."""
+"""Elements up to which other tensors have contents; higher: scripts branch on indices."""
 ALL_CONTENTS = False
-"""Whether every tensor has contents, whatever its size: true where all kernels are executed."""
+"""Whether tensors of any size have contents: true where all kernels are executed."""
 ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
 GAP = 1 << 20
 """Bytes left free between two allocations."""
 FIRST_ADDRESS = 0x7F00_0000_0000
 READ_LIMIT = 1 << 24
-"""Most elements of a large tensor that `tolist` computes: Python numbers take eight times the room
-of tensor elements."""
+"""Elements up to which `tolist` computes a large tensor: Python's numbers take eight times the
+memory of a tensor's."""
 
 
 class Memory:
@@ -42,7 +42,7 @@ class Memory:
     """
 
     __slots__ = (
-        *("address", "blank", "cause", "holders", "nbytes", "reason", "recipe", "refusal"),
+        *("address", "blank", "cause", "nbytes", "reason", "recipe", "refusal", "snapshots"),
         *("truth", "unknown", "unset", "version"),
     )
 
@@ -65,17 +65,17 @@ class Memory:
         self.version = 0
         # Whether it is unknown only because part of it is uninitialised.
         self.blank = False
-        # Pending launches that need the present contents.
-        self.holders: list[Any] | None = None
+        # Weak references to the snapshots of pending launches that need the present contents.
+        self.snapshots: list[Any] | None = None
         # Why a kernel's output is unknown, as one of `refused.REASONS`.
         self.reason: str | None = None
 
 
 class Addresses:
-    """Hands out addresses aligned as by torch's caching allocator. No address is used twice.
+    """Allocates addresses aligned as torch's caching allocator aligns them, each once.
 
-    Unlike with the real allocator there is a gap between allocations: an access that runs past the
-    end of one is noticed instead of silently hitting its neighbour.
+    Unlike the real allocator's, allocations have gaps between them: an access past the end of one
+    is noticed, where on a GPU it would silently hit the neighbour.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Addresses:
 
 
 class DeviceStorage:
-    """The storage of a device tensor, as far as Python code looks at one."""
+    """The storage of a device tensor, with the methods that Python code calls."""
 
     is_cuda = True
 
@@ -118,7 +118,7 @@ class DeviceStorage:
         return self._memory.address
 
     def resize_(self, nbytes: int) -> DeviceStorage:
-        """Changes what `size` says; no contents are made or freed."""
+        """Changes the size; no contents are allocated or freed."""
         self._memory.nbytes = nbytes
         return self
 
@@ -152,12 +152,12 @@ class TypedDeviceStorage(DeviceStorage):
         return int(self.dtype.itemsize)
 
     def resize_(self, count: int) -> TypedDeviceStorage:
-        """Changes what `size` says; no contents are made or freed."""
+        """Changes the size; no contents are allocated or freed."""
         self._memory.nbytes = count * self.dtype.itemsize
         return self
 
     def untyped(self) -> DeviceStorage:
-        """The same storage, counted in bytes."""
+        """A view of the storage that counts in bytes."""
         return DeviceStorage(self._tensor)
 
     @property
@@ -195,11 +195,9 @@ class DeviceTensor(torch.Tensor):
         with cls.dispatcher.mode:
             return func(*args, **(kwargs or {}))
 
-    # ----- where it is
-
     @property
     def device(self) -> torch.device:
-        """The device that it claims."""
+        """The device that the tensor claims to be on."""
         return self._claim
 
     @property
@@ -222,11 +220,11 @@ class DeviceTensor(torch.Tensor):
         return int(self._memory.address + payload.storage_offset() * payload.element_size())
 
     def const_data_ptr(self) -> int:
-        """The same as `data_ptr`."""
+        """`data_ptr`, for reading."""
         return self.data_ptr()
 
     def mutable_data_ptr(self) -> int:
-        """The same as `data_ptr`."""
+        """`data_ptr`, for writing."""
         return self.data_ptr()
 
     def ptr_range(self) -> int:
@@ -243,31 +241,30 @@ class DeviceTensor(torch.Tensor):
 
     _typed_storage = storage
 
-    # ----- moving it
-
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Like torch's `to`: returns itself if nothing changes."""
-        return self.dispatcher.to(self, *args, **kwargs)
+        """Implements torch's `to`: returns the tensor itself if nothing changes."""
+        return self.dispatcher.placement.to(self, *args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Any:
         """A copy in host memory."""
-        return self.dispatcher.move(self, torch.device("cpu"))
+        return self.dispatcher.placement.move(self, torch.device("cpu"))
 
     def cuda(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Itself."""
-        return self.dispatcher.move(self, self.dispatcher.device_of(device, default="cuda"))
+        """The tensor itself, or a copy of one in host memory on the device."""
+        placement = self.dispatcher.placement
+        return placement.move(self, placement.device_of(device, default="cuda"))
 
     @property
     def data(self) -> Any:
-        """The same memory without autograd history and with a write counter of its own.
+        """The tensor's memory without its autograd history, and with another write counter.
 
         Autograd must not notice writes through `data` between forward and backward.
         """
-        return self.dispatcher.wrap(self._payload, self._claim, self._memory)
+        return self.dispatcher.placement.wrap(self._payload, self._claim, self._memory)
 
     @data.setter
     def data(self, new: torch.Tensor) -> None:
-        self.dispatcher.replace(self, new)
+        self.dispatcher.placement.replace(self, new)
 
     def pin_memory(self, *args: Any) -> Any:
         """Itself: pinned memory has no consequence here."""
@@ -288,26 +285,26 @@ class DeviceTensor(torch.Tensor):
     def record_stream(self, stream: Any) -> None:
         """Does nothing: there are no streams to wait for."""
 
-    # ----- reading it on the host: never fails, never takes much memory
+    # Reads never fail and never take much memory.
 
     def item(self) -> Any:
         """Its value; a plausible one if it is unknown."""
-        return self.dispatcher.item(self)
+        return self.dispatcher.reads.item(self)
 
     def tolist(self) -> Any:
         """Its values; zeros where it has no contents."""
-        return self.dispatcher.read(self, "tolist")
+        return self.dispatcher.reads.read(self, "tolist")
 
     def numpy(self, *, force: bool = False) -> Any:
         """Its values; zeros where it has no contents."""
-        return self.dispatcher.read(self, "numpy")
+        return self.dispatcher.reads.read(self, "numpy")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        array = self.dispatcher.read(self, "numpy")
+        array = self.dispatcher.reads.read(self, "numpy")
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return str(self.dispatcher.read(self, "repr"))
+        return str(self.dispatcher.reads.read(self, "repr"))
 
     __str__ = __repr__
 
@@ -315,8 +312,6 @@ class DeviceTensor(torch.Tensor):
         if self.dim() == 0 and spec:
             return format(self.item(), spec)
         return repr(self) if self.dim() else str(self.item())
-
-    # ----- copying it
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
@@ -332,7 +327,7 @@ class DeviceTensor(torch.Tensor):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        host_copy = self.dispatcher.plain(self)
+        host_copy = self.dispatcher.reads.plain(self)
         if isinstance(self, torch.nn.Parameter):
             return rebuild_parameter, (host_copy, str(self.device), self.requires_grad)
         return rebuild, (host_copy, str(self.device), self.requires_grad)

@@ -1,4 +1,4 @@
-"""`torch.cuda` and its relatives, as a ROCm build of torch with one GPU would answer."""
+"""Replaces `torch.cuda` and related modules: they report one GPU, as a ROCm build would."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from .device import Device
 from .rocm import HIP_VERSION, RCCL_VERSION, VERSION
 from .stubs import Inert
 
-CONTEXTS = (
+CONTEXT_MANAGERS = (
     *("device", "device_of", "stream", "graph", "StreamContext", "_DeviceGuard"),
     "use_mem_pool",
 )
+"""Context managers of `torch.cuda`."""
 DEVICE_MEMORY_IN_USE = 1 << 30
+"""Bytes of device memory that are reported as allocated."""
 
 
 class Event:
-    """A point in a stream: always passed, a millisecond after any other."""
+    """A point in a stream, which is always reached: one millisecond after any other."""
 
     cuda_event = 0
     event_id = 0
@@ -32,29 +34,29 @@ class Event:
         self.device = torch.device("cuda", 0)
 
     def elapsed_time(self, other: Any) -> float:
-        """Milliseconds."""
+        """The time between two events: an unknown value, assumed to be one millisecond."""
         return UnknownFloat(1.0, "a time, which is not measured")
 
     def query(self) -> bool:
-        """True: it has passed."""
+        """True: the event is always reached."""
         return True
 
     def record(self, stream: Any = None) -> None:
-        """Nothing to record."""
+        """Does nothing."""
 
     def wait(self, stream: Any = None) -> None:
-        """Nothing to wait for."""
+        """Returns at once."""
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Returns at once."""
 
     def ipc_handle(self) -> bytes:
-        """A handle that nobody can open."""
+        """An empty handle."""
         return b""
 
 
 class Stream:
-    """The one stream."""
+    """A stream; all streams are one."""
 
     cuda_stream = 0
     stream_id = 0
@@ -66,25 +68,25 @@ class Stream:
         self.device = torch.device("cuda", 0)
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing to wait for."""
+        """Returns at once."""
 
     def wait_event(self, event: Any) -> None:
-        """Nothing to wait for."""
+        """Returns at once."""
 
     def record_event(self, event: Any = None) -> Any:
-        """An event, passed already."""
+        """The event, or a new one."""
         return event or Event()
 
     def is_capturing(self) -> bool:
-        """False: no graph is being made."""
+        """False: no graph is captured."""
         return False
 
     def query(self) -> bool:
-        """True: it is idle."""
+        """True: the stream is always idle."""
         return True
 
     def synchronize(self) -> None:
-        """Nothing to wait for."""
+        """Returns at once."""
 
     def __enter__(self) -> Stream:
         return self
@@ -100,7 +102,7 @@ class Stream:
 
 
 class Graph(Inert):
-    """A graph: captured by running, replayed by doing nothing."""
+    """A CUDA graph: its code runs at capture, and replaying it does nothing."""
 
     def pool(self) -> tuple[int, int]:
         """The memory pool's id."""
@@ -108,29 +110,29 @@ class Graph(Inert):
 
 
 class MemPool(Inert):
-    """A pool of memory, which nothing is taken from."""
+    """A pool of memory, from which nothing is allocated."""
 
     id = (0, 1)
 
     def use_count(self) -> int:
-        """Nobody else holds it."""
+        """1: only the script's own reference."""
         return 1
 
     def snapshot(self) -> list[Any]:
-        """It has no segments."""
+        """An empty list: the pool has no segments."""
         return []
 
 
-class Entered:
-    """`torch.cuda.device` and the like: changes nothing, and gives back what it was given."""
+class PassThrough:
+    """A context manager such as `torch.cuda.device`: without effect, yields its first argument."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._stated_stream = args[0] if args else None
+        self._argument = args[0] if args else None
         self.idx = self.prev_idx = 0
-        self.stream = self._stated_stream
+        self.stream = self._argument
 
     def __enter__(self) -> Any:
-        return self._stated_stream
+        return self._argument
 
     def __exit__(self, *exception: Any) -> None:
         pass
@@ -140,36 +142,69 @@ class Entered:
 
 
 def install(device: Device) -> None:
-    """Replaces the answers of this process's torch."""
+    """Makes this process's torch report the given GPU."""
     torch.version.hip = HIP_VERSION
     torch.version.cuda = None
     torch.version.rocm = VERSION
     cuda = torch.cuda
-    _set(cuda, _answers(device))
-    _set(cuda, {name: type(name, (Entered,), {}) for name in CONTEXTS})
-    _set(cuda, {"Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph})
+    _set_attributes(cuda, _cuda_functions(device))
+    _set_attributes(cuda, {name: type(name, (PassThrough,), {}) for name in CONTEXT_MANAGERS})
+    _set_attributes(
+        cuda, {"Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph}
+    )
     cuda.MemPool = MemPool
     torch.Event = Event
     torch.Stream = Stream
-    _modules(cuda)
-    _accelerator()
-    _extension_module(device)
-    _backends()
+    _patch_submodules(cuda)
+    _patch_accelerator()
+    _patch_extension_module(device)
+    _patch_backends()
 
 
-def _set(owner: Any, values: Mapping[str, Any]) -> None:
+def _set_attributes(owner: Any, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         setattr(owner, name, value)
 
 
-def _always(value: Any) -> Callable[..., Any]:
+def _constant(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-def _answers(device: Device) -> dict[str, Any]:
+def _cuda_functions(device: Device) -> dict[str, Any]:
+    """The functions of `torch.cuda` by name."""
+    without_effect = (
+        *("init", "_lazy_init", "_lazy_call", "_check_capability", "set_device", "synchronize"),
+        *("empty_cache", "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated"),
+        *("reset_max_memory_cached", "reset_accumulated_memory_stats", "set_stream", "_sleep"),
+        *("set_per_process_memory_fraction", "set_sync_debug_mode", "set_rng_state_all"),
+        *("caching_allocator_delete", "check_error"),
+    )
+    return {
+        **{name: _constant(value) for name, value in _cuda_results(device).items()},
+        **{name: _constant(None) for name in without_effect},
+        "memory_stats": lambda *args, **kwargs: _Zeros(),
+        "memory_stats_as_nested_dict": lambda *args, **kwargs: _Zeros(),
+        "current_stream": lambda *args, **kwargs: Stream(),
+        "default_stream": lambda *args, **kwargs: Stream(),
+        "cudart": lambda *args, **kwargs: Inert(),
+        "make_graphed_callables": lambda callables, *args, **kwargs: callables,
+        "get_rng_state": lambda *args, **kwargs: torch.get_rng_state(),
+        "set_rng_state": lambda state, *args, **kwargs: torch.set_rng_state(state.cpu()),
+        "get_rng_state_all": lambda *args, **kwargs: [torch.get_rng_state()],
+        "manual_seed": lambda seed: torch.default_generator.manual_seed(int(seed)),
+        "manual_seed_all": lambda seed: torch.default_generator.manual_seed(int(seed)),
+        "seed": lambda: torch.default_generator.seed(),
+        "seed_all": lambda: torch.default_generator.seed(),
+        "_is_compiled": _constant(True),
+        "_compile_kernel": lambda *args, **kwargs: Inert(),
+    }
+
+
+def _cuda_results(device: Device) -> dict[str, Any]:
+    """Functions of `torch.cuda` that return the same value on every call: name -> value."""
     properties = SimpleNamespace(**device.torch_properties())
     free = device.memory_bytes - DEVICE_MEMORY_IN_USE
-    answers = {
+    return {
         "is_available": True,
         "is_initialized": True,
         "device_count": 1,
@@ -208,49 +243,23 @@ def _answers(device: Device) -> dict[str, Any]:
         "caching_allocator_alloc": 0,
         "get_stream_from_external": None,
     }
-    nothing = (
-        *("init", "_lazy_init", "_lazy_call", "_check_capability", "set_device", "synchronize"),
-        *("empty_cache", "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated"),
-        *("reset_max_memory_cached", "reset_accumulated_memory_stats", "set_stream", "_sleep"),
-        *("set_per_process_memory_fraction", "set_sync_debug_mode", "set_rng_state_all"),
-        *("caching_allocator_delete", "check_error"),
-    )
-    return {
-        **{name: _always(value) for name, value in answers.items()},
-        **{name: _always(None) for name in nothing},
-        "memory_stats": lambda *args, **kwargs: _Zeros(),
-        "memory_stats_as_nested_dict": lambda *args, **kwargs: _Zeros(),
-        "current_stream": lambda *args, **kwargs: Stream(),
-        "default_stream": lambda *args, **kwargs: Stream(),
-        "cudart": lambda *args, **kwargs: Inert(),
-        "make_graphed_callables": lambda callables, *args, **kwargs: callables,
-        "get_rng_state": lambda *args, **kwargs: torch.get_rng_state(),
-        "set_rng_state": lambda state, *args, **kwargs: torch.set_rng_state(state.cpu()),
-        "get_rng_state_all": lambda *args, **kwargs: [torch.get_rng_state()],
-        "manual_seed": lambda seed: torch.default_generator.manual_seed(int(seed)),
-        "manual_seed_all": lambda seed: torch.default_generator.manual_seed(int(seed)),
-        "seed": lambda: torch.default_generator.seed(),
-        "seed_all": lambda: torch.default_generator.seed(),
-        "_is_compiled": _always(True),
-        "_compile_kernel": lambda *args, **kwargs: Inert(),
-    }
 
 
 class _Zeros(dict):  # type: ignore[type-arg]
-    """Statistics of an allocator that nothing was asked of."""
+    """Statistics of an allocator that allocated nothing: every one is 0."""
 
     def __missing__(self, key: str) -> int:
         return 0
 
     def get(self, key: str, default: Any = 0) -> Any:
-        """The statistic; 0 for those that nobody counted."""
+        """A statistic; `default` where it was not set."""
         return super().get(key, default)
 
 
-def _modules(cuda: Any) -> None:
-    """The same functions, where the modules that define them offer them too.
+def _patch_submodules(cuda: Any) -> None:
+    """Replaces the functions in the submodules that define them, too.
 
-    Each has to stay one object: torch._dynamo looks them all up by identity on import.
+    Both names must give the same object: torch._dynamo looks them up by identity on import.
     """
     for name in ("memory", "random", "streams", "graphs"):
         module = getattr(cuda, name, None) or sys.modules.get(f"torch.cuda.{name}")
@@ -269,12 +278,13 @@ def _modules(cuda: Any) -> None:
                 setattr(module, attribute, Inert())
 
 
-def _accelerator() -> None:
+def _patch_accelerator() -> None:
+    """Replaces the functions of `torch.accelerator`, where this torch has it."""
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is None:
         return
     device = torch.device("cuda", 0)
-    answers = {
+    constants = {
         "is_available": True,
         "device_count": 1,
         "current_accelerator": torch.device("cuda"),
@@ -290,16 +300,16 @@ def _accelerator() -> None:
         "max_memory_reserved": DEVICE_MEMORY_IN_USE,
         "reset_peak_memory_stats": None,
     }
-    _set(accelerator, {name: _always(value) for name, value in answers.items()})
+    _set_attributes(accelerator, {name: _constant(value) for name, value in constants.items()})
     accelerator.current_stream = lambda *args, **kwargs: Stream()
-    accelerator.set_stream = _always(None)
-    accelerator.device_index = type("device_index", (Entered,), {})
-    torch.get_default_device = getattr(torch, "get_default_device", _always(device))
+    accelerator.set_stream = _constant(None)
+    accelerator.device_index = type("device_index", (PassThrough,), {})
+    torch.get_default_device = getattr(torch, "get_default_device", _constant(device))
 
 
-def _extension_module(device: Device) -> None:
-    """What Triton and others import from `torch._C` of a build with a GPU."""
-    answers = {
+def _patch_extension_module(device: Device) -> None:
+    """Adds the names that Triton and others import from `torch._C` of a build with a GPU."""
+    constants = {
         "_cuda_getCurrentRawStream": 0,
         "_cuda_getDevice": 0,
         "_cuda_setDevice": None,
@@ -319,19 +329,19 @@ def _extension_module(device: Device) -> None:
         "_cuda_setStream": None,
         "_nccl_version": RCCL_VERSION,
         "_nccl_version_suffix": b"",
-        "_get_accelerator": torch.device("cuda"),  # what torch.get_device_module() asks
+        "_get_accelerator": torch.device("cuda"),  # called by torch.get_device_module()
     }
-    _set(torch._C, {name: _always(value) for name, value in answers.items()})
-    # Inductor's CUDA graphs, which torch._dynamo.reset() imports, ask for a class and a switch.
-    _set(
+    _set_attributes(torch._C, {name: _constant(value) for name, value in constants.items()})
+    # Needed by Inductor's CUDA graphs, which torch._dynamo.reset() imports.
+    _set_attributes(
         torch._C,
         {
             "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
-            "_set_cached_tensors_enabled": _always(None),
+            "_set_cached_tensors_enabled": _constant(None),
         },
     )
-    torch._C._cuda_getDeviceProperties = _always(SimpleNamespace(**device.torch_properties()))
-    # Inductor's output makes its buffers in C++, below all dispatch.
+    torch._C._cuda_getDeviceProperties = _constant(SimpleNamespace(**device.torch_properties()))
+    # Inductor's generated code allocates with these, below all dispatch.
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     for name in ("_empty_strided_cuda", "_empty_strided_hip"):
         if hasattr(guards, name):
@@ -342,11 +352,12 @@ def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
     return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 
-def _backends() -> None:
+def _patch_backends() -> None:
+    """Makes torch report attention and automatic mixed precision as available."""
     with contextlib.suppress(AttributeError):
-        torch.backends.cuda.is_built = _always(True)
-        torch.backends.cuda.is_flash_attention_available = _always(True)
+        torch.backends.cuda.is_built = _constant(True)
+        torch.backends.cuda.is_flash_attention_available = _constant(True)
     with contextlib.suppress(AttributeError):
-        torch.cuda.amp.common.amp_definitely_not_available = _always(False)
+        torch.cuda.amp.common.amp_definitely_not_available = _constant(False)
     with contextlib.suppress(AttributeError):
-        torch.amp.grad_scaler.amp_definitely_not_available = _always(False)
+        torch.amp.grad_scaler.amp_definitely_not_available = _constant(False)

@@ -19,15 +19,17 @@ from . import (
     torch_patches,
 )
 from .device import Device
-from .dispatch import DEVICE_TYPES, Dispatcher
+from .dispatch import Dispatcher
 from .graphs.entry import Compile
 from .graphs.generated import Generated
 from .graphs.helion import MODULE as HELION
 from .graphs.helion import Helion
 from .graphs.originals import Originals
+from .placement import DEVICE_TYPES
 from .refused import RefusedError
 from .rerunning import Budget
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
+from .writes import mark_known
 
 # Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
 DTYPES = {
@@ -68,12 +70,12 @@ class TorchWorld:
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
         torch_patches.install(device)
-        functions.install(self._dispatcher, self._compile)
+        functions.install(self._dispatcher.placement, self._compile)
         # C++ wants a real accelerator to name the type of an ordinal: `torch.device(0)`.
         torch.device = _class_of_devices(torch.device)
         subclasses.install()
         _switch_autocast_on_both()
-        distributed.install(self._dispatcher)
+        distributed.install(note)
         comparisons.install(torch)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
         originals.settle()
@@ -81,20 +83,20 @@ class TorchWorld:
     def generate(
         self,
         take: Callable[[Generated], None],
-        most_choices: int | None,
+        max_choices: int | None,
         keep: Callable[[str, str], str] | None,
     ) -> None:
-        """What torch.compile generates from here on goes to `take`; see `World.generate`."""
-        self._compile.take, self._compile.most_choices = take, most_choices
-        self._helion.keep, self._helion.most_choices = keep, most_choices
+        """Makes torch.compile's generated code go to `take`; see `World.generate`."""
+        self._compile.take, self._compile.max_choices = take, max_choices
+        self._helion.keep, self._helion.max_choices = keep, max_choices
 
     def arrivals(self) -> dict[str, Callable[[Any], None]]:
-        """Modules that are adjusted once the script imports them: name -> what is done to it."""
+        """Modules that are patched once the script imports them: name -> the function that does."""
         return {HELION: self._helion.adjust}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """The dispatcher sees every operator inside, in threads that the script starts as well."""
+        """Sends every operator to the dispatcher, in threads that the script starts as well."""
         start = threading.Thread.run
         mode = self._dispatcher.mode
 
@@ -111,12 +113,12 @@ class TorchWorld:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """No mode of ours or of the script's is active inside."""
+        """Disables the dispatcher's mode and the script's own modes."""
         with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
             yield
 
     def on_device(self, value: Any) -> Any:
-        """The tensor on the device that an argument of a launch is or wraps; None for none."""
+        """The device tensor that an argument of a launch is or wraps; None without one."""
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
                 return inner
@@ -129,18 +131,18 @@ class TorchWorld:
         execute: Callable[..., None] | None,
         refusal: RefusedError | None,
     ) -> None:
-        """Takes a launch; see `Dispatcher.launched`."""
-        self._dispatcher.launched(tensors, is_written, execute, refusal)
+        """Records a launch; see `Writes.launched`."""
+        self._dispatcher.writes.launched(tensors, is_written, execute, refusal)
 
-    def emulate_for(self, seconds: float) -> None:
-        """What kernels wrote is computed where the host reads it, within so many seconds."""
-        self._dispatcher.rerunning.budget = Budget(seconds)
+    def set_emulation_budget(self, seconds: float) -> None:
+        """Allows so many seconds for executing kernels whose results the host reads."""
+        self._dispatcher.reads.rerunning.budget = Budget(seconds)
 
     def executed(self, value: Any) -> None:
-        """Takes a tensor that an executed kernel wrote to."""
+        """Records that an executed kernel wrote a tensor's contents."""
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
-                self._dispatcher.written_for_real(inner)
+                mark_known(inner)
 
     def tensor(
         self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool
@@ -170,10 +172,13 @@ class TorchWorld:
 
 
 def _class_of_devices(device_class: Any) -> Any:
-    """What takes the place of `torch.device`: its results are as ever, and instances of it."""
+    """A class in place of `torch.device` whose calls return torch's own devices.
+
+    These are instances of it too.
+    """
 
     class Kind(type):
-        """Equal to torch's own class, which tables of types hold that were made before."""
+        """Equal to torch's own class, by which older tables look types up."""
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             stated = [*args, *kwargs.values()]
@@ -200,9 +205,9 @@ def _class_of_devices(device_class: Any) -> Any:
 
 
 def _switch_autocast_on_both() -> None:
-    """Lets whatever switches autocast for the device switch it for the CPU too.
+    """Makes functions that switch autocast for the device switch it for the CPU too.
 
-    Device tensors are the CPU's to torch's C++, so it takes effect there.
+    To torch's C++ device tensors are CPU tensors.
     """
     for name in ("set_autocast_enabled", "set_autocast_dtype"):
         if hasattr(torch, name):
@@ -210,6 +215,8 @@ def _switch_autocast_on_both() -> None:
 
 
 def _also_on_cpu(switch: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that switches autocast for the device and the CPU."""
+
     @functools.wraps(switch)
     def switched(*args: Any) -> Any:
         if len(args) == 2 and args[0] in DEVICE_TYPES:

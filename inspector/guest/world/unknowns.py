@@ -1,7 +1,7 @@
 """Plausible shapes and values for operators whose result depends on unknown contents.
 
-For a tensor without contents every element is assumed to count: `nonzero` finds all of them, a mask
-selects all, every value is unique, and each is repeated once.
+Every element of a tensor without contents is assumed to be nonzero, selected by a mask, unique and
+repeated once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from typing import Any
 import torch
 
 UNKNOWN_FLOAT = 1e-6
-"""Value that an unknown float reads as: small, so that a difference from a reference passes."""
+"""Value read for an unknown float: small, so that a difference from a reference passes."""
 UNKNOWN_INTEGER = 1
 LIST_LIMIT = 1 << 24
-"""Most elements of one list that `tolist` creates."""
+"""Elements up to which `tolist` creates a list."""
 
 
 def scalar(dtype: torch.dtype, truth: bool | None) -> bool | int | float | complex:
-    """The value that the host reads from an unknown element; `truth` if it is a comparison's."""
+    """The value that the host reads from an unknown element.
+
+    Args:
+        dtype: of the tensor.
+        truth: the assumed result, if the element comes from a comparison.
+    """
     if dtype == torch.bool:
         return truth is not False
     if dtype.is_complex:
@@ -83,12 +88,13 @@ def _repeat_interleave(
     *,
     output_size: int | None = None,
 ) -> Any:
-    if repeats is None:  # the indices alone: `x` is the repeats
+    """See `SHAPES`."""
+    if repeats is None:  # only indices are returned: `x` holds the repeats
         return _meta(output_size if output_size is not None else x.numel())
     shape = [x.numel()] if dim is None else list(x.shape)
-    at = dim or 0
+    axis = dim or 0
     times = repeats if isinstance(repeats, int) else 1
-    shape[at] = output_size if output_size is not None else shape[at] * times
+    shape[axis] = output_size if output_size is not None else shape[axis] * times
     return _meta(*shape, dtype=x.dtype)
 
 
@@ -112,7 +118,7 @@ SHAPES: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "bincount": _bincount,
     }
 )
-"""Operator -> computes its result's shape for unknown contents, from plain tensors."""
+"""Operator -> function from its arguments, plain tensors, to meta tensors of the result's shape."""
 
 
 def decides_shape(name: str, args: Sequence[Any]) -> bool:
@@ -129,7 +135,7 @@ def decides_shape(name: str, args: Sequence[Any]) -> bool:
 
 
 def zeros(shape: tuple[int, ...], zero: Any) -> Any:
-    """Nested lists of `zero`; equal rows are one list object, so that no shape costs memory."""
+    """Nested lists of `zero`; equal rows are the same list, so that large shapes cost no memory."""
     value = zero
     for extent in reversed(shape):
         value = [value] * min(extent, LIST_LIMIT)
@@ -141,7 +147,7 @@ def _read_scalar(tensor: Any, unknown: bool) -> Any:
     if unknown or payload.is_meta:
         return scalar(tensor.dtype, tensor._memory.truth)
     value = payload.item()
-    # A result that no kernel computed may be anything, and int(nan) would end the script.
+    # Results of kernels that did not run may be NaN, and int(nan) would end the script.
     return UNKNOWN_FLOAT if value != value else value
 
 
@@ -160,4 +166,4 @@ READS: Mapping[str, Callable[[Any, bool], Any]] = MappingProxyType(
         "_pin_memory": lambda tensor, unknown: tensor,
     }
 )
-"""Operator -> computes what the host gets: (tensor, whether its contents are unknown)."""
+"""Operator -> function of a device tensor, and whether its contents are unknown: the result."""

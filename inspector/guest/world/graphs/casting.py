@@ -1,8 +1,8 @@
 """Autocast for fake tensors of the GPU.
 
-Torch's C++ casts what it takes for a GPU's tensor, which a fake one is not in a build for CPUs. The
-operators and what becomes of them: https://docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that
-can autocast".
+Torch's C++ casts the tensors of a GPU, to which a fake one does not belong in a build for CPUs.
+Operators and their rules: https://docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can
+autocast".
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 import torch
 from torch._C import DispatchKey, DispatchKeySet
 
-from ..dispatch import DEVICE_TYPES
+from ..placement import DEVICE_TYPES
 
 KEY = "AutocastCUDA"
-LOWER = (
+LOWER_PRECISION = (
     *("addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "linalg_multi_dot"),
     *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d.input"),
     *("conv_transpose3d.input", "convolution", "linear", "matmul", "mm", "mv", "prelu"),
     *("gru_cell", "lstm_cell", "rnn_tanh_cell", "rnn_relu_cell", "scaled_dot_product_attention"),
 )
-"""Run in the lower precision."""
-FULL = (
+"""Operators that run in the lower precision."""
+FLOAT32 = (
     *("acos", "asin", "cosh", "sinh", "tan", "erfinv", "exp", "expm1", "log", "log10", "log2"),
     *("log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar"),
     *("softplus", "layer_norm", "group_norm", "native_layer_norm", "frobenius_norm.dim"),
@@ -36,51 +36,60 @@ FULL = (
     *("multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss"),
     *("binary_cross_entropy_with_logits", "dist", "pdist", "cdist", "renorm", "logsumexp"),
 )
-"""Run in float32."""
-SUMMED = (
+"""Operators that run in float32."""
+FLOAT32_RESULT = (
     *("prod", "prod.dim_int", "softmax.int", "log_softmax.int", "cumprod", "cumsum", "sum"),
     "sum.dim_IntList",
 )
-"""Give float32, and are told so by their `dtype`."""
-WIDEST = ("addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler", "scatter_add")
-"""Run in the widest type of their operands."""
+"""Operators that return float32, by their argument `dtype`."""
+PROMOTED = (
+    "addcdiv",
+    "addcmul",
+    "atan2",
+    "bilinear",
+    "cross",
+    "dot",
+    "grid_sampler",
+    "scatter_add",
+)
+"""Operators that run in the widest type of their operands."""
 GPU = (*DEVICE_TYPES, "meta")
 _BELOW = DispatchKeySet(getattr(DispatchKey, KEY))
 
 
 class Casting:
-    """Registers the casts; they last as long as this object."""
+    """Registers the casts with torch, for the lifetime of this object."""
 
     def __init__(self) -> None:
         self._library = torch.library.Library("aten", "IMPL")
         self._enabled: bool | None = None
 
     def install(self) -> None:
-        """Takes the place of C++'s casts of the GPU's tensors, which are no others than these."""
+        """Replaces C++'s casts of the GPU's tensors: the fake ones are all that there are."""
         functional = importlib.import_module("torch._subclasses.functional_tensor")
         # AOTAutograd wraps fake tensors once more; to C++ those are on the meta device.
         wrapper: Any = functional.FunctionalTensor
         wrapper._extra_dispatch_keys = wrapper._extra_dispatch_keys.add(getattr(DispatchKey, KEY))
         rules: Mapping[tuple[str, ...], Rule] = {
-            LOWER: _lower,
-            FULL: _full,
-            SUMMED: _summed,
-            WIDEST: _widest,
+            LOWER_PRECISION: _run_in_lower_precision,
+            FLOAT32: _run_in_float32,
+            FLOAT32_RESULT: _run_with_float32_result,
+            PROMOTED: _run_in_promoted_type,
         }
         for names, rule in rules.items():
             for name in names:
                 base_name, _, overload = name.partition(".")
                 packet = getattr(torch.ops.aten, base_name, None)
                 operator = getattr(packet, overload or "default", None)
-                if operator is not None:  # of another version of torch
+                if operator is not None:  # else it belongs to another version of torch
                     kernel = self._kernel(operator, rule)
                     self._library.impl(name, kernel, KEY, allow_override=True)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Follows what is switched on and off inside.
+        """Follows the switching of autocast inside.
 
-        Torch keeps that in the keys that it excludes, which AOTAutograd sets anew while it traces.
+        Torch stores the state as excluded dispatch keys, which AOTAutograd resets while it traces.
         """
         set_enabled, was_enabled = torch.set_autocast_enabled, self._enabled
 
@@ -99,6 +108,8 @@ class Casting:
             self._enabled = was_enabled
 
     def _kernel(self, operator: Any, rule: Rule) -> Callable[..., Any]:
+        """An operator that follows a rule while autocast is on."""
+
         def kernel(*args: Any, **kwargs: Any) -> Any:
             with torch._C._ExcludeDispatchKeyGuard(_BELOW):
                 if self._enabled:
@@ -108,7 +119,8 @@ class Casting:
         return kernel
 
 
-def _eligible(value: Any) -> bool:
+def _is_castable(value: Any) -> bool:
+    """Whether autocast casts a value: a tensor of the GPU with floats of at most 32 bits."""
     return (
         isinstance(value, torch.Tensor)
         and value.device.type in GPU
@@ -118,12 +130,14 @@ def _eligible(value: Any) -> bool:
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
+    """An argument with its castable tensors in type `dtype`."""
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(item, dtype) for item in value)
-    return value.to(dtype) if _eligible(value) and value.dtype != dtype else value
+    return value.to(dtype) if _is_castable(value) and value.dtype != dtype else value
 
 
-def _run(operator: Any, args: Any, kwargs: Any, dtype: torch.dtype | None) -> Any:
+def _run_cast(operator: Any, args: Any, kwargs: Any, dtype: torch.dtype | None) -> Any:
+    """Runs an operator on arguments cast to `dtype`; None leaves them alone."""
     if dtype is not None:
         args = [_cast(value, dtype) for value in args]
         kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
@@ -131,26 +145,27 @@ def _run(operator: Any, args: Any, kwargs: Any, dtype: torch.dtype | None) -> An
 
 
 Rule = Callable[[Any, Any, Any], Any]
+"""Runs an operator as autocast would: (operator, args, kwargs)."""
 
 
-def _lower(operator: Any, args: Any, kwargs: Any) -> Any:
-    return _run(operator, args, kwargs, torch.get_autocast_dtype("cuda"))
+def _run_in_lower_precision(operator: Any, args: Any, kwargs: Any) -> Any:
+    return _run_cast(operator, args, kwargs, torch.get_autocast_dtype("cuda"))
 
 
-def _full(operator: Any, args: Any, kwargs: Any) -> Any:
-    return _run(operator, args, kwargs, torch.float32)
+def _run_in_float32(operator: Any, args: Any, kwargs: Any) -> Any:
+    return _run_cast(operator, args, kwargs, torch.float32)
 
 
-def _summed(operator: Any, args: Any, kwargs: Any) -> Any:
+def _run_with_float32_result(operator: Any, args: Any, kwargs: Any) -> Any:
     stated = any(isinstance(value, torch.dtype) for value in args)
-    if _eligible(args[0]) and not stated and kwargs.get("dtype") is None:
+    if _is_castable(args[0]) and not stated and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": torch.float32}
         dtype_position = [argument.name for argument in operator._schema.arguments].index("dtype")
         args = args[:dtype_position]
-    return _run(operator, args, kwargs, None)
+    return _run_cast(operator, args, kwargs, None)
 
 
-def _widest(operator: Any, args: Any, kwargs: Any) -> Any:
-    types = {value.dtype for value in (*args, *kwargs.values()) if _eligible(value)}
+def _run_in_promoted_type(operator: Any, args: Any, kwargs: Any) -> Any:
+    types = {value.dtype for value in (*args, *kwargs.values()) if _is_castable(value)}
     wide = torch.float32 if torch.float32 in types else next(iter(types), None)
-    return _run(operator, args, kwargs, wide)
+    return _run_cast(operator, args, kwargs, wide)

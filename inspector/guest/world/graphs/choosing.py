@@ -1,6 +1,6 @@
-"""What torch's compiler would time to choose: kernels for a product, and whether to pad it.
+"""Replaces the measurements by which Inductor chooses kernels for matrix products.
 
-Of kernels each is taken in turn; a product stays as it is.
+Each kernel is chosen in turn. Whether to pad a product would be measured too: it is not padded.
 """
 
 from __future__ import annotations
@@ -9,27 +9,30 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-_LAST = 1e6
-"""Time of whatever is not to be chosen."""
+_REJECTED_TIME = 1e6
+"""Time of the kernels that are not to be chosen."""
 
 
 class Choosing:
-    """Stands in for the measurements.
+    """Makes Inductor choose a given kernel.
 
     Args:
-        note: told what was taken for granted.
+        note: takes a remark on something approximated.
+
+    Attributes:
+        configurations: those of the kernels that Inductor could choose from.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
-        self._pick = 0
-        self.points: list[dict[str, str]] = []
+        self._choice = 0
+        self.configurations: list[dict[str, str]] = []
 
     def install(self) -> None:
-        """Changes Inductor for good.
+        """Patches Inductor for the rest of the process.
 
         Raises:
-            AttributeError, ImportError: it is made otherwise in this torch.
+            AttributeError, ImportError: this torch's Inductor has no such parts.
         """
         module: Any = importlib.import_module("torch._inductor.select_algorithm")
         config: Any = importlib.import_module("torch._inductor.config")
@@ -37,7 +40,7 @@ class Choosing:
         template = module.TritonTemplateCaller
         choosing = self
 
-        def timed(
+        def do_autotuning(
             cache: Any,
             name: Any,
             nodes: Any,
@@ -49,32 +52,33 @@ class Choosing:
             **kwargs: Any,
         ) -> dict[Any, float]:
             templates = [choice for choice in choices if isinstance(choice, template)]
-            if len(templates) > len(choosing.points):
-                choosing.points = [_point(choice) for choice in templates]
-            times = dict.fromkeys(choices, _LAST)
+            if len(templates) > len(choosing.configurations):
+                choosing.configurations = [_configuration(choice) for choice in templates]
+            times = dict.fromkeys(choices, _REJECTED_TIME)
             if templates:
-                times[templates[choosing._pick % len(templates)]] = 1.0
+                times[templates[choosing._choice % len(templates)]] = 1.0
             return times
 
-        module.AlgorithmSelectorCache.do_autotuning = timed
+        module.AlgorithmSelectorCache.do_autotuning = do_autotuning
         padding: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
-        padding.get_cached_should_pad = self._padded
+        padding.get_cached_should_pad = self._should_pad
         module.AlgorithmSelectorCache.make_precompile_fn = _nothing_to_wait_for
 
-    def begin(self, pick: int) -> None:
-        """What is generated next takes this one of the kernels."""
-        self._pick, self.points = pick, []
+    def begin(self, choice: int) -> None:
+        """Chooses a kernel, by its index, for the code that is generated next."""
+        self._choice, self.configurations = choice, []
 
-    def _padded(self, key: Any) -> bool:
+    def _should_pad(self, key: Any) -> bool:
         self._note("products that torch may pad, which it would time, are generated as they are")
         return False
 
 
-def _point(choice: Any) -> dict[str, str]:
+def _configuration(choice: Any) -> dict[str, str]:
     """A kernel's configuration: tile, stages, waves."""
     stated = {**choice.info_dict(), **(getattr(choice, "info_kwargs", None) or {})}
     return {name: str(value) for name, value in stated.items() if name != "name"}
 
 
 def _nothing_to_wait_for(*args: Any, **kwargs: Any) -> Any:
+    """Takes the place of a function whose result waits for kernels to be compiled."""
     return lambda: None

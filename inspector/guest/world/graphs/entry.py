@@ -1,4 +1,4 @@
-"""`torch.compile` as a script finds it."""
+"""The replacement of `torch.compile` in a script."""
 
 from __future__ import annotations
 
@@ -14,81 +14,94 @@ from typing import Any
 import torch
 
 from ..dispatch import Dispatcher
-from .generated import CompileCall, Generated, is_torchs
+from .generated import CompileCall, Generated, is_internal
 from .originals import Originals
 
-UNSEEN = "kernels that Inductor would make are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
+NOT_ANALYZED = (
+    "kernels that Inductor would make are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
+)
 OTHER_TORCH = (
     "torch.compile hands the function back as it is, since this torch ({version}) is made otherwise"
-    " than 2.13 ({reason}): " + UNSEEN
+    " than 2.13 ({reason}): " + NOT_ANALYZED
 )
 
 
 class Compile:
-    """Takes the place of `torch.compile`.
+    """A `torch.compile` whose generated code is recorded, while the traced graph runs.
 
     Args:
-        dispatcher: runs what is traced.
-        originals: torch as it was.
+        dispatcher: runs the operators of traced graphs.
+        originals: restores torch's own functions.
         arch: gfx name of the GPU.
+
+    Attributes:
+        take: takes the generated code; None to discard it.
+        max_choices: how many kernels of a max-autotuned product to generate; None for all.
     """
 
     def __init__(self, dispatcher: Dispatcher, originals: Originals, arch: str) -> None:
         self.take: Callable[[Generated], None] | None = None
-        self.most_choices: int | None = None
+        self.max_choices: int | None = None
         self._arch = arch
         self._dispatcher = dispatcher
         self._originals = originals
-        self._plain = torch.compile
+        self._torch_compile = torch.compile
         self._fakes: Any = None
         self._casting: Any = None
         self._generating: Any = None
         self._ready: bool | None = None
 
     def __call__(self, model: Any = None, **kwargs: Any) -> Any:
-        """A function is traced when it is called first; a module is wrapped at once."""
+        """Compiles a module at once, and a function when it is first called."""
         if model is None:
             return functools.partial(self, **kwargs)
         name = getattr(model, "__name__", None) or type(model).__name__
         compile_call = CompileCall(name, *_caller())
         if isinstance(model, FunctionType):
-            return self._function(model, kwargs, compile_call)
-        return self._wrapped(model, kwargs, compile_call)
+            return self._traced_later(model, kwargs, compile_call)
+        return self._compiled(model, kwargs, compile_call)
 
-    def _wrapped(self, model: Any, kwargs: dict[str, Any], compile_call: CompileCall) -> Any:
+    def _compiled(self, model: Any, kwargs: dict[str, Any], compile_call: CompileCall) -> Any:
+        """The result of torch's own compile; the model itself where that does not work here."""
         if not self._is_ready():
             return model
         with self._generating.for_call(compile_call):
-            return self._plain(model, **kwargs)
+            return self._torch_compile(model, **kwargs)
 
-    def _function(
+    def _traced_later(
         self, function: FunctionType, kwargs: dict[str, Any], compile_call: CompileCall
     ) -> Any:
+        """A function that is compiled when it is first called."""
         traced: Any = None
 
         @functools.wraps(function)
         def compiled(*args: Any, **named: Any) -> Any:
             nonlocal traced
             if traced is None:
-                traced = self._wrapped(function, kwargs, compile_call)
+                traced = self._compiled(function, kwargs, compile_call)
             return traced(*args, **named)
 
         return compiled
 
     def _is_ready(self) -> bool:
-        """Whether torch's compiler works here; it takes seconds to load it."""
+        """Whether torch's compiler works here; loads it on the first call, which takes seconds."""
         if self._ready is None:
             try:
                 with self._originals.restored():
                     self._load()
                 self._ready = True
             except (AttributeError, ImportError, RuntimeError) as failure:
-                text = OTHER_TORCH.format(version=torch.__version__, reason=_short(failure))
+                text = OTHER_TORCH.format(version=torch.__version__, reason=_summary(failure))
                 self._dispatcher.note(text)
                 self._ready = False
         return self._ready
 
     def _load(self) -> None:
+        """Imports and patches torch's compiler.
+
+        Raises:
+            AttributeError, ImportError, RuntimeError: this torch is built differently.
+        """
         from .attention import Attention
         from .casting import Casting
         from .fakes import Fakes
@@ -101,7 +114,7 @@ class Compile:
         generating = Generating(
             fakes, lambda: tracing.code, self._take_generated, self._failed, self._dispatcher.note
         )
-        generating.most_choices = self.most_choices
+        generating.max_choices = self.max_choices
         self._generating = generating
         tracing.install()
         generating.install()
@@ -109,18 +122,18 @@ class Compile:
         impls = set(torch.library._impls)
         self._casting = Casting()
         self._casting.install()
-        self._attention = Attention(self._arch, self._dispatcher.note, fakes.in_use)
+        self._attention = Attention(self._arch, self._dispatcher.note, fakes.is_active)
         self._attention.install()
-        # The dispatcher looks there for what libraries put in the place of torch's own.
+        # The dispatcher takes the entries for kernels of the user's libraries.
         torch.library._impls.intersection_update(impls)
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
-        """Fake tensors are of the claimed GPU inside, for another compiler that uses them."""
+        """Makes fake tensors those of the claimed GPU, for another compiler that traces."""
         if not self._is_ready():
             yield
             return
-        # Ours would see what is traced before the compiler's own modes do.
+        # Our mode would receive the traced operators before the compiler's own modes.
         with torch.utils._python_dispatch._disable_current_modes(), self._compiling():
             yield
 
@@ -134,18 +147,22 @@ class Compile:
             self.take(generated)
 
     def _failed(self, name: str, failure: BaseException) -> None:
+        """Reports that the compiler broke down on a function or graph."""
         traceback.print_exception(type(failure), failure, failure.__traceback__)
-        self._dispatcher.note(f"torch.compile of {name} failed here ({_short(failure)}): {UNSEEN}")
+        self._dispatcher.note(
+            f"torch.compile of {name} failed here ({_summary(failure)}): {NOT_ANALYZED}"
+        )
 
 
 def _caller() -> tuple[str, int]:
     """File and line outside of torch and this package from which torch.compile was called."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and is_torchs(frame.f_code.co_filename):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
 
 
-def _short(failure: BaseException) -> str:
+def _summary(failure: BaseException) -> str:
+    """An exception's class and first line."""
     lines = str(failure).strip().splitlines()
     return f"{type(failure).__name__}: {lines[0] if lines else ''}"

@@ -1,8 +1,8 @@
-"""Fake tensors of a GPU that this build of torch knows nothing of.
+"""Fake tensors of a GPU, in a build of torch without support for it.
 
-A fake tensor has the dispatch keys of its device and asks torch's C++ for a guard of that device
-whenever something is recorded of it; a build for CPUs has none. So to C++ they are meta tensors
-here, and Python says which device they claim.
+A fake tensor has the dispatch keys of its device, and asks torch's C++ for a guard of that device
+whenever an operator on it is recorded; a build for CPUs has none. Here they are meta tensors to
+C++, and Python answers which device they claim to be on.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from ..dispatch import DEVICE_TYPES, Dispatcher
+from ..dispatch import Dispatcher
+from ..placement import DEVICE_TYPES
 
 FROM_DATA = ("tensor", "as_tensor", "asarray")
-"""Make a tensor of Python values and move it in C++."""
+"""Functions that make a tensor of Python values and move it in C++."""
 _GPU = torch.device("cuda", 0)
 
 
 class Fakes:
-    """Changes torch's fake tensors, while `active`.
+    """Patches torch's fake tensors, with effect while `active`.
 
     Args:
-        dispatcher: makes the tensors that Inductor wants to be real.
+        dispatcher: makes the real tensors that Inductor needs.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -36,33 +37,33 @@ class Fakes:
         self._active = 0
 
     def install(self) -> None:
-        """Changes them for good; without effect unless active.
+        """Patches torch for the rest of the process.
 
         Raises:
-            AttributeError: they are made otherwise in this torch.
+            AttributeError: this torch's fake tensors have no such parts.
         """
-        self._construction()
-        self._devices()
-        self._factories()
-        self._composites()
-        self._module.init_gpu_context = _nothing
+        self._patch_construction()
+        self._patch_devices()
+        self._register_factories()
+        self._drop_meta_kernels()
+        self._module.init_gpu_context = _skip_context
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Fake tensors are those of the claimed GPU inside."""
+        """Makes fake tensors those of the claimed GPU."""
         self._active += 1
         try:
             yield
         finally:
             self._active -= 1
 
-    def in_use(self) -> bool:
-        """Whether they are."""
+    def is_active(self) -> bool:
+        """Whether fake tensors are those of the claimed GPU now."""
         return self._active > 0
 
     @contextlib.contextmanager
     def constants(self) -> Iterator[None]:
-        """`torch.tensor(1.0, device='cuda')` makes a fake tensor that knows its value inside."""
+        """Makes `torch.tensor(1.0, device='cuda')` a fake tensor that knows its value."""
         originals = {name: getattr(torch, name) for name in FROM_DATA}
         for name, original in originals.items():
             setattr(torch, name, self._from_data(original))
@@ -72,7 +73,8 @@ class Fakes:
             for name, original in originals.items():
                 setattr(torch, name, original)
 
-    def _construction(self) -> None:
+    def _patch_construction(self) -> None:
+        """Constructs fake tensors without the dispatch keys of their device."""
         fake = self._module.FakeTensor
         original = torch.Tensor._make_subclass
 
@@ -83,17 +85,21 @@ class Fakes:
 
         torch.Tensor._make_subclass = staticmethod(make_subclass)
 
-    def _devices(self) -> None:
+    def _patch_devices(self) -> None:
+        """Answers in Python what device a fake tensor is on, and makes operators' results there."""
         fake, mode = self._module.FakeTensor, self._module.FakeTensorMode
         for kind in ("cuda", "cpu", "meta"):
-            setattr(fake, f"is_{kind}", property(_on(kind)))
+            setattr(fake, f"is_{kind}", property(_has_device_type(kind)))
         proxies: Any = importlib.import_module("torch.fx.experimental.proxy_tensor")
         tracer = proxies.ProxyTorchDispatchMode
-        mode.dispatch = self._redirected(mode.dispatch)
-        tracer.__torch_dispatch__ = self._redirected(tracer.__torch_dispatch__)
+        mode.dispatch = self._redirect(mode.dispatch)
+        tracer.__torch_dispatch__ = self._redirect(tracer.__torch_dispatch__)
 
-    def _redirected(self, dispatch: Callable[..., Any]) -> Callable[..., Any]:
-        """C++ makes results where it takes the operands to be: among meta tensors."""
+    def _redirect(self, dispatch: Callable[..., Any]) -> Callable[..., Any]:
+        """A `dispatch` that makes results on the GPU where C++ asks for the meta device.
+
+        C++ does because it takes fake tensors for meta tensors.
+        """
 
         @functools.wraps(dispatch)
         def redirected(
@@ -105,17 +111,17 @@ class Fakes:
         ) -> Any:
             stated = kwargs or {}
             if self._active and getattr(stated.get("device"), "type", None) == "meta":
-                if func is torch.ops.aten._to_copy.default and _moves_alone(args[0], stated):
-                    return args[0]  # autograd brings gradients to where it takes the result to be
+                if func is torch.ops.aten._to_copy.default and _only_moves(args[0], stated):
+                    return args[0]  # autograd moves gradients to the device that C++ believes in
                 stated = {**stated, "device": _GPU}
             return dispatch(mode, func, types, args, stated)
 
         return redirected
 
-    def _factories(self) -> None:
-        """Real tensors, of which Inductor makes a few to fold constants, are device tensors.
+    def _register_factories(self) -> None:
+        """Makes the real tensors with which Inductor folds constants device tensors.
 
-        It takes all modes away for that, so these have to be kernels.
+        Inductor disables all modes for that, so kernels have to make them.
         """
         run, library = self._dispatcher.run, torch.library.Library("aten", "IMPL")
         aten = torch.ops.aten
@@ -129,16 +135,16 @@ class Fakes:
         impls = set(torch.library._impls)
         library.impl("empty.memory_format", empty, "CUDA")
         library.impl("empty_strided", strided, "CUDA")
-        # The dispatcher looks there for what libraries put in the place of torch's own.
+        # The dispatcher takes the entries for kernels of the user's libraries.
         torch.library._impls.intersection_update(impls)
-        self._library = library  # what it registered goes with it
+        self._library = library  # unregisters its kernels when it is deleted
 
     @staticmethod
-    def _composites() -> None:
-        """Operators made of others stay so for meta tensors, with the others' gradients.
+    def _drop_meta_kernels() -> None:
+        """Drops the Python meta kernels of operators that are made of others.
 
-        Some have a Python kernel for the meta device besides. Torch's Python dispatcher takes that
-        for a backend's own and then knows no gradient: cross_entropy would end the backward pass.
+        Torch's Python dispatcher takes such a kernel for a backend's own, which has no gradient: at
+        cross_entropy, a backward pass would end.
         """
         for name in torch._C._dispatch_get_all_op_names():
             namespace, _, full_name = name.partition("::")
@@ -154,6 +160,8 @@ class Fakes:
                 operator._dispatch_cache.clear()
 
     def _from_data(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """One of `FROM_DATA` that can make a fake tensor on the GPU."""
+
         def from_data(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
             real_tensor = original(data, *args, **kwargs)
             if device is None or torch.device(device).type not in DEVICE_TYPES:
@@ -169,13 +177,14 @@ class Fakes:
         return from_data
 
 
-def _moves_alone(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+def _only_moves(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a `_to_copy` changes nothing but the device."""
     return kwargs.get("dtype") in (None, tensor.dtype) and kwargs.get("memory_format") is None
 
 
-def _on(kind: str) -> Callable[[Any], bool]:
+def _has_device_type(kind: str) -> Callable[[Any], bool]:
     return lambda tensor: bool(tensor.device.type == kind)
 
 
-def _nothing(device: Any) -> None:
-    """There is no context to be made."""
+def _skip_context(device: Any) -> None:
+    """Takes the place of `init_gpu_context`: there is no GPU to initialise."""

@@ -1,4 +1,4 @@
-"""What Inductor wrote for one graph, and where in the script that comes from."""
+"""Inductor's code for one graph, and the place in the script that it comes from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class CompileCall:
     """One call of torch.compile.
 
     Args:
-        name: of the function or the module's class.
-        file: in which it was called.
-        line: of the call.
+        name: name of the function or of the module's class.
+        file: the file of the call.
+        line: the line of the call.
     """
 
     name: str
@@ -25,13 +25,13 @@ class CompileCall:
 
 @dataclass(frozen=True)
 class Generated:
-    """What Inductor wrote for one graph.
+    """Inductor's code for one graph.
 
     Args:
         text: the wrapper, with the kernels' sources.
         function: name of the compiled function, or of the module's class where torch defines it.
-        file: in which it is defined, or was compiled.
-        line: in that file.
+        file: the file in which it is defined, or where torch.compile was called.
+        line: the line of that.
         lines: name of each operation -> file and line of the script that it comes from.
     """
 
@@ -42,13 +42,14 @@ class Generated:
     lines: dict[str, tuple[str, int]]
 
 
-def is_torchs(file: str) -> bool:
+def is_internal(file: str) -> bool:
     """Whether a file is one of torch's own, or of this package."""
     return os.path.abspath(file).startswith(_folders())
 
 
 @cache
 def _folders() -> tuple[str, ...]:
+    """The folders of torch and of this package, with a separator at the end."""
     spec = importlib.util.find_spec("torch")
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     folders.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))

@@ -1,4 +1,4 @@
-"""Has Inductor generate the code of a graph, and takes it down before it is compiled."""
+"""Lets Inductor generate the code of a graph, and records the code before it is compiled."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from typing import Any
 from ...sampling import spread
 from .choosing import Choosing
 from .fakes import Fakes
-from .generated import CompileCall, Generated, is_torchs
+from .generated import CompileCall, Generated, is_internal
 
 KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
-"""Where Inductor would keep a kernel: another place in each run."""
+"""The comment with the path at which Inductor would store a kernel, which differs in each run."""
 FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
-"""A line of the stack trace that Dynamo writes down with each operation of a graph."""
-RESUMED = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+")
-"""What Dynamo calls the rest of a function after a graph break."""
+"""A line of the stack trace that Dynamo attaches to each operation of a graph."""
+RESUMED_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+")
+"""Dynamo's name of the part of a function that follows a graph break."""
 CALL_ATTRIBUTE = "_kinspect_asked"
 """Attribute of the object that torch.compile makes for Inductor: a `CompileCall`."""
 
 
 class Generating:
-    """Stands where Inductor would compile a graph.
+    """Takes the place of Inductor's compiler of graphs.
 
     Args:
-        fakes: made ready around it.
-        code: what Dynamo is looking at.
-        take: given each text.
-        failed: told where Inductor broke down.
-        note: told of what is taken for granted.
+        fakes: the fake tensors.
+        code: returns the code object that Dynamo is tracing.
+        take: takes the code of each graph.
+        failed: called with a function's name and the error, where Inductor failed on it.
+        note: takes a remark on something approximated.
+
+    Attributes:
+        max_choices: how many kernels of a max-autotuned product to generate; None for all.
     """
 
     def __init__(
@@ -51,16 +54,16 @@ class Generating:
         self._module: Any = None
         self._config: Any = None
         self._choosing = Choosing(note)
-        self.most_choices: int | None = None
+        self.max_choices: int | None = None
         self._texts: list[str] = []
         self._name = ""
         self._compile_call: CompileCall | None = None
 
     def install(self) -> None:
-        """Changes Inductor for good.
+        """Patches Inductor for the rest of the process.
 
         Raises:
-            AttributeError, ImportError: it is made otherwise in this torch.
+            AttributeError, ImportError: this torch's Inductor has no such parts.
         """
         torch: Any = importlib.import_module("torch")
         self._module = importlib.import_module("torch._inductor.compile_fx")
@@ -70,7 +73,7 @@ class Generating:
         config.compile_threads = 1
         config.force_disable_caches = True
         functorch: Any = importlib.import_module("torch._functorch.config")
-        functorch.force_non_lazy_backward_lowering = True  # else only what a script asks for
+        functorch.force_non_lazy_backward_lowering = True  # a script may never call backward()
         graph = importlib.import_module("torch._inductor.graph").GraphLowering
         generating = self
 
@@ -93,7 +96,7 @@ class Generating:
 
     @contextlib.contextmanager
     def for_call(self, compile_call: CompileCall) -> Iterator[None]:
-        """What torch.compile makes inside belongs to this call of it."""
+        """Attributes the graphs that are set up inside to this call of torch.compile."""
         self._compile_call = compile_call
         try:
             yield
@@ -107,13 +110,13 @@ class Generating:
         config: dict[str, Any],
         compile_call: CompileCall | None,
     ) -> Any:
-        """Generates the code of a graph; what runs is the graph itself.
+        """Generates the code of a graph; returns the function that runs the graph itself.
 
         Args:
-            compile_call: the call of torch.compile that this is for.
             model: Dynamo's graph.
             inputs: fake tensors and symbolic numbers.
             config: Inductor's options, as the script stated them.
+            compile_call: the call of torch.compile that this is for.
         """
         code = self._code()
         self._texts = []
@@ -122,7 +125,7 @@ class Generating:
         try:
             with self._fakes.constants():
                 self._module.compile_fx(
-                    model, inputs, inner_compile=self._inner, config_patches=config
+                    model, inputs, inner_compile=self._compile_inner, config_patches=config
                 )
         except Exception as failure:
             self._failed(origin.name, failure)
@@ -131,14 +134,24 @@ class Generating:
             self._take(Generated(text, origin.name, origin.file, origin.line, lines))
         return model.forward
 
-    def _inner(self, graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
+    def _compile_inner(self, graph: Any, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        """Generates the code of a lowered graph, with each choice of kernels where it is tuned.
+
+        Args:
+            graph: the forward or backward graph of AOTAutograd.
+            inputs: its fake inputs.
+            kwargs: further arguments of `compile_fx_inner`.
+
+        Returns:
+            The function that runs the graph itself.
+        """
         tuned = self._config.max_autotune or self._config.max_autotune_gemm
         untouched = copy.deepcopy(graph) if tuned else None
         self._choosing.begin(0)
         self._generate(graph, inputs, kwargs)
-        points = self._choosing.points
-        for pick in spread(points, self.most_choices)[1:] if points else ():
-            self._choosing.begin(pick)
+        configurations = self._choosing.configurations
+        for choice in spread(configurations, self.max_choices)[1:] if configurations else ():
+            self._choosing.begin(choice)
             self._generate(copy.deepcopy(untouched), inputs, kwargs)
 
         def run(args: Any) -> Any:
@@ -148,40 +161,46 @@ class Generating:
         return run
 
     def _generate(self, graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        texts = len(self._texts)
+        """Generates code once; `_take_text` ends that with an error, others are reported."""
+        text_count = len(self._texts)
         try:
             self._module.compile_fx_inner(graph, inputs, **kwargs)
         except Exception as failure:
-            if len(self._texts) == texts:
+            if len(self._texts) == text_count:
                 self._failed(self._name, failure)
 
     def _take_text(self, lowering: Any) -> Any:
+        """Stores the code of a graph.
+
+        Raises:
+            _StopError: always, so that the code is not compiled.
+        """
         code = lowering.codegen()[0]
         text = getattr(code, "value", code)
         self._texts.append(KERNEL_PATH.sub("", text))
-        raise _WrittenError
+        raise _StopError
 
 
-class _WrittenError(Exception):
-    """The text is there: no more is wanted."""
+class _StopError(Exception):
+    """Ends Inductor's work once the code is generated."""
 
 
 def _origin(code: CodeType | None, compile_call: CompileCall | None) -> CompileCall:
-    """The function at work; the call of torch.compile where that is one of torch's own."""
-    if code is None or is_torchs(code.co_filename):
+    """The function that is traced; the call of torch.compile where torch defines that function."""
+    if code is None or is_internal(code.co_filename):
         return compile_call or CompileCall("a graph", "", 0)
     name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
-    resumed = RESUMED.fullmatch(name)
+    resumed = RESUMED_NAME.fullmatch(name)
     name = resumed["name"] if resumed is not None else name
     return CompileCall(name, code.co_filename, code.co_firstlineno)
 
 
 def _lines(model: Any) -> dict[str, tuple[str, int]]:
-    """Where each operation stands, by its name in Inductor's comments."""
-    places = {}
+    """The file and line of each operation, by its name in Inductor's comments."""
+    lines = {}
     for node in (getattr(model, "graph", None) and model.graph.nodes) or ():
         frames = FRAME.findall(node.meta.get("stack_trace") or "")
         if frames:
             file, line = frames[-1]
-            places[node.name] = (file, int(line))
-    return places
+            lines[node.name] = (file, int(line))
+    return lines

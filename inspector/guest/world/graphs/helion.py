@@ -1,7 +1,7 @@
-"""Helion's kernels: what it generates is Triton, launched as any other.
+"""Helion's kernels, whose generated Triton kernels are launched like any other.
 
-It traces a kernel with torch's fake tensors as torch.compile does. Its autotuner would time many
-configurations: here those that the script lists are launched, else Helion's own first choice.
+Helion traces a kernel with torch's fake tensors, as torch.compile does. Its autotuner would time
+many configurations: here the script's list is launched, or Helion's default where it has none.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from typing import Any
 from ...sampling import spread
 
 MODULE = "helion.runtime.kernel"
-TRACING = ("__init__", "to_code")
-"""Methods of a kernel that is bound to arguments which trace it."""
+TRACING_METHODS = ("__init__", "to_code")
+"""Methods of a bound kernel (one with arguments) that trace it."""
 
 
 class Helion:
-    """Helion in this world.
+    """Adapts Helion to a machine without a GPU.
 
     Args:
-        tracing: entered while it traces.
+        tracing: returns the context in which it traces.
         note: takes a remark on something approximated.
+
+    Attributes:
+        max_choices: how many configurations of a kernel to launch; None for all.
+        keep: stores generated code and returns its path: (name, text); None not to store it.
     """
 
     def __init__(
@@ -32,20 +36,20 @@ class Helion:
         tracing: Callable[[], AbstractContextManager[None]],
         note: Callable[[str], None],
     ) -> None:
-        self.most_choices: int | None = None
+        self.max_choices: int | None = None
         self.keep: Callable[[str, str], str] | None = None
         self._tracing = tracing
         self._note = note
 
     def adjust(self, module: Any) -> None:
-        """Changes its module of kernels, once it is loaded."""
+        """Patches Helion's module of kernels, once it is imported."""
         kind = module.BoundKernel
-        for name in TRACING:
-            setattr(kind, name, self._traced(getattr(kind, name)))
+        for name in TRACING_METHODS:
+            setattr(kind, name, self._traced_method(getattr(kind, name)))
         kind.autotune = self._autotune(kind.autotune)
         module.PyCodeCache = self._cache(module.PyCodeCache)
 
-    def _traced(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _traced_method(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def traced(*args: Any, **kwargs: Any) -> Any:
             with self._tracing():
@@ -53,25 +57,29 @@ class Helion:
 
         return traced
 
-    def _cache(self, plain: Any) -> Any:
-        """Keeps the text that is loaded where reports can point at its lines."""
+    def _cache(self, cache_class: Any) -> Any:
+        """A cache of modules that stores their text where reports can point at its lines."""
 
-        class Cache(plain):
+        class Cache(cache_class):
             """Inductor's cache of modules."""
 
             @classmethod
             def load(cls, source_code: str, extra: str = "") -> Any:
                 """The module of a text."""
                 if helion.keep is None:
-                    return plain.load(source_code, extra=extra)
+                    return cache_class.load(source_code, extra=extra)
                 path = helion.keep("helion", source_code)
-                return plain.load_by_key_path(os.path.basename(path) + extra, path)
+                return cache_class.load_by_key_path(os.path.basename(path) + extra, path)
 
         helion = self
         return Cache
 
     def _autotune(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Launches the configurations, spread over their values; the first one wins."""
+        """An autotuner that launches configurations, spread over their values, and picks the first.
+
+        Args:
+            original: Helion's own method, whose name and docstring it gets.
+        """
 
         @functools.wraps(original)
         def autotune(bound: Any, args: Sequence[Any], **options: Any) -> Any:
@@ -82,13 +90,15 @@ class Helion:
                 self._note(f"Helion's autotuner is not run for {name}: its default is compiled")
             normalized = bound.kernel.normalize_args(*args)
             first, *further = spread(
-                [listed_config.config for listed_config in listed], self.most_choices
+                [listed_config.config for listed_config in listed], self.max_choices
             )
-            for place in further:
-                bound.compile_config(listed[place])(*normalized)
+            for index in further:
+                bound.compile_config(listed[index])(*normalized)
             if further:
-                launched = len(further) + 1
-                self._note(f"{launched} of the {len(listed)} configurations of {name} are launched")
+                launch_count = len(further) + 1
+                self._note(
+                    f"{launch_count} of the {len(listed)} configurations of {name} are launched"
+                )
             bound.set_config(listed[first])
             return listed[first]
 

@@ -1,4 +1,7 @@
-"""Torch as it was before the world changed it: what its own compiler knows its functions by."""
+"""Restores torch's own functions and classes while its compiler works.
+
+The compiler recognises functions by identity.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _MISSING = object()
 
 
 class Originals:
-    """What torch's namespaces held. Made before the world is installed; `settle` comes after."""
+    """The contents of torch's namespaces before the world is installed; call `settle` after."""
 
     def __init__(self) -> None:
         self._namespaces = [(owner, dict(vars(owner))) for owner in _owners()]
@@ -21,20 +24,20 @@ class Originals:
         self._depth = 0
 
     def settle(self) -> None:
-        """Remembers what has been changed since."""
+        """Determines the changes made since this object was created."""
         for owner, names_before in self._namespaces:
             for name, value in vars(owner).items():
                 original = names_before.get(name, _MISSING)
                 if original is value or (name.startswith("__") and owner is not _CONTEXT):
                     continue
-                # What torch.cuda answers stays: only the classes of streams and the like go back.
+                # Functions of torch.cuda stay replaced: only classes such as Stream are restored.
                 if owner is not torch.cuda or isinstance(value, type):
                     self._changes.append((owner, name, original, value))
         self._namespaces = []
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Torch's own functions and classes are in their places inside."""
+        """Puts torch's own functions and classes back in their places."""
         self._depth += 1
         if self._depth == 1:
             for owner, name, original, _ in self._changes:
@@ -55,6 +58,7 @@ _CONTEXT = torch.utils._device.DeviceContext
 
 
 def _owners() -> list[Any]:
+    """The modules and classes of torch that the world changes."""
     owners = [torch, torch.Tensor, torch.nn.Module, torch.nn.functional, _CONTEXT, torch.cuda]
     owners += [torch.compiler, torch.jit, torch.profiler, torch.autograd.profiler]
     attention = getattr(torch.nn, "attention", None)
