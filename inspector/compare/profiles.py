@@ -62,7 +62,7 @@ class KernelChange(Struct, frozen=True):
 
 
 class ProfileDiff(Struct, frozen=True):
-    """What two profiles have in common and what only one has."""
+    """The comparison of two profiles: kernels of both, and of only one."""
 
     left: Profile
     right: Profile

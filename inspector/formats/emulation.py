@@ -220,7 +220,7 @@ def _divergence(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _imbalance(kernel: EmulationProfile) -> Iterator[str]:
-    """How much the work of the workgroups differs, where it does."""
+    """Yields how much the work of the workgroups differs, if it does."""
     spread = kernel.per_workgroup
     if spread is not None and spread.least != spread.most:
         yield (

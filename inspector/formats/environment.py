@@ -47,7 +47,7 @@ def write_check(report: Report, stream: TextIO, every: bool) -> None:
 
 
 def write_check_json(report: Report, stream: TextIO) -> None:
-    """All facts; a value that is not known is null."""
+    """Writes all facts as JSON; an unknown value is null."""
     value = {
         "schema": SCHEMA,
         "kind": "environment",
@@ -59,7 +59,7 @@ def write_check_json(report: Report, stream: TextIO) -> None:
 
 
 def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
-    """What `env set` would do, line by line."""
+    """Writes what `env set` would do, a line per change."""
     for change in changes:
         stream.write(
             f"{change.name}: {_value_text(change.before)} -> {_value_text(change.after)}\n"
@@ -80,7 +80,7 @@ def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
 
 
 def write_steps_json(steps: Sequence[Step], stream: TextIO) -> None:
-    """The same as JSON."""
+    """Writes the outcomes of changes, as JSON."""
     value = {
         "schema": SCHEMA,
         "kind": "environment_changes",

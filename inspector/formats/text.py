@@ -95,6 +95,7 @@ def _marks(kernel: KernelReport) -> str:
 
 
 def _kernel(paper: Paper, kernel: KernelReport) -> None:
+    """Prints a kernel in full."""
     title = Line(kernel.name, style="bold")
     title.append(f"  {kernel.arch or 'unknown target'}")
     if kernel.source is not None:
@@ -120,6 +121,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
 
 
 def _resources(paper: Paper, kernel: KernelReport) -> None:
+    """Prints registers, LDS and code, with bars, and the occupancy."""
     m = kernel.metrics
     vgprs, limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
     line = _gauge("VGPRs", view.show(vgprs), view.show(limit), vgprs, limit)
@@ -157,6 +159,7 @@ def _kib_number(size: int | None) -> str:
 
 
 def _loops(paper: Paper, kernel: KernelReport) -> None:
+    """Prints the figures of the main loop and one more hot loop, or of a kernel without loops."""
     loops = [loop for loop in kernel.loops if loop.hot]
     main = view.main_loop(kernel)
     paper.print(Line())
@@ -196,6 +199,7 @@ def _scorecard(paper: Paper, pairs: list[tuple[str, str]]) -> None:
 
 
 def _memory(paper: Paper, kernel: KernelReport) -> None:
+    """Prints the accesses of the main loop, or of the kernel, and why some are narrow."""
     rows = view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if not rows:
         return
@@ -222,7 +226,7 @@ def _spills(paper: Paper, kernel: KernelReport) -> None:
 
 
 def spill_lines(kernel: KernelReport) -> list[str]:
-    """A title, the slots that hurt most and the knobs; nothing where no hot loop has spills."""
+    """Returns a title, the worst slots and the knobs; nothing if no hot loop has spills."""
     hot = {loop.id for loop in kernel.loops if loop.hot}
     slots = [slot for slot in kernel.spills if not hot.isdisjoint(slot.loops)]
     if not slots:
@@ -272,7 +276,7 @@ def _slot_places(
 
 
 def _measured(paper: Paper, kernel: KernelReport) -> None:
-    """What a profiler measured by line; only reports that were joined with a recording have it."""
+    """Prints the measured lines of a report that was joined with a recording."""
     if kernel.measured_lines:
         from ..profile.placing.stalls import stalls
         from .profile_text import stall_table
@@ -281,7 +285,7 @@ def _measured(paper: Paper, kernel: KernelReport) -> None:
 
 
 def _emulated(paper: Paper, kernel: KernelReport) -> None:
-    """What the emulator counted; only reports of `--emulate` have it."""
+    """Prints the emulator's counts of a report of `--emulate`."""
     lines = emulated_lines(kernel)
     if lines:
         paper.print(Line())

@@ -96,7 +96,7 @@ class LineDifference(Struct, frozen=True):
 
 
 class IsaDifference(Struct, frozen=True):
-    """How the code of a loop, or of a kernel without loops, differs, by source line.
+    """The differences of a loop's code, or of a kernel's without loops, by source line.
 
     Args:
         loop: id of the left side's loop; None for the whole kernel.
@@ -206,7 +206,7 @@ class DiffReport(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether anything at all is not the same on both sides."""
+        """Whether anything at all is different on both sides."""
         alone = self.only_left or self.only_right or self.errors
         return bool(alone) or any(pair.verdict != "same" for pair in self.pairs)
 
@@ -216,7 +216,7 @@ class DiffReport(Struct, frozen=True):
         return tuple(p for p in self.pairs if p.verdict in ("regression", "mixed"))
 
     def not_compared(self, *, allow_new: bool = False) -> list[str]:
-        """What could not be compared, one sentence each.
+        """Returns what could not be compared, a sentence each.
 
         Args:
             allow_new: kernels that the right side alone has are no failing.

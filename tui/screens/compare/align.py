@@ -130,7 +130,7 @@ def _region(
         {place: [isa.canonical(i) for i in instructions] for place, instructions in side.items()}
         for side in (left, right)
     ]
-    for left_place, right_place in isa.paired_places(texts[0], texts[1]):
+    for left_place, right_place in isa.paired_lines(texts[0], texts[1]):
         left_code = left.get(left_place, []) if left_place is not None else []
         right_code = right.get(right_place, []) if right_place is not None else []
         yield _place_row(left_place, right_place, left_code, right_code, source)
