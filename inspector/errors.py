@@ -55,6 +55,7 @@ def unforeseen(error: BaseException) -> KinspectError:
 
 
 def _position(error: BaseException) -> str:
+    """Returns where an error was raised, and the last line of kinspect on the way there."""
     own_position = last_position = None
     step: TracebackType | None = error.__traceback__
     while step is not None:

@@ -68,8 +68,8 @@ class TargetOptions(Struct, frozen=True):
             rules: the pack that is applied to each report; None for the default one.
             emulate: whether a few workgroups of each launch are executed.
         """
-        from ..pipeline.analysis import Overrides
         from ..pipeline.jobs import Request
+        from ..pipeline.launch_facts import Overrides
 
         sample = None
         if emulate:  # imported only where it is needed

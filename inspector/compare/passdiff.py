@@ -21,7 +21,6 @@ from ..compile.passes import Pass, PassDump
 _LAYOUT_READERS = frozenset(("symbol-dce", "convert-scf-to-cf"))
 """Passes that every version runs late in TTGIR, when layouts have been chosen."""
 
-
 Kind = Literal["order", "attributes", "operations"]
 """In what two modules differ. `order`: only in the order of equal statements. `attributes`: in what
 is printed of attributes, operands' types and pointer types. `operations`: in operations, their
@@ -162,18 +161,11 @@ class Dumps:
         """Counts, after each pass that both run, the operations that only one side has."""
         left, right = self._sides
         steps = []
-        for left_index, right_index in self._pairs[:-1]:
-            left_lines = left.line_counts(left_index + 1)
-            right_lines = right.line_counts(right_index + 1)
-            name = _name(left.dump.passes[left_index])
-            steps.append(
-                PassStep(
-                    name,
-                    (left_index, right_index),
-                    (left_lines - right_lines).total(),
-                    (right_lines - left_lines).total(),
-                )
-            )
+        for i, j in self._pairs[:-1]:
+            left_lines, right_lines = left.line_counts(i + 1), right.line_counts(j + 1)
+            left_only, right_only = left_lines - right_lines, right_lines - left_lines
+            name = _name(left.dump.passes[i])
+            steps.append(PassStep(name, (i, j), left_only.total(), right_only.total()))
         return tuple(steps)
 
     def excerpt(self, where: PassDifference, labels: tuple[str, str]) -> str:

@@ -104,7 +104,7 @@ def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most_lines: int | 
     for difference in pair.isa:
         paper.print(Line())
         where = f"loop {difference.loop}" if difference.loop is not None else "the kernel"
-        only = f"{difference.only[0]} gone, {difference.only[1]} new, {difference.same} the same"
+        only = f"{difference.only[0]} gone, {difference.only[1]} new, {difference.common} the same"
         paper.print(Line(f"  code of {where} by source line: {only}"))
         for text in words.isa_lines(difference, most_lines):
             paper.print(Line(f"    {text}"))

@@ -115,9 +115,10 @@ def _stages(comparison: Comparison) -> dict[str, Any]:
 
 
 def _isa(difference: IsaDifference) -> dict[str, Any]:
+    """Returns the JSON fields of a difference of code."""
     return {
         "loop": difference.loop,
-        "same": difference.same,
+        "same": difference.common,
         "only": list(difference.only),
         "lines": [
             {

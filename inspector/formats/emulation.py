@@ -80,6 +80,7 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
 
 
 def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
+    """Writes the instructions executed in a kernel, by line, and what its accesses cost."""
     total = kernel.executed["instructions"]
     classes = ", ".join(
         f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"

@@ -106,10 +106,10 @@ def _is_silent(fact: Fact) -> bool:
     return fact.group == GROUP and fact.value is None and (offered or fine)
 
 
-def _short(text: str | None, most: int = _WIDEST) -> str:
+def _short(text: str | None, width: int = _WIDEST) -> str:
     if text is None:
         return UNKNOWN
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _remark(fact: Fact) -> str:

@@ -26,7 +26,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
 
 
 def write(
-    report: LintReport, stream: TextIO, *, root: Path | None = None, most: int = MOST
+    report: LintReport, stream: TextIO, *, root: Path | None = None, limit: int = MOST
 ) -> None:
     """Writes a line per finding, and a summary.
 
@@ -34,12 +34,12 @@ def write(
         report: the result.
         stream: the output.
         root: the repository's root, which paths are relative to; None: that of the current folder.
-        most: the number of annotations of one severity.
+        limit: the number of annotations of one severity.
     """
     folder = root or repository_root()
     stream = underneath(stream)  # the wrapper would spell its commands out
     # The summary is a notice too, and must not be dropped.
-    remaining = {"error": most, "warning": most, "notice": most - 1}
+    remaining = {"error": limit, "warning": limit, "notice": limit - 1}
     log: list[str] = []
     for command, properties, message in _annotations(report, folder):
         if remaining[command] > 0:

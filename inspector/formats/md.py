@@ -67,6 +67,7 @@ def write(report: Report, stream: TextIO) -> None:
 
 
 def _summary(kernels: Sequence[KernelReport]) -> list[str]:
+    """Returns a table with one line per kernel."""
     titles = ["kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU"]
     marked = any(map(view.assumption_mark, kernels))
     return _table(

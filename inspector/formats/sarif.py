@@ -275,7 +275,7 @@ class _Files:
     def physical(self, place: Place) -> dict[str, Any]:
         below = self.below(place.file)
         region: dict[str, Any] = {"startLine": place.line or 1}
-        if place.whole and place.text.strip():
+        if place.complete and place.text.strip():
             region["snippet"] = {"text": printable_columns(place.text)}
         return {"artifactLocation": self.artifact(place.file, below), "region": region}
 

@@ -46,6 +46,7 @@ def write(
 
 
 def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
+    """Prints a table with one line per kernel."""
     files = {view.path_of(k) for k in kernels}
     columns = [
         Column("file", lambda k: view.file_name(view.path_of(k)) if len(files) > 1 else ""),

@@ -21,7 +21,8 @@ from ..isa.asm.kinds import is_binary
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
-from .analysis import Context, Overrides
+from .analysis import Context
+from .launch_facts import Overrides
 from .naming import label_with_arch
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def _parts_of_kernels(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Mapping[str, KernelReport]
 ) -> list[_KernelParts]:
     """Returns the samples and traced lines of each kernel."""
-    owners = _KernelPartsers(recording, kernels, reports)
+    owners = _Owners(recording, kernels, reports)
     parts = [_KernelParts() for _ in kernels]
 
     def parts_at(place: Place, name: str | None, words: str) -> _KernelParts | None:
@@ -87,7 +87,7 @@ def _parts_of_kernels(
     return parts
 
 
-class _KernelPartsers:
+class _Owners:
     """Finds the kernels that a place may be of: by its shape, else by name and code object."""
 
     def __init__(

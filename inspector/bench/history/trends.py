@@ -157,6 +157,7 @@ def _unit(sightings: Sequence[Sighting], metric: str) -> str:
 def _measured(
     measured: Sequence[tuple[Run, Kept]], metric: str, query: ChartRequest
 ) -> list[_Point]:
+    """Returns a point for each measured case that the query asks for."""
     return [
         _Point(
             f"{run.device}::{case.name}",

@@ -72,10 +72,11 @@ def region_of(function: Function, loop: LoopReport | None) -> tuple[Instruction,
     ]
     if len(header) != 1:
         return None
-    return tuple(_own(function, header[0]))
+    return tuple(_own_instructions(function, header[0]))
 
 
-def _own(function: Function, loop: Loop) -> Iterator[Instruction]:
+def _own_instructions(function: Function, loop: Loop) -> Iterator[Instruction]:
+    """Yields the instructions of a loop that are in no loop nested in it."""
     inner = {
         block
         for nested in function.loops

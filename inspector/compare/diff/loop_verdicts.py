@@ -134,6 +134,7 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
     def change(
         judgement: Judgement, figures: str, reason: str = "", *, weighs: bool = matters
     ) -> Change:
+        """Returns the change of this figure in this loop."""
         return Change(
             name=metric_name,
             unit=unit,

@@ -101,13 +101,13 @@ class IsaDifference(Struct, frozen=True):
     Args:
         loop: id of the left side's loop; None for the whole kernel.
         lines: the source lines at which it differs, in the order of the source.
-        same: instructions that both sides have.
-        only: instructions that the left, and that the right has for itself.
+        common: instructions that both sides have.
+        only: instructions that only the left has, and that only the right has.
     """
 
     loop: str | None
     lines: tuple[LineDifference, ...]
-    same: int
+    common: int
     only: tuple[int, int]
 
 
@@ -156,7 +156,7 @@ class KernelDiff(Struct, frozen=True):
         return (*self.notes, code_note) if code_note else self.notes
 
     def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[Change, ...]:
-        """The changes of one judgement."""
+        """Returns the changes of one judgement; `matters` selects those that do, or do not."""
         return tuple(
             c
             for c in self.changes
@@ -165,7 +165,7 @@ class KernelDiff(Struct, frozen=True):
 
 
 class Alone(Struct, frozen=True):
-    """A kernel that one side alone has, and why the other has not, where that is known."""
+    """A kernel that only one side has, and why the other does not, if known."""
 
     label: str
     arch: str | None
@@ -206,7 +206,7 @@ class DiffReport(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether anything at all is different on both sides."""
+        """Whether the two sides differ in anything: kernels, code, figures or errors."""
         alone = self.only_left or self.only_right or self.errors
         return bool(alone) or any(pair.verdict != "same" for pair in self.pairs)
 

@@ -119,7 +119,7 @@ class Tolerances(Struct, frozen=True):
     stated: Mapping[str, Tolerance]
 
     def for_figure(self, name: str) -> Tolerance:
-        """The tolerance of a figure."""
+        """Returns the tolerance of a figure."""
         return self.stated.get(name) or JUDGED[name].tolerance
 
     def is_stated(self, name: str) -> bool:
@@ -127,7 +127,7 @@ class Tolerances(Struct, frozen=True):
         return name in self.stated
 
     def matters(self, name: str) -> bool:
-        """Whether more than that decides the kernel's verdict: always, where it was stated."""
+        """Tells whether a change beyond the tolerance decides the kernel's verdict."""
         return name in self.stated or JUDGED[name].matters
 
 

@@ -157,6 +157,7 @@ def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
 
 
 def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+    """Yields the change of the resident waves, or of those that VGPRs allow if LDS is unknown."""
     name = RESIDENT
     if value(left, name) is None and value(right, name) is None:
         name = BY_VGPR  # a bare .s or .hsaco of Triton's: its LDS is not known

@@ -142,21 +142,21 @@ def loop_title(pair: LoopPair) -> str:
     return text
 
 
-def isa_lines(difference: IsaDifference, most: int | None) -> Iterator[str]:
-    """The difference of a loop's code: by source line how many of what, and the instructions.
+def isa_lines(difference: IsaDifference, limit: int | None) -> Iterator[str]:
+    """Yields lines on a loop's code: per source line how many of what differ, and the instructions.
 
     Args:
         difference: the difference.
-        most: lines at most, None for all; where it has more, the instructions go first.
+        limit: the number of lines, None for all; where it has more, the instructions go first.
     """
     lines = list(_isa_lines(difference))
-    if most is None or len(lines) <= most:
+    if limit is None or len(lines) <= limit:
         yield from lines
         return
     heads = [line for line in lines if not line.startswith(" ")]
-    yield from heads[:most]
-    if len(heads) > most:
-        yield f"and {len(heads) - most} more source lines"
+    yield from heads[:limit]
+    if len(heads) > limit:
+        yield f"and {len(heads) - limit} more source lines"
     yield "the instructions: --isa"
 
 

@@ -295,18 +295,11 @@ class _Process(Struct):
         """Adds a dispatch and returns its row; registers are those of its counters, if any."""
         grid, group = launch.grid_size, launch.workgroup_size
         key = (
-            launch.kernel_id,
-            launch.agent_id.handle,
-            grid.x,
-            grid.y,
-            grid.z,
-            group.x,
-            group.y,
-            group.z,
-            launch.group_segment_size,
-            launch.private_segment_size,
+            launch.kernel_id, launch.agent_id.handle,
+            grid.x, grid.y, grid.z, group.x, group.y, group.z,
+            launch.group_segment_size, launch.private_segment_size,
             counted.arch_vgpr_count if counted else None,
-        )
+        )  # fmt: skip
         shape = self.shapes.get(key)
         if shape is None:
             shape = self.shapes[key] = self.builder.shape(self._shape(launch, counted))

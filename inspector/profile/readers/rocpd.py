@@ -203,14 +203,8 @@ class _Process(Struct):
     def _agents(self) -> None:
         """Reads the CPUs and GPUs; `extdata` is JSON that newer versions add."""
         columns = (
-            "id",
-            "type",
-            "absolute_index",
-            "name",
-            "generic_name",
-            "product_name",
-            "extdata",
-        )
+            "id", "type", "absolute_index", "name", "generic_name", "product_name", "extdata",
+        )  # fmt: skip
         for number, kind, index, name, generic, product, extdata in self._rows(
             "info_agent", *columns
         ):

@@ -245,5 +245,5 @@ def title(pair: KernelDiff) -> str:
         return "the code is the same but for registers and order"
     gone = sum(difference.only[0] for difference in pair.isa)
     new = sum(difference.only[1] for difference in pair.isa)
-    common = sum(difference.same for difference in pair.isa)
+    common = sum(difference.common for difference in pair.isa)
     return f"{gone} gone, {new} new, {common} the same"
