@@ -65,19 +65,19 @@ _TOML_TOKEN = re.compile(r"(?P<part>[\w-]+|\"[^\"]*\"|'[^']*')|(?P<dot>\.)|(?P<s
 
 
 def _key_parts(line: str) -> int:
-    """The most parts that stand in a row with dots between them."""
-    most = parts = 0
+    """Returns the largest number of parts in a row with dots between them."""
+    longest = parts = 0
     after_dot = False
     for match in _TOML_TOKEN.finditer(line):
         if match["part"] is not None:
             parts = parts + 1 if after_dot else 1
             after_dot = False
-            most = max(most, parts)
+            longest = max(longest, parts)
         elif match["dot"] is not None:
             after_dot = parts > 0
         elif match["space"] is None:
             parts, after_dot = 0, False
-    return most
+    return longest
 
 
 def _reason(error: Exception) -> str:
@@ -89,17 +89,16 @@ def _reason(error: Exception) -> str:
 
 # --------------------------------------------------------------------------- YAML
 
-# What may nest deeply: opening brackets, a line that begins far to the right, indicators in a row.
-# Deeper than both bounds together no document can be.
+# A line far to the right, or many indicators in a row: with brackets, all that can nest deeply.
 _FAR_RIGHT = re.compile(rf"^[ \t]{{{MOST_NESTED}}}|(?:[-?:][ \t]+){{{MOST_NESTED}}}", re.MULTILINE)
 
 
 def yaml_value(text: str, name: str, hint: str = _CORRECT) -> Any:
-    """Parses one document of YAML: plain values, 1:30 a text and not ninety.
+    """Parses a document of YAML: plain values; 1:30 is a text, not ninety.
 
     Raises:
-        KinspectError: it is not YAML, is nested too deeply, stands for far more than it holds
-            (aliases of aliases), or holds a number that is none.
+        KinspectError: it is not YAML, is nested too deeply, expands to far more than it holds
+            (aliases of aliases), or has an invalid number.
     """
     import yaml
 
@@ -111,9 +110,9 @@ def yaml_value(text: str, name: str, hint: str = _CORRECT) -> Any:
         raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{name}:{mark.line + 1}" if mark is not None else name
+        location = f"{name}:{mark.line + 1}" if mark is not None else name
         problem = _reason(Exception(getattr(error, "problem", None) or error))
-        raise KinspectError(f"{place}: not valid YAML ({problem})", hint) from None
+        raise KinspectError(f"{location}: not valid YAML ({problem})", hint) from None
     except Exception as error:
         # Constructors of explicit tags and of dates raise what their conversions raise.
         problem = f"{type(error).__name__}: {_reason(error)}"
@@ -121,10 +120,10 @@ def yaml_value(text: str, name: str, hint: str = _CORRECT) -> Any:
 
 
 def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
-    """Holds a text against the bounds before a parser that recurses in C sees it.
+    """Checks a text against the bounds before a parser that recurses in C reads it.
 
     Raises:
-        LimitError: it is nested too deeply, or its aliases stand for far more than it holds.
+        LimitError: it is nested too deeply, or its aliases expand to far more than it holds.
         yaml.YAMLError: it is not YAML.
     """
     import yaml
@@ -134,19 +133,19 @@ def check_yaml(text: str, name: str, hint: str = _CORRECT) -> None:
         try:
             _follow(text, name, hint)
         except yaml.MarkedYAMLError as error:
-            # libyaml looks ahead, and has a bound of its own (6.0.4 of PyYAML) before it says so.
+            # libyaml has a lower bound of its own (PyYAML 6.0.4), and looks ahead.
             if not is_nested(text, error.problem_mark, MOST_NESTED):
                 raise
             raise LimitError(_too_deep(name, error.problem_mark), hint) from None
 
 
-def is_nested(text: str, mark: Any, most: int) -> bool:
-    """Whether collections are open at a mark of the YAML parser, deeper than `most`.
+def is_nested(text: str, mark: Any, limit: int) -> bool:
+    """Tells whether more than `limit` collections are open at a mark of the YAML parser.
 
     Args:
         text: the document.
-        mark: where the parser gave up; None: it does not say.
-        most: levels.
+        mark: the position of the parser's error; None if it has none.
+        limit: levels of nesting.
     """
     if mark is None:
         return False
@@ -160,11 +159,11 @@ def is_nested(text: str, mark: Any, most: int) -> bool:
         - text_before.count("]")
         - text_before.count("}")
     )
-    return opened > most or mark.column > most
+    return opened > limit or mark.column > limit
 
 
 def _too_deep(name: str, mark: Any) -> str:
-    return f"{name}{_at(mark)}: YAML nested over {MOST_NESTED} deep"
+    return f"{name}{_line_suffix(mark)}: YAML nested over {MOST_NESTED} deep"
 
 
 def _follow(text: str, name: str, hint: str) -> None:
@@ -197,28 +196,28 @@ def _follow(text: str, name: str, hint: str) -> None:
             anchors[anchor] = size
         open_sizes[-1] += size
         if open_sizes[-1] > MOST_YAML_NODES and anchors:
-            at = _at(event.start_mark)
-            raise LimitError(f"{name}{at}: YAML whose aliases repeat without end", hint)
+            line = _line_suffix(event.start_mark)
+            raise LimitError(f"{name}{line}: YAML whose aliases repeat without end", hint)
 
 
 def own_yaml(path: Path) -> Any:
-    """The value of a YAML file that comes with kinspect."""
+    """Parses a YAML file that comes with kinspect."""
     import yaml
 
     return yaml.load(path.read_bytes(), Loader=yaml_loader())
 
 
-def _at(mark: Any) -> str:
-    """A mark of the YAML parser as `:LINE`; empty where the parser does not say."""
+def _line_suffix(mark: Any) -> str:
+    """Returns a mark of the YAML parser as `:LINE`; empty if there is none."""
     return "" if mark is None else f":{mark.line + 1}"
 
 
 @cache
 def yaml_loader() -> Any:
-    """PyYAML's safe loader, without numbers to the base of 60.
+    """Returns PyYAML's safe loader, libyaml's if possible, without numbers to the base of 60.
 
-    libyaml's where there is one: it takes a tenth of the time. YAML 1.1 reads 1:30 as ninety, in
-    time quadratic in the parts; here it is a text.
+    libyaml takes a tenth of the time. YAML 1.1 reads 1:30 as ninety, in time quadratic in the
+    parts; here it is a text.
     """
     import yaml
 
@@ -263,7 +262,7 @@ _DOTTED = r"(?:\.[\s\\]*\w+[\s\\]*){1000}"
 
 
 def python_tree(source: str | bytes) -> ast.Module:
-    """The syntax tree of a Python module.
+    """Parses a Python module.
 
     Raises:
         SyntaxError: it is not Python, or has a dotted name of 1,000 parts and more, for which

@@ -18,16 +18,16 @@ REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"
 
 
 class KinspectError(Exception):
-    """What went wrong, where, and what to do next.
+    """An error for the user: the problem, its place, and the next step.
 
     Args:
-        message: what happened, naming the file, kernel or stage it happened in.
+        message: the problem, with the file, kernel or stage that has it.
         hint: the next step, as an imperative ("install kinspect[triton], or pass an .s file").
         exit_code: the process's exit status; 2 for usage, configuration, input and internal errors.
     """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
-        # Names of files and symbols, and what other programs said, stand in messages.
+        # Messages quote names of files and symbols, and other programs' output.
         message, hint = printable(message), printable(hint)
         super().__init__(message)
         self.message = message
@@ -43,33 +43,36 @@ class KinspectError(Exception):
 
 
 def unforeseen(error: BaseException) -> KinspectError:
-    """What escaped where a `KinspectError` should have come: a bug of ours, in one line.
+    """Wraps an unexpected exception, which is a bug of kinspect's, in a one-line error.
 
-    It says the exception's type and text, and the innermost place: that of kinspect, and the one
-    below it if that is another's.
+    It has the exception's type and text, and the innermost position: in kinspect, and below it if
+    that is in a library.
     """
     detail = " ".join(str(error).split())
     detail = f"{detail[:200]}…" if len(detail) > 200 else detail
     text = f"{type(error).__name__}: {detail}" if detail else type(error).__name__
-    return KinspectError(f"internal error of kinspect: {text} ({_place(error)})", REPORT_IT)
+    return KinspectError(f"internal error of kinspect: {text} ({_position(error)})", REPORT_IT)
 
 
-def _place(error: BaseException) -> str:
-    own = last = None
+def _position(error: BaseException) -> str:
+    """Returns where an error was raised, and the last line of kinspect on the way there."""
+    own_position = last_position = None
     step: TracebackType | None = error.__traceback__
     while step is not None:
         path = Path(step.tb_frame.f_code.co_filename)
-        last = f"{path.parent.name}/{path.name}:{step.tb_lineno}"
+        last_position = f"{path.parent.name}/{path.name}:{step.tb_lineno}"
         if path.is_relative_to(_OURS) and "site-packages" not in path.relative_to(_OURS).parts:
-            own = last = f"{path.relative_to(_OURS).as_posix()}:{step.tb_lineno}"
+            own_position = last_position = f"{path.relative_to(_OURS).as_posix()}:{step.tb_lineno}"
         step = step.tb_next
-    if last is None:
+    if last_position is None:
         return "place unknown"
-    return last if own in (None, last) else f"{own}, in {last}"
+    if own_position in (None, last_position):
+        return last_position
+    return f"{own_position}, in {last_position}"
 
 
 class FaultsError(KinspectError):
-    """Several things that are wrong, told together so that one run shows all there is to do.
+    """Several problems as one error, so that one run shows everything that is to be corrected.
 
     The command line prints a line for each of them.
     """

@@ -29,7 +29,7 @@ _BREAKS = {"\n": " ", "\t": " ", "\r": " "}
 
 
 def is_printable(text: str) -> bool:
-    """Whether nothing in a text of any number of lines would be spelled out."""
+    """Tells whether nothing in a text of any number of lines would be spelled out."""
     if text.isprintable():
         return True
     if text.isascii():  # what is left without the harmless: a fifth of what the pattern takes
@@ -38,17 +38,17 @@ def is_printable(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """The same text, harmless; line feeds and tabs stay."""
+    """Spells out control characters, but for line feeds and tabs."""
     return text if is_printable(text) else _UNSAFE.sub(_spelled, text)
 
 
 def printable_line(text: str) -> str:
-    """The same on one line: a name or a path. Line ends and tabs become blanks."""
+    """Spells out control characters of a name or path; line ends and tabs become blanks."""
     return text if text.isprintable() else _UNSAFE_OR_BREAK.sub(_on_one_line, text)
 
 
 def printable_columns(text: str) -> str:
-    """The same with one character in place of each: U+FFFD. Line feeds and tabs stay."""
+    """Replaces control characters by U+FFFD, one for one, but for line feeds and tabs."""
     return text if is_printable(text) else _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -65,5 +65,5 @@ def _on_one_line(match: re.Match[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text that every format can hold, on one line; U+FFFD stands for what not all allow."""
+    """Returns text on one line that every format can hold; U+FFFD replaces other characters."""
     return " ".join(printable_columns(text).split())

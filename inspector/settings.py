@@ -49,7 +49,7 @@ class KernelSettings(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """What a project has settled; None where it says nothing.
+    """The settings of a project; None for those that it does not have.
 
     Args:
         file: that was read; None if there is none.
@@ -67,15 +67,15 @@ class Settings(Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """Where the file's paths start from."""
+        """The folder that the file's paths are relative to."""
         return self.file.parent if self.file is not None else Path()
 
 
 def load(config: Path | None = None, start: Path | None = None) -> Settings:
-    """The settings that hold for a run.
+    """Reads the settings of a run.
 
     Args:
-        config: the file to read; None: the nearest pyproject.toml that speaks of kinspect.
+        config: the file to read; None: the nearest pyproject.toml with a table for kinspect.
         start: the folder to look from, upwards; None: the current one.
 
     Raises:

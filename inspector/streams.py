@@ -33,29 +33,29 @@ def no_commands(text: str, line_start: str = "") -> str:
 
     Args:
         text: the text.
-        line_start: what was written just before, of the same line; it stays as it is.
+        line_start: the text that was written before, on the same line; it stays as it is.
     """
-    whole = line_start + text
-    if "::" not in whole and "##[" not in whole:
+    line = line_start + text
+    if "::" not in line and "##[" not in line:
         return text
-    at_least = len(line_start)
+    start = len(line_start)
 
     def broken(match: re.Match[str]) -> str:
         if match[0] == "##[":
             return "##\\u005b"
-        place = max(match.end() - 2, at_least)
-        return f"{whole[match.start() : place]}\\{whole[place : match.end()]}"
+        position = max(match.end() - 2, start)
+        return f"{line[match.start() : position]}\\{line[position : match.end()]}"
 
-    return _COMMAND.sub(broken, whole)[at_least:]
+    return _COMMAND.sub(broken, line)[start:]
 
 
 class PlainStream:
     """A text stream that cleans what is written to it.
 
     Args:
-        stream: where the text goes.
+        stream: the stream that the text is written to.
         log: whether a CI runner may read it as its log.
-        required: whether it is an error that the text cannot be written.
+        required: whether it is an error if the text cannot be written.
         name: of the stream, for that error.
     """
 
@@ -69,18 +69,18 @@ class PlainStream:
         self._gone = False
         self._pending: list[str] = []
         self._size = 0
-        # What the current line holds but blanks, while a command could still begin; else None.
+        # The current line without blanks, while a command could still begin; else None.
         self._head: str | None = ""
         self._last = ""  # the two characters before
-        # On a terminal and on stderr a line is there as soon as it is written.
+        # A terminal and stderr show a line as soon as it is written.
         self._at_once = not required or _is_terminal(stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Takes text; it is there at the latest after `flush`."""
-        if not isinstance(text, str):  # libraries find out in this way what a stream takes
+        """Writes text, which `flush` passes on at the latest."""
+        if not isinstance(text, str):  # libraries test in this way what a stream accepts
             raise TypeError(f"text is needed, not {type(text).__name__}")
         self._pending.append(text)
         self._size += len(text)
@@ -89,12 +89,12 @@ class PlainStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Takes several pieces of text."""
+        """Writes several pieces of text."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Passes on what was taken.
+        """Passes on the text that was written.
 
         Raises:
             KinspectError: it cannot be written, and is required.
@@ -104,11 +104,12 @@ class PlainStream:
             self._trying(self._stream.flush)
 
     def underneath(self) -> TextIO:
-        """The stream itself, after all that was written before."""
+        """Returns the stream itself, after passing on everything that was written."""
         self._pass_on()
         return self._stream
 
     def _pass_on(self) -> None:
+        """Cleans the pending text and writes it to the stream."""
         if not self._pending:
             return
         text = "".join(self._pending)

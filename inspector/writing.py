@@ -81,7 +81,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_text(path: Path, *, private: bool = False) -> Iterator[TextIO]:
-    """The same for UTF-8 text; what no UTF-8 can hold (of a file's name, say) is spelled out.
+    """As `replacing`, for UTF-8 text; surrogates, as of a file's name, are spelled out.
 
     Raises:
         OSError: it cannot be written.
@@ -97,7 +97,7 @@ def replacing_text(path: Path, *, private: bool = False) -> Iterator[TextIO]:
 
 
 def synced(stream: BinaryIO | TextIO) -> None:
-    """Puts a file's content on the disk, where its file system can.
+    """Flushes a file's content to the disk, if its file system can.
 
     Raises:
         OSError: the disk is full, or fails.
@@ -118,7 +118,7 @@ def _temporary(path: Path, mode: int) -> tuple[Path, int]:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's content, read in pieces.
+    """Computes the sha256 of a file's content, in pieces.
 
     Raises:
         OSError: it cannot be read.

@@ -41,14 +41,14 @@ def test_findings_of_one_fingerprint_are_counted() -> None:
     assert [f.message for f in one.known] == ["0", "1", "m"]
     assert [f.message for f in one.findings] == ["2"]
     assert compared.gone == (entry("b", 2),)
-    assert compared.unseen == 0
+    assert compared.unchecked == 0
 
 
 def test_what_was_not_looked_at_has_not_gone() -> None:
     there = known(entry("a"), entry("b", kernel="other"), entry("c", rule="R9"))
     compared = compare(there, [kernel("k")], RULES)
     assert compared.gone == (entry("a"),)
-    assert compared.unseen == 2
+    assert compared.unchecked == 2
     assert set(updated(there, compared).entries) == {"b", "c"}
 
 

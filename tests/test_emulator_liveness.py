@@ -3,10 +3,7 @@ register that is not live holds garbage, and against what LLVM allocated and fou
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 

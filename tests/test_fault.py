@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from kinspect.inspector import machines
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.formats import fault as render
-from kinspect.inspector.host.fault.addresses import asked_by
+from kinspect.inspector.host.fault.addresses import addresses_of
 from kinspect.inspector.host.fault.objects import find_saved, parse_uri, saved_name
 from kinspect.inspector.host.fault.parse import parse_report
 from kinspect.inspector.host.fault.running import explain, read_reports, report_files
@@ -478,7 +478,7 @@ def test_addresses_from_registers(text: str, lane_1: int | None) -> None:
         "s10": "ffffffff",
         "s11": "00000000",
     }
-    found = asked_by(one(text), registers)  # type: ignore[arg-type]
+    found = addresses_of(one(text), registers)  # type: ignore[arg-type]
     if lane_1 is None:
         assert found is None or 1 not in found.lanes
     else:

@@ -67,7 +67,7 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_nothing_is_made_before_there_is_something_to_keep(tmp_path: Path) -> None:
     history = History(tmp_path / "new")
-    history.see_that_it_works()
+    history.check_readable()
     assert history.before("gemm", "NVIDIA H200", CASE) is None
     assert history.results(1) == []
     history.add(replace(BENCH, cases=BENCH.cases[1:]))
@@ -88,7 +88,7 @@ def test_before_is_the_last_full_run_on_the_same_device(tmp_path: Path) -> None:
     assert history.before("gemm", "NVIDIA H100", CASE) is None
     assert history.before("softmax", "NVIDIA H200", CASE) is None
     assert history.before("gemm", "NVIDIA H200", {**CASE, "K": 256}) is None
-    assert [run.date for run in history.runs("gemm", most=2)] == [BENCH.date, BENCH.date]
+    assert [run.date for run in history.runs("gemm", limit=2)] == [BENCH.date, BENCH.date]
 
 
 def test_identity_ignores_the_order_of_keys() -> None:
@@ -138,7 +138,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     for process in processes:
         process.communicate(timeout=120)
         assert process.returncode == 0
-    runs = History(tmp_path).runs(most=1000)
+    runs = History(tmp_path).runs(limit=1000)
     assert len(runs) == 75
     assert all(run.cases == 1 for run in runs)
 
@@ -153,11 +153,11 @@ def test_a_killed_writer_leaves_whole_runs(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     history = History(tmp_path)
-    before = history.runs(most=100_000)
+    before = history.runs(limit=100_000)
     assert len(before) >= 5
     assert all(run.cases == 1 for run in before)
     history.add(BENCH)
-    assert len(history.runs(most=100_000)) == len(before) + 1
+    assert len(history.runs(limit=100_000)) == len(before) + 1
 
 
 def damage_header(path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_damaged_file_is_one_line_with_what_to_do(
     history.add(BENCH)
     damage(history.path)
     with pytest.raises(KinspectError) as caught:
-        history.see_that_it_works()
+        history.check_readable()
     assert str(history.path) in str(caught.value)
     assert "damaged" in str(caught.value)
     assert "KINSPECT_DATA_DIR" in caught.value.hint

@@ -23,14 +23,14 @@ from kinspect.inspector.bench.history.analyses import FIGURES, AnalysedKernel, A
 from kinspect.inspector.bench.history.keeping import Keeper, commit
 from kinspect.inspector.bench.history.schema import SCHEMA_VERSION
 from kinspect.inspector.bench.history.store import FILE, History
-from kinspect.inspector.bench.history.trends import Wanted, chart
+from kinspect.inspector.bench.history.trends import ChartRequest, chart
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.explain import plot
 from kinspect.inspector.lint.results import CheckedKernel, LintReport
 from kinspect.inspector.model import Finding, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.reading import Made
+from kinspect.inspector.pipeline.reading import Transformed
 from msgspec.structs import replace
 
 HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ def test_an_analysis_comes_back_as_it_was(tmp_path: Path) -> None:
     assert first.kernel == kept
     assert first.units["vgpr_count"] == "registers"
     assert second.kernel.arch is second.kernel.findings is None
-    assert history.analyses("other") == history.seen("other") == []
+    assert history.analyses("other") == history.sightings("other") == []
 
 
 def test_numbers_name_one_run_of_either_kind(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_reading_leaves_a_file_of_version_one_as_it_is(tmp_path: Path) -> None:
     path = version_one(tmp_path)
     content = path.read_bytes()
     history = History(tmp_path)
-    assert history.analyses() == history.seen("gemm") == history.analysed(1) == []
+    assert history.analyses() == history.sightings("gemm") == history.analysed(1) == []
     assert history.names() == ["gemm"]
     assert len(history.measured("gemm")) == 2
     assert path.read_bytes() == content
@@ -258,14 +258,14 @@ def test_keeper_of_a_report(report: Report, tmp_path: Path) -> None:
 def test_keeper_of_lint_keeps_lints_findings(report: Report, tmp_path: Path) -> None:
     (full,) = report.kernels
     keeper = Keeper("lint", "mine", History(tmp_path))
-    events = [Made((0, 0), keeper.noting(lambda report: report.name)(full))]
-    assert list(keeper.watched(events)) == [Made((0, 0), full.name)]
+    events = [Transformed((0, 0), keeper.noting(lambda report: report.name)(full))]
+    assert list(keeper.watched(events)) == [Transformed((0, 0), full.name)]
     found = Finding("X", "warning", "certain", "", {}, (), "", "")
     checked = CheckedKernel(
         full.id, full.name, None, full.arch, "f", None, None, (found,), (found, found)
     )
     keeper.keep_lint(LintReport("t", {}, (), {}, "error", (checked,)))
-    (seen,) = History(tmp_path).seen(full.name)
+    (seen,) = History(tmp_path).sightings(full.name)
     assert seen.kernel.findings == {"error": 0, "warning": 3, "info": 0}
 
 
@@ -314,23 +314,23 @@ def test_a_trend_is_one_series_for_each_specialisation(tmp_path: Path) -> None:
     other = kernel(200, arch="gfx950", identity="gemm.py::gemm@gfx950#1")
     moved = kernel(128, identity="elsewhere/gemm.py::gemm@gfx942#1")
     history = history_of(tmp_path, (kernel(96),), (other,), (moved, other))
-    found = chart(history, Wanted("gemm"))
+    found = chart(history, ChartRequest("gemm"))
     assert (found.metric, found.unit) == ("vgpr_count", "registers")
     assert [tick.label for tick in found.runs] == ["c0", "c1", "c2"]
     assert {s.name: s.values for s in found.series} == {
         "gfx942 small": (96, None, 128),
         "gfx950 small": (None, 200, 200),
     }
-    assert [s.name for s in chart(history, Wanted("gemm", arch="gfx95*")).series] == [
+    assert [s.name for s in chart(history, ChartRequest("gemm", arch="gfx95*")).series] == [
         "gfx950 small"
     ]
-    assert [t.label for t in chart(history, Wanted("gemm", most=1)).runs] == ["c2"]
+    assert [t.label for t in chart(history, ChartRequest("gemm", limit=1)).runs] == ["c2"]
 
 
 def test_specialisations_of_one_name_are_told_apart(tmp_path: Path) -> None:
     a = kernel(96, case=None, config={"BLOCK": 64})
     b = kernel(97, case=None, config={"BLOCK": 128}, identity="gemm.py::gemm@gfx942#2")
-    found = chart(history_of(tmp_path, (a, b)), Wanted("gemm"))
+    found = chart(history_of(tmp_path, (a, b)), ChartRequest("gemm"))
     assert [s.name for s in found.series] == ["gfx942  BLOCK=64", "gfx942  BLOCK=128"]
 
 
@@ -338,7 +338,7 @@ def test_measured_times_are_a_trend_too(tmp_path: Path) -> None:
     history = History(tmp_path)
     for time in (10.0, 20.0):
         history.add(replace(benches.BENCH, cases=(replace(benches.TIMED, times=(time,)),)))
-    found = chart(history, Wanted("gemm"))
+    found = chart(history, ChartRequest("gemm"))
     assert (found.metric, found.unit) == ("mean_us", "µs")
     (series,) = found.series
     assert (series.name, series.values) == ("NVIDIA H200 small", (10.0, 20.0))
@@ -348,20 +348,20 @@ def test_findings_are_a_trend_too(tmp_path: Path) -> None:
     history = history_of(
         tmp_path, (kernel(findings={"error": 2}),), (kernel(findings={"error": 0}),)
     )
-    found = chart(history, Wanted("gemm", "findings.error"))
+    found = chart(history, ChartRequest("gemm", "findings.error"))
     assert (found.series[0].values, found.unit) == ((2, 0), "findings")
 
 
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted("gem"), "did you mean gemm?"),
-        (Wanted("gemm", "vgpr_cuont"), "did you mean vgpr_count?"),
-        (Wanted("gemm", "nonsense"), "no run has nonsense"),
-        (Wanted("gemm", arch="gfx1100"), "nothing fits --arch"),
+        (ChartRequest("gem"), "did you mean gemm?"),
+        (ChartRequest("gemm", "vgpr_cuont"), "did you mean vgpr_count?"),
+        (ChartRequest("gemm", "nonsense"), "no run has nonsense"),
+        (ChartRequest("gemm", arch="gfx1100"), "nothing fits --arch"),
     ],
 )
-def test_what_is_not_there_is_said(tmp_path: Path, wanted: Wanted, says: str) -> None:
+def test_what_is_not_there_is_said(tmp_path: Path, wanted: ChartRequest, says: str) -> None:
     with pytest.raises(KinspectError, match=re.escape(says)) as caught:
         chart(history_of(tmp_path, (kernel(),)), wanted)
     assert caught.value.hint

@@ -292,7 +292,7 @@ def test_a_bug_in_one_target_is_its_error_record(bug: BaseException, tmp_path: P
             raise bug
         return report.name
 
-    found = list(pipeline.each(Request(tuple(names)), then))
+    found = list(pipeline.transformed_reports(Request(tuple(names)), then))
     made = [e.value for e in found if hasattr(e, "value")]
     (failed,) = [e.error for e in found if hasattr(e, "error")]
     assert made == ["small", "small"]

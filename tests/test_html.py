@@ -13,7 +13,8 @@ from kinspect.inspector.formats.html.data import MOST_IN_FULL, levels, shown
 from kinspect.inspector.formats.html.page import write_profile, write_report
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.pipeline import analysis
-from kinspect.inspector.pipeline.analysis import Context, Overrides
+from kinspect.inspector.pipeline.analysis import Context
+from kinspect.inspector.pipeline.launch_facts import Overrides
 from kinspect.inspector.profile.placing.stalls import stalls
 from msgspec.structs import replace
 from profiles import kernel, measured, profile

@@ -11,7 +11,8 @@ from kinspect.inspector.emulator.lds_races import Race, RaceReport, races_of
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.model import Metric
-from kinspect.inspector.pipeline.analysis import Context, Overrides, analyze_text
+from kinspect.inspector.pipeline.analysis import Context, analyze_text
+from kinspect.inspector.pipeline.launch_facts import Overrides
 
 DATA = Path(__file__).parent / "data" / "emulator"
 

@@ -20,7 +20,7 @@ from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Failed
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.linting import Happened
+from kinspect.inspector.pipeline.linting import LintEvent
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved
 
@@ -619,14 +619,14 @@ def test_an_interrupted_run_reports_what_it_has_and_keeps_the_baseline(
     base = ("--baseline", "known.json")
     lint("small.s", *base, "--update-baseline", "--rules", "ours.yaml", "--rules", "base.yaml")
     before = (tmp_path / "known.json").read_text()
-    each = pipeline.each
+    unchanged = pipeline.transformed_reports
 
-    def interrupted(*args: Any, **options: Any) -> Iterator[Happened]:
-        yield from each(*args, **options)
+    def interrupted(*args: Any, **options: Any) -> Iterator[LintEvent]:
+        yield from unchanged(*args, **options)
         yield Failed((1, 0), ErrorRecord("k.py", None, "compile", "interrupted: 3 left", ""))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "each", interrupted)
+    monkeypatch.setattr(pipeline, "transformed_reports", interrupted)
     edited(tmp_path / "small.s", "\ts_barrier\n", "\ts_nop 0\n")
     done = lint(
         "small.s", *base, "--update-baseline", "--rules", "ours.yaml", "--rules", "base.yaml"

@@ -330,7 +330,7 @@ def test_sarif_of_files_outside_the_repository(small: LintReport, tmp_path: Path
 
 def test_sarif_keeps_the_worst_within_githubs_limit(small: LintReport) -> None:
     mild = [kernel(n, finding("T003", severity="info", locations=source(n + 1))) for n in range(30)]
-    run = sarif_run(report_of(small, *mild, kernel(99, finding())), most=10)
+    run = sarif_run(report_of(small, *mild, kernel(99, finding())), limit=10)
     assert len(run["results"]) == 10
     assert run["results"][0]["level"] == "error"
     (notice,) = run["invocations"][0]["toolExecutionNotifications"]
@@ -350,7 +350,7 @@ def test_two_runs_have_two_categories(small: LintReport) -> None:
 
 
 def junit_of(report: LintReport) -> Any:
-    text = rendered(junit.write, report, now=NOW)
+    text = rendered(junit.write, report, date=NOW)
     root = etree.fromstring(text.encode())
     JUNIT_SCHEMA.assertValid(root)
     return root

@@ -15,7 +15,8 @@ from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.running import launch, manifest, returned
 from kinspect.inspector.profile.running import run as profile_run
 from kinspect.inspector.profile.running.manifest import Manifest
-from kinspect.inspector.profile.running.run import Request, run_recording
+from kinspect.inspector.profile.running.recorded import run_recording
+from kinspect.inspector.profile.running.run import Request
 from kinspect.inspector.recording import Recording
 from msgspec.structs import replace
 

@@ -21,7 +21,7 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline import forked
 from kinspect.inspector.pipeline.events import Failed
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.reading import Made
+from kinspect.inspector.pipeline.reading import Transformed
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved
 from kinspect.inspector.report.json_read import SavedReport
@@ -55,9 +55,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forked.threading, "active_count", lambda: 1)
 
 
-def run(then: Callable[[KernelReport], Any], jobs: int) -> tuple[list[Made], list[Failed]]:
-    events = list(pipeline.each(Request(TARGETS, jobs=jobs), then))
-    made = [e for e in events if isinstance(e, Made)]
+def run(then: Callable[[KernelReport], Any], jobs: int) -> tuple[list[Transformed], list[Failed]]:
+    events = list(pipeline.transformed_reports(Request(TARGETS, jobs=jobs), then))
+    made = [e for e in events if isinstance(e, Transformed)]
     return made, [e for e in events if isinstance(e, Failed)]
 
 
@@ -126,7 +126,7 @@ def test_a_bug_takes_one_target_with_it() -> None:
 @forks
 @pytest.mark.usefixtures("always")
 def test_an_interrupt_keeps_what_is_done_and_says_so() -> None:
-    events = pipeline.each(Request(TARGETS, jobs=2), lambda report: report.id)
+    events = pipeline.transformed_reports(Request(TARGETS, jobs=2), lambda report: report.id)
     seen: list[Any] = [next(events), next(events)]
     assert isinstance(events, Iterator)
     seen.append(events.throw(KeyboardInterrupt))  # type: ignore[attr-defined]
@@ -135,13 +135,13 @@ def test_an_interrupt_keeps_what_is_done_and_says_so() -> None:
     last = seen[-1]
     assert isinstance(last, Failed)
     assert last.error.message.startswith("interrupted: ")
-    assert all(isinstance(event, Made) for event in seen[:-1])
+    assert all(isinstance(event, Transformed) for event in seen[:-1])
 
 
 @forks
 @pytest.mark.usefixtures("always")
 def test_a_run_that_is_given_up_leaves_no_process() -> None:
-    events = pipeline.each(Request(TARGETS, jobs=2), lambda report: report.id)
+    events = pipeline.transformed_reports(Request(TARGETS, jobs=2), lambda report: report.id)
     next(events)
     next(events)
     del events

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.running import commands, find, passes, returned, versions
-from kinspect.inspector.profile.running.commands import Att, Wanted
+from kinspect.inspector.profile.running.commands import Att, Measurements
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 
@@ -31,7 +31,7 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
 # --------------------------------------------------------------------------- command lines
 
 
-def combinations() -> list[Wanted]:
+def combinations() -> list[Measurements]:
     """Every combination of options that changes a command line."""
     lists = passes.groups(passes.parse("occupancy,memory,lds,mfma,waits,roofline"), "gfx942")
     asked = passes.split(lists, passes.of_arch("gfx942"), passes.clock("gfx942"))
@@ -44,9 +44,11 @@ def combinations() -> list[Wanted]:
         versions.sampling("gfx90a"),
     ]
     filters = list(itertools.product((None, "-odd|^void .*<float>\\("), (None, 0, 4)))
-    made = [Wanted((), att, None, *f) for att in atts for f in filters]
-    made += [Wanted(asked, None, None, *f) for f in filters]
-    made += [Wanted(asked[:1], atts[n], s, *f) for n in (0, -1) for s in samplings for f in filters]
+    made = [Measurements((), att, None, *f) for att in atts for f in filters]
+    made += [Measurements(asked, None, None, *f) for f in filters]
+    made += [
+        Measurements(asked[:1], atts[n], s, *f) for n in (0, -1) for s in samplings for f in filters
+    ]
     return made
 
 
@@ -84,7 +86,7 @@ def test_the_stand_in_takes_every_command_line(tmp_path: Path) -> None:
 
 
 def test_passes_come_in_order_and_formats_are_always_named() -> None:
-    wanted = Wanted(
+    wanted = Measurements(
         (("A", "B"), ("C",)), Att(Path("/d")), versions.sampling("gfx942"), "gemm", None
     )
     made = commands.plan(profiler(), wanted, ["./prog"], Path("/run"))
@@ -103,22 +105,25 @@ def test_passes_come_in_order_and_formats_are_always_named() -> None:
 
 def test_what_a_version_does_not_have_is_worked_around_or_refused() -> None:
     old = profiler(version="0.4.0")
-    _, counted = commands.plan(old, Wanted((("A", "B"),)), ["./prog"], Path("/run"))
+    _, counted = commands.plan(old, Measurements((("A", "B"),)), ["./prog"], Path("/run"))
     assert counted.argv[1:3] == ("-i", "/run/passes/01-counters-1/counters.txt")
     assert list(counted.files.values()) == ["pmc: A B\n"]
-    for wanted in (Wanted(att=Att()), Wanted(sampling=versions.sampling("gfx942"))):
+    for wanted in (Measurements(att=Att()), Measurements(sampling=versions.sampling("gfx942"))):
         with pytest.raises(KinspectError, match=r"rocprofv3 0\.4\.0 .*has no") as refused:
             commands.plan(old, wanted, ["./prog"], Path("/run"))
         assert refused.value.exit_code == 125
     early = commands.plan(
-        profiler(version="0.5.0"), Wanted(sampling=versions.sampling("gfx90a")), ["x"], Path("/run")
+        profiler(version="0.5.0"),
+        Measurements(sampling=versions.sampling("gfx90a")),
+        ["x"],
+        Path("/run"),
     )[1]
     assert early.environment == {"ROCPROFILER_PC_SAMPLING_BETA_ENABLED": "1"}
     assert "--pc-sampling-beta-enabled" not in early.argv
 
 
 def test_the_profilers_before_rocprofv3() -> None:
-    wanted = Wanted((("SQ_WAVES", "GRBM_COUNT"),), kernel="gemm")
+    wanted = Measurements((("SQ_WAVES", "GRBM_COUNT"),), kernel="gemm")
     for tool, trace, counted in (
         (
             "rocprof",
@@ -138,7 +143,7 @@ def test_the_profilers_before_rocprofv3() -> None:
         assert list(made[1].files.values()) == ["pmc: SQ_WAVES GRBM_COUNT\n"]
         assert "measures all kernels" in made[0].notes[0]
         with pytest.raises(KinspectError, match="neither --att"):
-            commands.PLANNERS[tool](profiler(tool), Wanted(att=Att()), ["x"], Path("/run"))
+            commands.PLANNERS[tool](profiler(tool), Measurements(att=Att()), ["x"], Path("/run"))
     compute = commands.PLANNERS["rocprof-compute"]
     for version, where in (
         ("3.0.0", "--path /run/passes/00-compute"),
@@ -147,7 +152,7 @@ def test_the_profilers_before_rocprofv3() -> None:
         (None, "--output-directory /run/passes/00-compute --format-rocprof-output csv"),
     ):
         mine = profiler("rocprof-compute", version)
-        (only,) = compute(mine, Wanted(kernel="gemm"), ["./prog", "-x"], Path("/run"))
+        (only,) = compute(mine, Measurements(kernel="gemm"), ["./prog", "-x"], Path("/run"))
         assert only.show() == (
             f"/rocm/bin/rocprof-compute profile -n kinspect {where} --no-roof -k gemm -- ./prog -x"
         )

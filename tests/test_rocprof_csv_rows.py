@@ -76,7 +76,7 @@ def test_columns_go_by_our_names_in_any_order(tmp_path: Path) -> None:
     assert table.columns["name"] == 3
     assert table.columns["number"] == 4
     assert table.columns["start"] == 5
-    assert table.others() == ["Mine"]
+    assert table.unknown_columns() == ["Mine"]
     assert all_rows(table) == [["9", "1", "x", "k", "0", "5"]]
 
 

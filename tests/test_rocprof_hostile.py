@@ -268,7 +268,7 @@ def test_one_file_that_cannot_be_looked_at_leaves_the_others(
 def test_numbers_far_apart_take_no_memory() -> None:
     rows = Rows()
     for number in range(1_000):
-        rows.put(number << 20, number)
+        rows.add(number << 20, number)
     assert len(rows._near) < 1 << 17
     assert all(rows.get(number << 20) == number for number in range(1_000))
 

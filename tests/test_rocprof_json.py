@@ -26,7 +26,8 @@ from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import results_json
 from kinspect.inspector.profile.readers.agents import agent
 from kinspect.inspector.profile.readers.json_samples import reason
-from kinspect.inspector.profile.readers.streams import DamagedError, JsonStream
+from kinspect.inspector.profile.readers.json_text import DamagedError
+from kinspect.inspector.profile.readers.streams import JsonStream
 from kinspect.inspector.recording import NONE, Recording
 from profile_files import (
     LOAD_BASE,

@@ -29,7 +29,6 @@ from kinspect.inspector.profile.placing.addresses import (
     addresses_of,
     align,
     disassembled,
-    in_sequence,
 )
 from kinspect.inspector.profile.placing.lines import Landing, land, measured_lines
 from kinspect.inspector.profile.placing.loop_costs import (
@@ -38,6 +37,7 @@ from kinspect.inspector.profile.placing.loop_costs import (
     source_costs,
     with_lines,
 )
+from kinspect.inspector.profile.placing.sequence import in_sequence
 from kinspect.inspector.profile.placing.sums import position
 from kinspect.inspector.profile.reading import read
 from kinspect.inspector.recording import Place, Samples, Traced
@@ -124,7 +124,7 @@ def test_every_instruction_has_the_address_that_objdump_gives_it(arch: str) -> N
     assert found.exact
     assert found.notes == ()
     truth = by_hand(text, "attend", code)
-    assert {a: i.line for a, i in found.at.items()} == truth
+    assert {a: i.line for a, i in found.instructions.items()} == truth
     printed = {c.address: c.text for c in code}
     lines = text.split("\n")
     for address, line in truth.items():
@@ -151,7 +151,7 @@ def test_device_functions_have_addresses_too(arch: str) -> None:
         ]
         assert len(code) > 20
         mine = [i for i in function.instructions if i.mnemonic not in ("s_nop", "s_code_end")]
-        assert [i.line for i in mine] == [found.at[c.address].line for c in code]
+        assert [i.line for i in mine] == [found.instructions[c.address].line for c in code]
 
 
 def test_texts_that_differ_share_what_stands_in_both() -> None:
@@ -162,8 +162,8 @@ def test_texts_that_differ_share_what_stands_in_both() -> None:
     found = align(cut, code)
     assert not found.exact
     truth = {c.address: t.line for c, t in zip(code, text, strict=True)}
-    assert all(truth[address] == i.line for address, i in found.at.items())
-    assert len(found.at) > len(cut) - 5
+    assert all(truth[address] == i.line for address, i in found.instructions.items())
+    assert len(found.instructions) > len(cut) - 5
     (note,) = found.notes
     assert f"{len(cut)} instructions, the code object {len(code)}" in note
     parted = next(n for n, c in enumerate(code) if c.mnemonic != cut[n].mnemonic)
@@ -190,8 +190,8 @@ def test_what_two_texts_share_by_chance_is_left_out() -> None:
         parsed_code(*before, "v_log_f32 v0, v0", "s_nop 0", "v_log_f32 v1, v1", *after)
     )
     found = align(text, code)
-    assert len(found.at) == 13
-    assert "s_nop" not in {i.mnemonic for i in found.at.values()}
+    assert len(found.instructions) == 13
+    assert "s_nop" not in {i.mnemonic for i in found.instructions.values()}
 
 
 def test_one_other_operation_is_a_difference() -> None:
@@ -200,14 +200,14 @@ def test_one_other_operation_is_a_difference() -> None:
     code = addressed(parsed_code(*names, "v_log_f32 v0, v0", "v_mul_f32 v0, v0, v0"))
     found = align(text, code)
     assert not found.exact
-    assert 4 * 9 not in found.at
-    assert found.at[4 * 10] == text[10]
+    assert 4 * 9 not in found.instructions
+    assert found.instructions[4 * 10] == text[10]
 
 
 def test_code_of_another_kernel_is_not_laid_beside() -> None:
     other = disassembled(text_of("gfx942", "calls").with_suffix(".hsaco")).kernels[0]
     found = align(function_of("gfx950").instructions, other.instructions)
-    assert found.at == {}
+    assert found.instructions == {}
     assert "another build" in found.notes[0]
     assert addresses_of([function_of("gfx950")], disassembled(
         text_of("gfx942", "calls").with_suffix(".hsaco")
@@ -243,13 +243,15 @@ def test_order_alone_never_places_wrongly(
     some = {a: t for a, t in texts.items() if a in truth and chance.randrange(100) < share}
     found = in_sequence([function], some)
     assert found.problem is None
-    assert {a: i.line for a, i in found.at.items()} == {a: truth[a] for a in found.at}
-    for address, among in found.open.items():
+    assert {a: i.line for a, i in found.instructions.items()} == {
+        a: truth[a] for a in found.instructions
+    }
+    for address, among in found.candidates.items():
         assert truth[address] in {i.line for i in among}
         assert len(among) > 1
-    assert {*found.at, *found.open, *found.unknown} == some.keys()
+    assert {*found.instructions, *found.candidates, *found.unknown} == some.keys()
     if share == 100:
-        assert len(found.at) == len(some)
+        assert len(found.instructions) == len(some)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -259,7 +261,7 @@ def test_order_alone_places_whole_code(
     """With the padding, as a thread trace has it."""
     function, texts, truth = rows[arch]
     found = in_sequence([function], texts)
-    assert {a: i.line for a, i in found.at.items()} == truth
+    assert {a: i.line for a, i in found.instructions.items()} == truth
 
 
 def test_a_later_instruction_decides_on_an_earlier_one() -> None:
@@ -269,15 +271,15 @@ def test_a_later_instruction_decides_on_an_earlier_one() -> None:
     (function,) = parse_text(source, "k").functions
     lines = [i.line for i in function.instructions]
     found = in_sequence([function], {0x104: "v_mov_b32_e32 v0, v1", 0x108: "v_mul_f32 v0, v0, v0"})
-    assert {a: i.line for a, i in found.at.items()} == {0x104: lines[2], 0x108: lines[3]}
+    assert {a: i.line for a, i in found.instructions.items()} == {0x104: lines[2], 0x108: lines[3]}
     # 8 bytes before it is still the second: the first is three instructions before.
     found = in_sequence([function], {0x100: "v_mov_b32_e32 v0, v1", 0x108: "v_mul_f32 v0, v0, v0"})
-    assert found.at[0x100].line == lines[2]
+    assert found.instructions[0x100].line == lines[2]
     found = in_sequence([function], {0x100: "v_mov_b32_e32 v0, v1", 0x10C: "v_mul_f32 v0, v0, v0"})
-    assert {i.line for i in found.open[0x100]} == {lines[0], lines[2]}
+    assert {i.line for i in found.candidates[0x100]} == {lines[0], lines[2]}
     # Two multiplications there are not.
     found = in_sequence([function], {0x100: "v_mul_f32 v0, v0, v0", 0x104: "v_mul_f32 v0, v0, v0"})
-    assert found.at == {}
+    assert found.instructions == {}
     assert found.problem is not None
 
 
@@ -301,15 +303,19 @@ def test_bundled_kernels_have_all_their_addresses() -> None:
         found = addresses_of([function], disassembled(path))
         assert found is not None
         assert found.exact, (report.id, found.notes)
-        assert {a: i.line for a, i in found.at.items()} == truth, report.id
+        assert {a: i.line for a, i in found.instructions.items()} == truth, report.id
         placed = in_sequence([function], {c.address: c.text for c in code})
         assert placed.problem is None, report.id
-        assert {a: i.line for a, i in placed.at.items()}.items() <= truth.items(), report.id
-        assert len(placed.at) > 0.98 * len(truth), report.id
+        assert {a: i.line for a, i in placed.instructions.items()}.items() <= truth.items(), (
+            report.id
+        )
+        assert len(placed.instructions) > 0.98 * len(truth), report.id
         if true16:  # a profiler that cannot decode them
             placed = in_sequence([function], {c.address: c.text for c in listed(path, symbol)})
             assert placed.problem is None, report.id
-            assert {a: i.line for a, i in placed.at.items()}.items() <= truth.items(), report.id
+            assert {a: i.line for a, i in placed.instructions.items()}.items() <= truth.items(), (
+                report.id
+            )
 
 
 # ------------------------------------------------------------------------------ landing
@@ -444,7 +450,10 @@ def test_nothing_is_lost(parsed: tuple[tuple[Function, ...], AddressMap], seed: 
     functions, found = parsed
     texts = ["s_waitcnt vmcnt(0)", "s_endpgm", "no_such_thing v0", "", None]
     places = [
-        place(chance.choice([None, 0, chance.choice(sorted(found.at))]), chance.choice(texts))
+        place(
+            chance.choice([None, 0, chance.choice(sorted(found.instructions))]),
+            chance.choice(texts),
+        )
         for _ in range(chance.randrange(1, 30))
     ]
     samples = [
@@ -519,8 +528,8 @@ def test_texts_without_addresses() -> None:
 
 def test_samples_add_up_on_a_line(parsed: tuple[tuple[Function, ...], AddressMap]) -> None:
     functions, found = parsed
-    address = min(found.at)
-    one = place(address, found.at[address].mnemonic)
+    address = min(found.instructions)
+    one = place(address, found.instructions[address].mnemonic)
     landing = land(
         functions,
         found,

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.compile.staging import LOCK, STAGING, STALE_SECONDS
 from kinspect.inspector.compile.store import (
-    LOCK,
     MANIFEST,
-    STAGING,
-    STALE_SECONDS,
     Entry,
     Store,
     artifact_key,

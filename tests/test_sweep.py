@@ -15,7 +15,8 @@ from kinspect.inspector import formats as render
 from kinspect.inspector.capture.axes import BACKEND_ONLY, Axis, axes_of
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
-from kinspect.inspector.compare.sweep.running import SweepRequest, collect, run_point
+from kinspect.inspector.compare.sweep.point import run_point
+from kinspect.inspector.compare.sweep.running import SweepRequest, collect
 from kinspect.inspector.compare.sweep.table import Sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.errors import KinspectError
@@ -190,8 +191,8 @@ def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
         folder = compiler.store.get(compiler.key(point.variant)).artifacts["ttir"].path.parent  # type: ignore[union-attr]
         (note,) = folder.glob("figures-*")
         note.write_bytes(note.read_bytes()[:-5])
-        from kinspect.inspector.pipeline.analysis import Overrides
         from kinspect.inspector.pipeline.jobs import Job
+        from kinspect.inspector.pipeline.launch_facts import Overrides
 
         job = Job((0, 0), point.file, point.variant, compiler.settings, Overrides())
         outcome = run_point(job, compiler)

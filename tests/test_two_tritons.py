@@ -230,7 +230,7 @@ def test_operands_that_change_places_are_no_matter_of_order() -> None:
     reordered = content_of("\n".join(lines))
     assert kind_of(same, reordered, printed_alike=True) == "order"
     renamed = content_of(text.replace("%c", "%x").replace("%d", "%c"))
-    assert (same.whole, same.bare_digest) == (renamed.whole, renamed.bare_digest)
+    assert (same.full, same.bare_digest) == (renamed.full, renamed.bare_digest)
 
 
 def test_a_constexpr_is_a_difference_of_contents(

@@ -24,10 +24,10 @@ from kinspect.inspector.lint.nodes import ANYTHING, Interval, apply_to_bounds
 from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.analysis import (
     Context,
-    Overrides,
     analyze_code_object,
     analyze_text,
 )
+from kinspect.inspector.pipeline.launch_facts import Overrides
 from kinspect.inspector.report import json_write as json_v1
 
 DATA = Path(__file__).parent / "data" / "isa"

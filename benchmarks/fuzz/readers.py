@@ -155,12 +155,12 @@ def _case_file(case: Path) -> str:
 def _lint(case: Path) -> str:
     """A pack, a baseline or settings, as `kinspect lint` reads them before it asks anything."""
     from kinspect.inspector import settings
-    from kinspect.inspector.pipeline.lint_plan import Asked, prepare
+    from kinspect.inspector.pipeline.lint_plan import LintOptions, make_plan
 
     names = {path.name: path for path in case.iterdir()}
     pack, known = names.get("pack.yaml"), names.get("baseline.json")
-    asked = Asked(rules=(str(pack),) if pack is not None else (), baseline=known)
-    prepare(asked, settings.load(names.get("pyproject.toml"), case))
+    asked = LintOptions(rules=(str(pack),) if pack is not None else (), baseline=known)
+    make_plan(asked, settings.load(names.get("pyproject.toml"), case))
     return ""
 
 
@@ -218,7 +218,7 @@ def _history(case: Path) -> str:
     history = History(path.parent)
     for name in history.names():
         history.measured(name)
-        history.seen(name)
+        history.sightings(name)
     for run in history.analyses():
         history.analysed(run.id)
     return ""

@@ -60,7 +60,7 @@ class BenchRequest(Struct, frozen=True):
 
 
 class Planned(Struct, frozen=True):
-    """The cases to come, and the file's name for itself."""
+    """The cases of the run are known: their names."""
 
     names: tuple[str, ...]
 
@@ -73,7 +73,7 @@ class OnGpu(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """One case."""
+    """A case has been run."""
 
     case: Timed
 
@@ -92,7 +92,7 @@ class Gathered(Struct):
     planned: int = 0
 
     def saw(self, event: Event) -> None:
-        """Adds what an event says."""
+        """Adds an event."""
         if isinstance(event, Planned):
             self.planned = len(event.names)
         elif isinstance(event, OnGpu):
@@ -101,7 +101,7 @@ class Gathered(Struct):
             self.cases.append(event.case)
 
     def result(self) -> Bench:
-        """All of it as one value."""
+        """Returns the measurements as the result of the run."""
         kernel = self.request.kernel
         return Bench(
             kernel=kernel.name,
@@ -166,21 +166,25 @@ def _described(worker: Worker, request: BenchRequest, folder: str) -> Mapping[st
 
 
 def _plan(request: BenchRequest, facts: Mapping[str, Any]) -> list[tuple[Timed, Mapping[str, Any]]]:
-    """The cases to run: what is known of each beforehand, and what the guest is told."""
+    """Returns the cases to run, each with what the guest is sent of it."""
     kernel = request.kernel
     table = facts["bench"]
     plan: list[tuple[Timed, Mapping[str, Any]]] = []
     if request.given:
-        entries, also = [*facts["cases"], *table], keys_read(kernel.tree)
-        times: Counter[str] = Counter()
+        entries, further_keys = [*facts["cases"], *table], keys_read(kernel.tree)
+        name_counts: Counter[str] = Counter()
         for number, own_case in enumerate(request.given):
-            case = fitted(own_case, entries, kernel.name, also)
+            case = fitted(own_case, entries, kernel.name, further_keys)
             name = str(case.get("name") or name_of(case))
-            times[name] += 1
-            if times[name] > 1:  # results go by name
-                name = f"{name}#{times[name]}"
-            own = {"name": name, "case": case, "config": dict(own_case.config)}
-            plan.append((Timed(number, name, CRASHED, case=case), own))
+            name_counts[name] += 1
+            if name_counts[name] > 1:  # results are sent by name
+                name = f"{name}#{name_counts[name]}"
+            guest_case: dict[str, Any] = {
+                "name": name,
+                "case": case,
+                "config": dict(own_case.config),
+            }
+            plan.append((Timed(number, name, CRASHED, case=case), guest_case))
     else:
         for number, case in enumerate(table):
             guest_case = {"name": case["name"], "index": number}
@@ -212,6 +216,11 @@ def _run(
     plan: Sequence[tuple[Timed, Mapping[str, Any]]],
     folder: str,
 ) -> Iterator[Event]:
+    """Runs the planned cases; yields an event for each, however its process ended.
+
+    Raises:
+        KinspectError: the guest has no GPU, or its process was lost outside of a case.
+    """
     message = {
         "op": "suite",
         "mode": "bench",
@@ -224,7 +233,7 @@ def _run(
         "imports": ["triton", "torch"],
         "folder": folder,
     }
-    waiting = {timed.name: timed for timed, _ in plan}
+    pending = {timed.name: timed for timed, _ in plan}
     steps = len(plan) * (1 + request.tune)
     try:
         for record in records(worker, message, request.time_limit, steps + 1):
@@ -234,9 +243,9 @@ def _run(
             elif "problem" in record:
                 raise KinspectError(record["problem"], record["hint"])
             elif "result" in record:
-                yield Done(_timed(waiting.pop(record["result"]["case"]), record["result"]))
-            elif "lost" in record and record.get("case") in waiting:
-                case = waiting.pop(record["case"])
+                yield Done(_timed(pending.pop(record["result"]["case"]), record["result"]))
+            elif "lost" in record and record.get("case") in pending:
+                case = pending.pop(record["case"])
                 yield Done(replace(case, message=crash(record, request.time_limit)))
             elif "lost" in record:
                 raise KinspectError(
@@ -244,11 +253,12 @@ def _run(
                     f"try: {worker.python} -c 'import torch; print(torch.zeros(1).cuda())'",
                 )
     except WorkerLostError as error:
-        for case in waiting.values():
+        for case in pending.values():
             yield Done(replace(case, message=error.message))
 
 
 def _timed(case: Timed, result: Mapping[str, Any]) -> Timed:
+    """Adds the guest's result to a case."""
     other_operators = tuple(
         Other(name, tuple(operator["times_us"]), operator["note"])
         for name, operator in (result.get("compare") or {}).items()

@@ -86,7 +86,7 @@ class CaseDone(Struct, frozen=True):
 
 
 class KernelDone(Struct, frozen=True):
-    """A file is done; `index` is its number in the run."""
+    """A file has been checked; `index` is its number in the run."""
 
     index: int
     result: KernelCheck
@@ -100,12 +100,12 @@ class Gathered(Struct):
 
     Args:
         devices: arch -> the device that kernels ran on.
-        done: number of a file in the run -> its result.
-        under_way: number of a file -> its result so far, where only some cases are done.
+        finished: number of a file in the run -> its result.
+        under_way: number of a file -> its result so far, of a file that is being checked.
     """
 
     devices: dict[str, Device] = field(default_factory=dict)
-    done: dict[int, KernelCheck] = field(default_factory=dict)
+    finished: dict[int, KernelCheck] = field(default_factory=dict)
     under_way: dict[int, KernelCheck] = field(default_factory=dict)
 
     def saw(self, event: Event) -> None:
@@ -116,7 +116,7 @@ class Gathered(Struct):
             self.under_way[event.index] = event.so_far
         else:
             self.under_way.pop(event.index, None)
-            self.done[event.index] = event.result
+            self.finished[event.index] = event.result
 
     def interrupted(self) -> tuple[KernelCheck, ...]:
         """Ends an interrupted run: files under way become results with a problem.
@@ -128,12 +128,12 @@ class Gathered(Struct):
         for index, kernel in sorted(self.under_way.items()):
             message = f"interrupted: {len(kernel.cases)} of its cases are done"
             cut_off[index] = replace(kernel, problem=message)
-        self.done.update(cut_off)
+        self.finished.update(cut_off)
         self.under_way.clear()
         return tuple(cut_off.values())
 
     def devices_in_order(self, archs: Sequence[str]) -> tuple[Device, ...]:
-        """The devices that the kernels ran on; emulated GPUs are in the order of `archs`."""
+        """Returns the devices that kernels ran on; emulated GPUs are in the order of `archs`."""
         positions = {arch: position for position, arch in enumerate(archs)}
         return tuple(
             sorted(self.devices.values(), key=lambda device: positions.get(device.arch, 0))
@@ -142,13 +142,13 @@ class Gathered(Struct):
     @property
     def kernels(self) -> tuple[KernelCheck, ...]:
         """The results of finished files, in the order of the request."""
-        return tuple(self.done[index] for index in sorted(self.done))
+        return tuple(self.finished[index] for index in sorted(self.finished))
 
 
 def check(request: CheckRequest) -> Iterator[Event]:
-    """Checks the files; yields events as they come.
+    """Checks the files and yields events as they come.
 
-    Whatever happens to one file or case, the others are still checked.
+    A file or case that fails or crashes does not end the run.
 
     Raises:
         KinspectError: the interpreter cannot be started, lacks PyTorch or Triton, or has no such
@@ -171,11 +171,11 @@ def check(request: CheckRequest) -> Iterator[Event]:
     try:
         for thread in threads:
             thread.start()
-        ended = 0
-        while ended < jobs:
+        running = jobs
+        while running:
             event = events.get()
             if event is None:
-                ended += 1
+                running -= 1
             elif isinstance(event, BaseException):
                 raise event
             else:
@@ -192,7 +192,7 @@ def check(request: CheckRequest) -> Iterator[Event]:
 def describe(
     kernels: Sequence[KernelFile], python: str | None = None
 ) -> dict[Path, Description | str]:
-    """Loads the files and lists their cases, benchmarks and the like; or says why one failed.
+    """Loads files and lists their cases, benchmarks and the like, or why a file failed.
 
     Raises:
         KinspectError: the interpreter cannot be started, or lacks Triton.
@@ -235,7 +235,7 @@ def _work(
     request: CheckRequest,
     jobs: int,
 ) -> None:
-    """Checks pending files until there are none; puts None at its end, or the error before that."""
+    """Checks pending files until there are none; puts events, an error if one ends it, and None."""
     try:
         while True:
             try:
@@ -267,7 +267,7 @@ def _check_kernel(
     request: CheckRequest,
     jobs: int,
 ) -> Iterator[Event]:
-    """Checks one file.
+    """Checks a file.
 
     Args:
         worker: the guest.
@@ -280,21 +280,21 @@ def _check_kernel(
     """
     started = time.perf_counter()
     so_far = KernelCheck(kernel.name, str(kernel.path), (), arch)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
     message = {
         "op": "suite",
         "mode": "check",
         "path": str(kernel.path.absolute()),
         "device": request.device,
         "arch": arch,
-        "emulator": emulator_command(processes=max(1, (os.cpu_count() or 1) // jobs)),
+        "emulator": emulator_command(processes=threads),
         "cases": [list(group) for group in (patterns, request.cases) if group],
         "fast": request.fast,
-        "threads": max(1, (os.cpu_count() or 1) // jobs),
+        "threads": threads,
         "imports": ["triton", "torch"],
     }
     with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
         for record in _until_lost(worker, {**message, "folder": folder}, request.time_limit):
-            result = None
             if "device" in record:
                 yield Started(kernel, Device(**record["device"]))
             elif "cases" in record:
@@ -303,15 +303,11 @@ def _check_kernel(
                 if record.get("device_missing"):
                     raise KinspectError(record["problem"], record["hint"])
                 so_far = replace(so_far, problem=_joined(record["problem"], record["hint"]))
-            elif "result" in record:
-                result = CaseCheck(**record["result"])
-            elif "lost" in record and "case" in record:
-                result = CaseCheck(record["case"], CRASHED, crash(record, request.time_limit))
-            elif "lost" in record:
-                so_far = replace(so_far, problem=crash(record, request.time_limit))
-            if result is not None:
+            elif (result := _case_of(record, request.time_limit)) is not None:
                 so_far = replace(so_far, cases=(*so_far.cases, result))
                 yield CaseDone(index, kernel, result, so_far)
+            elif "lost" in record:
+                so_far = replace(so_far, problem=crash(record, request.time_limit))
     if patterns and not so_far.cases and not so_far.problem:
         listed = " or ".join(map(repr, patterns))
         no_match = f"no case matches {listed}; there is {', '.join(so_far.case_names)}"
@@ -319,10 +315,19 @@ def _check_kernel(
     yield KernelDone(index, replace(so_far, seconds=time.perf_counter() - started))
 
 
+def _case_of(record: Mapping[str, Any], time_limit: float) -> CaseCheck | None:
+    """Returns the result of a case that a record holds, a crash among them; None if it has none."""
+    if "result" in record:
+        return CaseCheck(**record["result"])
+    if "lost" in record and "case" in record:
+        return CaseCheck(record["case"], CRASHED, crash(record, time_limit))
+    return None
+
+
 def _until_lost(
     worker: Worker, message: Mapping[str, Any], time_limit: float
 ) -> Iterator[dict[str, Any]]:
-    """The records of one run; if the guest itself is lost, the last one says so."""
+    """Yields the records of a run; if the guest itself is lost, the last one is a problem."""
     try:
         yield from records(worker, message, time_limit, MOST_CASES)
     except WorkerLostError as error:

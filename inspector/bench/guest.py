@@ -1,4 +1,4 @@
-"""Talks to a guest that runs kernel files: what `check`, `bench` and `kernels` have in common."""
+"""Talks to a guest that runs kernel files, for `check`, `bench` and `kernels`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..errors import KinspectError
 def records(
     worker: Worker, message: Mapping[str, Any], time_limit: float, steps: int
 ) -> Iterator[dict[str, Any]]:
-    """The records of one request, which may take `steps` times the limit of one step.
+    """Yields the records of a request, which may take `steps` times the limit of a step.
 
     Raises:
-        KinspectError: the guest cannot do it at all.
+        KinspectError: the guest cannot run the request.
         WorkerLostError: the guest itself ended, or took too long.
     """
     limit = START_SECONDS + steps * time_limit
@@ -27,16 +27,16 @@ def records(
 
 
 def crash(record: Mapping[str, Any], time_limit: float) -> str:
-    """How a case's process ended, the configuration at work, and the last that it said."""
+    """Says how a case's process ended, with which configuration, and its last line of output."""
     config = record.get("config")
-    at = f" with {', '.join(f'{k}={v}' for k, v in config.items())}" if config else ""
+    configuration = f" with {', '.join(f'{k}={v}' for k, v in config.items())}" if config else ""
     if record["lost"]["reason"] == "timeout":
-        return f"it took longer than {time_limit:g} s (--time-limit){at}"
-    return f"its process {end(record['lost'])}{at}{tail(record)}"
+        return f"it took longer than {time_limit:g} s (--time-limit){configuration}"
+    return f"its process {end(record['lost'])}{configuration}{tail(record)}"
 
 
 def end(lost: Mapping[str, Any]) -> str:
-    """How a process was lost, as a predicate: `was ended by SIGSEGV`."""
+    """Says how a process was lost, as a predicate: `was ended by SIGSEGV`."""
     if lost["reason"] == "timeout":
         return "took too long"
     if lost["reason"] == "signal":
@@ -45,6 +45,6 @@ def end(lost: Mapping[str, Any]) -> str:
 
 
 def tail(record: Mapping[str, Any]) -> str:
-    """The last line that a lost process printed, after a colon; empty where there is none."""
+    """Returns a colon and the last line that a lost process printed; empty if there is none."""
     printed = [line.strip() for line in str(record.get("output", "")).splitlines() if line.strip()]
     return ": " + printed[-1] if printed else ""

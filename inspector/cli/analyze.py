@@ -1,4 +1,4 @@
-"""`kinspect analyze`: the main job."""
+"""`kinspect analyze`: reports on the code of kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from ..errors import KinspectError
 from ..model import KernelReport, Report, value_of
 from ..pipeline.collecting import collect
+from ..pipeline.jobs import Request
 from .options import (
+    check_save,
     emulate_option,
     format_option,
     history_options,
@@ -19,7 +21,7 @@ from .options import (
     output_option,
     result_stream,
 )
-from .progress import Progress, tell
+from .progress import Progress, print_problems
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -78,32 +80,19 @@ def analyze(
     folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
     .kinspect file.  What follows -- is passed to the script.
     """
-    if save is not None and save.suffix != ".kinspect":
-        raise KinspectError(f"--save {save}: not a .kinspect file", f"name it {save}.kinspect")
-    if save is not None and not save.parent.is_dir():
-        raise KinspectError(f"{save.parent}: no such folder", "check --save")
+    if save is not None:
+        check_save(save)
     if tritons:
-        from . import compare
-
-        if len(tritons) == 1:
-            target = replace(target, python=compare.python_of(target.python, tritons))
-        elif target.python is not None or save is not None:
-            conflicting = "--python" if target.python is not None else "--save"
-            raise KinspectError(
-                f"{conflicting} and two --triton exclude each other", f"drop {conflicting}"
-            )
+        target = _with_triton(target, tritons, save)
     request = target.request(passes=not no_passes, emulate=emulate)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))
     if len(tritons) > 1:
-        return compare.compare_tritons(request, tritons, form, output)
+        from .compare import compare_tritons
+
+        return compare_tritons(request, tritons, form, output)
     keeper = keeper_for("analyze", history, label)
-    progress = Progress()
-    end_as_interrupted()
-    try:
-        report = collect(request, progress.saw)
-    finally:
-        progress.close()
+    report = _collect(request)
     if time_us is not None and len(report.kernels) > 1:
         raise KinspectError(
             f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
@@ -122,12 +111,38 @@ def analyze(
 
         saved.save(report, save)
     # Failures are in the report and, one line each, on stderr.
-    tell(report.errors, notes)
+    print_problems(report.errors, notes)
     return 2 if report.errors else 0
 
 
+def _with_triton(
+    target: TargetOptions, tritons: tuple[str, ...], save: Path | None
+) -> TargetOptions:
+    """Lets a single --triton name the interpreter; refuses what two of them exclude."""
+    if len(tritons) == 1:
+        from .compare import python_of
+
+        return replace(target, python=python_of(target.python, tritons))
+    if target.python is not None or save is not None:
+        conflicting = "--python" if target.python is not None else "--save"
+        raise KinspectError(
+            f"{conflicting} and two --triton exclude each other", f"drop {conflicting}"
+        )
+    return target
+
+
+def _collect(request: Request) -> Report:
+    """Runs the request, with a line of progress on stderr."""
+    progress = Progress()
+    end_as_interrupted()
+    try:
+        return collect(request, progress.saw)
+    finally:
+        progress.close()
+
+
 def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool | None) -> None:
-    # One renderer is enough for one run: rich is not imported for JSON.
+    """Writes the report; each renderer is imported only if it is used: rich is slow to import."""
     if form == "json":
         from ..report import json_write as json_v1
 
@@ -143,6 +158,7 @@ def _write(report: Report, form: str, stream: TextIO, details: bool, color: bool
 
 
 def _sorted(report: Report, sort: str) -> Report:
+    """Sorts the kernels by one of `SORTS`; unknown figures are last, or first for occupancy."""
     from ..explain import view
 
     def figure(name: str, kernel: KernelReport) -> float:

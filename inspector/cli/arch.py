@@ -1,4 +1,4 @@
-"""`kinspect arch list|show`: the targets kinspect knows, each figure with its source."""
+"""`kinspect arch list|show`: shows the known targets, each figure with its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kinspect bench`: times of a kernel on the GPU at hand."""
+"""`kinspect bench`: times a kernel on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def bench(
     )
     history = None if no_history or profile else History()
     if history is not None:
-        history.see_that_it_works()
+        history.check_readable()
     result, interrupted = _run(request)
-    result = _joined(result, history, own_cases)
+    result = _with_references(result, history, own_cases)
     with result_stream(output) as stream:
         _write(result, style, form, stream, color)
     if history is not None:
@@ -146,7 +146,7 @@ def bench(
 
 
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
-    """What was measured, and whether Ctrl-C ended it."""
+    """Runs the benchmark; returns the result and whether Ctrl-C ended it."""
     gathered = gathering(request)
     progress = _Progress(request.kernel.name)
     interrupted = False
@@ -162,8 +162,8 @@ def _run(request: BenchRequest) -> tuple[Bench, bool]:
     return gathered.result(), interrupted
 
 
-def _joined(result: Bench, history: History | None, own_cases: Sequence[Given]) -> Bench:
-    """The result with what was measured before, and by others, on the same device."""
+def _with_references(result: Bench, history: History | None, own_cases: Sequence[Given]) -> Bench:
+    """Adds earlier results on the same device, and published ones, to each case."""
     if result.gpu is None:
         return result
     published = read_published()
@@ -179,6 +179,7 @@ def _joined(result: Bench, history: History | None, own_cases: Sequence[Given]) 
 
 
 def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: bool | None) -> None:
+    """Writes the result in another tool's style, or else in the format."""
     if style is not None:
         from ..formats import bench_data
 
@@ -198,6 +199,7 @@ def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: b
 
 
 def _status(result: Bench, interrupted: bool) -> int:
+    """Writes failed cases to stderr, a line each; returns the exit status."""
     for case in result.cases:
         if case.status in (WRONG, ERROR, CRASHED):
             line = " ".join(f"{result.kernel}: {case.name}: {case.message}".split())
@@ -209,13 +211,13 @@ def _status(result: Bench, interrupted: bool) -> int:
     return 2 if states & {ERROR, CRASHED} else 1 if WRONG in states else 0
 
 
-# --------------------------------------------------------------------------- what was asked
+# --------------------------------------------------------------------------- arguments
 
 
 def _own_cases(
     cases_file: str | None, gemm_sizes: str | None, words: Sequence[str]
 ) -> tuple[Given, ...]:
-    """The user's own cases, from one place."""
+    """Returns the user's own cases, of a file or behind `--`; none to run the kernel's."""
     if sum((cases_file is not None, gemm_sizes is not None, bool(words))) > 1:
         raise KinspectError(
             "cases come from --cases, from --gemm-sizes or from behind --", "give one of them"
@@ -238,6 +240,7 @@ def _text(path: str) -> str:
 
 
 def _config(settings: Sequence[str]) -> dict[str, Value]:
+    """Parses `KEY=VALUE,…` of all --config options."""
     config: dict[str, Value] = {}
     for part in (p for text in settings for p in split_list(text)):
         name, equals, value = part.partition("=")
@@ -258,6 +261,7 @@ def _compared(text: str | None, profile: bool) -> tuple[str, ...]:
 
 
 def _tuned(text: str | None, profile: bool) -> int:
+    """Parses --tune: the number of configurations to try, 0 for none."""
     if text is None:
         return 0
     if not text.isdecimal() or int(text) < 1:
@@ -271,26 +275,26 @@ def _tuned(text: str | None, profile: bool) -> int:
 
 
 class _Progress:
-    """A line on stderr, on a terminal only."""
+    """Shows the current case in a line on stderr, on a terminal only."""
 
     def __init__(self, kernel: str) -> None:
         self._kernel = kernel
         self._line = ProgressLine()
         self._names: tuple[str, ...] = ()
-        self._done = 0
-        self._where = ""
+        self._finished = 0
+        self._device = ""
 
     def saw(self, event: Event) -> None:
         if isinstance(event, Planned):
             self._names = event.names
         elif isinstance(event, OnGpu):
-            self._where = f" on {event.gpu.name}"
+            self._device = f" on {event.gpu.name}"
         elif isinstance(event, Done):
-            self._done += 1
-        if self._done < len(self._names):
+            self._finished += 1
+        if self._finished < len(self._names):
             self._line.show(
-                f"{self._kernel}{self._where}: case {self._done + 1} of"
-                f" {len(self._names)}, {self._names[self._done]}"
+                f"{self._kernel}{self._device}: case {self._finished + 1} of"
+                f" {len(self._names)}, {self._names[self._finished]}"
             )
 
     def close(self) -> None:

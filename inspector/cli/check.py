@@ -1,11 +1,13 @@
-"""`kinspect check`: kernels against their references."""
+"""`kinspect check`: compares kernels with their references."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -94,11 +96,29 @@ def check(
         jobs=jobs or os.cpu_count() or 1,
         time_limit=time_limit,
     )
+    end_as_interrupted()
+    with result_stream(output) as stream:
+        kernels, interrupted = _run(request, form, stream)
+    if interrupted:
+        files = len(request.kernels) * max(1, len(request.archs))
+        complete = sum(not kernel.problem for kernel in kernels)
+        sys.stderr.write(
+            f"kinspect: error: interrupted: {complete} of {files} kernels checked to the end\n"
+        )
+        return INTERRUPTED
+    return _status(kernels, cases)
+
+
+def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[KernelCheck], bool]:
+    """Runs the checks and writes the result, as text kernel by kernel.
+
+    Returns:
+        The results, and whether Ctrl-C ended the run.
+    """
     started = time.perf_counter()
     gathered = Gathered()
     interrupted = False
-    end_as_interrupted()
-    with result_stream(output) as stream, _Progress() as progress:
+    with _Progress() as progress:
         try:
             for event in run_checks(request):
                 gathered.saw(event)
@@ -109,40 +129,24 @@ def check(
                     text.write_kernel(event.result, stream)
         except KeyboardInterrupt:
             interrupted = True
-        seconds = time.perf_counter() - started
-        progress.clear()
-        for kernel in gathered.interrupted():
-            if form == "text":
-                text.write_kernel(kernel, stream)
-        if form == "json":
-            tool = {"name": "kinspect", "version": VERSION}
-            text.write_json(
-                gathered.kernels,
-                gathered.devices_in_order(request.archs),
-                seconds,
-                tool,
-                stream,
-                interrupted=interrupted,
-            )
-        else:
-            text.write_summary(
-                gathered.kernels, gathered.devices_in_order(request.archs), seconds, stream
-            )
-    if interrupted:
-        files = len(request.kernels) * max(1, len(request.archs))
-        whole = sum(not kernel.problem for kernel in gathered.kernels)
-        sys.stderr.write(
-            f"kinspect: error: interrupted: {whole} of {files} kernels checked to the end\n"
-        )
-        return INTERRUPTED
-    return _status(gathered.kernels, cases)
+    seconds = time.perf_counter() - started
+    for kernel in gathered.interrupted():
+        if form == "text":
+            text.write_kernel(kernel, stream)
+    devices = gathered.devices_in_order(request.archs)
+    if form == "json":
+        tool = {"name": "kinspect", "version": VERSION}
+        text.write_json(gathered.kernels, devices, seconds, tool, stream, interrupted=interrupted)
+    else:
+        text.write_summary(gathered.kernels, devices, seconds, stream)
+    return gathered.kernels, interrupted
 
 
 def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The GPUs to emulate.
+    """Returns the GPUs to emulate.
 
     Raises:
-        UsageError: there are some, and nothing is emulated.
+        UsageError: --arch is given, and nothing is emulated.
         KinspectError: an unknown one.
     """
     if device != "emulated":
@@ -154,25 +158,24 @@ def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kernels_named(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
-    """The files, each once, with the cases asked for by NAME::CASE.
+    """Returns the files, each once, with the patterns of NAME::CASE; none: all of its cases.
 
     Raises:
         KinspectError: an unknown name, or a file that cannot be checked.
     """
     cases_by_kernel: dict[KernelFile, tuple[str, ...]] = {}
-    for text_ in names:
-        name, _, case = text_.partition("::")
+    for argument in names:
+        name, _, case = argument.partition("::")
         kernel = catalogue.checkable(catalogue.find(name))
         patterns = tuple(filter(None, case.split(",")))
         patterns_so_far = cases_by_kernel.get(kernel)
-        # A file that is named as a whole is checked as a whole.
-        whole = not patterns or patterns_so_far == ()
-        cases_by_kernel[kernel] = () if whole else (*(patterns_so_far or ()), *patterns)
+        all_cases = not patterns or patterns_so_far == ()  # NAME beside NAME::CASE: all of them
+        cases_by_kernel[kernel] = () if all_cases else (*(patterns_so_far or ()), *patterns)
     return tuple(cases_by_kernel.items()) or tuple((k, ()) for k in catalogue.bundled())
 
 
-def _status(kernels: tuple[KernelCheck, ...], cases: tuple[str, ...]) -> int:
-    """0, 1 or 2; what could not be checked is said on stderr, a line each.
+def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
+    """Writes what could not be checked to stderr, a line each; returns the exit status.
 
     Raises:
         KinspectError: no case at all matched.
@@ -194,11 +197,11 @@ def _status(kernels: tuple[KernelCheck, ...], cases: tuple[str, ...]) -> int:
 
 
 class _Progress:
-    """Shows what is being checked, on stderr and only on a terminal."""
+    """Shows the last finished case in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()
-        self._done = 0
+        self._finished = 0
 
     def __enter__(self) -> _Progress:
         return self
@@ -207,8 +210,8 @@ class _Progress:
         self.clear()
 
     def saw(self, kernel: str, case: str) -> None:
-        self._done += 1
-        self._line.show(f"{self._done} cases done, the last: {kernel} {case}")
+        self._finished += 1
+        self._line.show(f"{self._finished} cases done, the last: {kernel} {case}")
 
     def clear(self) -> None:
         self._line.clear()

@@ -1,4 +1,4 @@
-"""`kinspect analyze --triton A --triton B`: the same kernels compiled by several Tritons."""
+"""`kinspect analyze --triton A --triton B`: compiles kernels by several Tritons and compares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMATS = ("text", "json")
 
 
 def python_of(python: str | None, tritons: Sequence[str]) -> str | None:
-    """The one interpreter that `--python` or a single `--triton` names; None where neither does.
+    """Returns the interpreter that `--python` or a single `--triton` names; None if neither does.
 
     Raises:
         KinspectError: an unknown label, or both options are given.
@@ -34,7 +34,7 @@ def python_of(python: str | None, tritons: Sequence[str]) -> str | None:
 def compare_tritons(
     request: Request, tritons: Sequence[str], form: str, output: Path | None
 ) -> int:
-    """Compares and prints; the exit status: 2 where something could not be compared.
+    """Compares, prints and returns the exit status: 2 if something could not be compared.
 
     Raises:
         KinspectError: see `tritons.compare_builds`; or there is no such format of it.

@@ -1,4 +1,4 @@
-"""`kinspect diff`: what changed between two reports, targets, option sets or Tritons."""
+"""`kinspect diff`: compares two reports, targets, option sets or Tritons."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def command(
     Exit status: 0, 1 as --fail-on says, 2 if something failed or, with `--fail-on regression`,
     could not be compared.
     """
-    form_of = _form(target.targets, target.archs, tritons, sets)
+    comparison = _comparison(target.targets, target.archs, tritons, sets)
     if len(tritons) == 1:
         from .compare import python_of
 
@@ -105,7 +105,7 @@ def command(
     options = Options(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)
-    report = _FORMS[form_of](_Run(request, options, tritons, sets))
+    report = _COMPARISONS[comparison](_Run(request, options, tritons, sets))
     with result_stream(output) as stream:
         if form == "json":
             from ..formats import diff_json
@@ -122,10 +122,10 @@ def command(
     return _status(report, fail_on, allow_new)
 
 
-def _form(
+def _comparison(
     targets: Sequence[str], archs: Sequence[str], tritons: Sequence[str], sets: Sequence[str]
 ) -> str:
-    """Which two things are compared.
+    """Returns the key of `_COMPARISONS` that the arguments ask for.
 
     Raises:
         KinspectError: not two, or two in more than one way.
@@ -156,6 +156,8 @@ def _form(
 
 
 class _Run(Struct, frozen=True):
+    """A run and the things that are compared in it, if they are not its targets."""
+
     request: Request
     options: Options
     tritons: Sequence[str]
@@ -176,7 +178,7 @@ def _archs(run: _Run) -> DiffReport:
         Named(arch, replace(report, kernels=tuple(k for k in report.kernels if k.arch == arch)))
         for arch in run.request.archs
     )
-    # What failed is one list for both targets: it is told once.
+    # Both sides have the same errors: they are reported once.
     right = Named(right.label, replace(right.report, errors=()))
     return diff_reports(left, right, replace(run.options, varied=(ARCH,)), _text_of)
 
@@ -198,7 +200,7 @@ def _options(run: _Run) -> DiffReport:
         return diff_options(run.request, (left, right), run.options, _text_of, progress)
 
 
-_FORMS: dict[str, Callable[[_Run], DiffReport]] = {
+_COMPARISONS: dict[str, Callable[[_Run], DiffReport]] = {
     "targets": _targets,
     "archs": _archs,
     "tritons": _tritons,
@@ -207,23 +209,25 @@ _FORMS: dict[str, Callable[[_Run], DiffReport]] = {
 
 
 def _report(request: Request) -> Report:
+    """Analyses one side, with a line of progress on stderr."""
     from ..pipeline.collecting import collect
 
-    counted = [0, 0]
+    captured = compiled = 0
     with counting() as progress:
 
         def saw(event: Event) -> None:
+            nonlocal captured, compiled
             if isinstance(event, Captured):
-                counted[1] += len(event.variants)
+                captured += len(event.variants)
             elif isinstance(event, Compiled):
-                counted[0] += 1
-                progress(counted[0], max(counted))
+                compiled += 1
+                progress(compiled, max(compiled, captured))
 
         return collect(request, saw, partial=False)
 
 
 def _text_of(report: KernelReport) -> str | None:
-    """The assembly of a kernel: among its artifacts, or the target itself."""
+    """Returns the assembly of a kernel, of its artifacts or the target; None if it is gone."""
     text = text_of_artifacts(report)
     if text is not None:
         return text
@@ -235,12 +239,12 @@ def _text_of(report: KernelReport) -> str | None:
         if len(targets) == 1 and targets[0].kind == "code_object":
             return _disassembly(targets[0].path)
     except (KinspectError, OSError):
-        pass  # it has gone since the report was saved
+        pass  # the file is gone since the report was saved
     return None
 
 
 def _disassembly(path: Path) -> str | None:
-    """The listing of a code object; None where the file holds several."""
+    """Returns the listing of a code object; None if the file holds several."""
     from ..isa.objects.load import load_images
 
     images = load_images(path.read_bytes(), str(path))
@@ -248,7 +252,7 @@ def _disassembly(path: Path) -> str | None:
 
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
-    """0, 1 or 2; every reason for a 2 is a line on stderr."""
+    """Returns the exit status; every reason for a 2 is a line on stderr."""
     reasons = []
     for side, error in report.errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)

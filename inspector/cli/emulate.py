@@ -1,4 +1,4 @@
-"""`kinspect emulate`: a script runs on a GPU that is emulated on the CPU."""
+"""`kinspect emulate`: runs a script, or one kernel of a file, on an emulated GPU."""
 
 from __future__ import annotations
 
@@ -147,6 +147,7 @@ def emulate(
 
 
 def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
+    """Launches a kernel of a file and writes the result; returns the exit status."""
     from ..formats import emulation as text
     from ..pipeline.emulated_code import launch_code
 
@@ -162,6 +163,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
 
 
 def _extents(value: str | None, option: str) -> tuple[int, int, int] | None:
+    """Parses `X[,Y[,Z]]`; missing extents are 1."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`kinspect env check|set|reset`: what of this machine matters to tuning."""
+"""`kinspect env check|set|reset`: the settings of this machine that matter to tuning."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from ..errors import KinspectError
 from .options import format_option, output_option, result_stream
+from .progress import print_message
 
 if TYPE_CHECKING:
     from ..host.env.facts import Fact
@@ -71,23 +72,25 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
     if shell:
         changes = [c for c in changes if c.is_variable]
         if yes and not dry_run and changes:
-            apply(host, _book(host), changes, by_shell=True)
+            apply(host, _ledger(host), changes, by_shell=True)
         sys.stdout.writelines(f"{line}\n" for line in render.shell_lines(changes, back=False))
         return 0
     if not changes:
-        _say("nothing is to be changed")
+        print_message("nothing is to be changed")
         return 0
     if dry_run or not yes:
         render.write_plan(changes, sys.stdout)
-        _say("nothing was changed; --yes does it" if not dry_run else "nothing was changed")
+        print_message(
+            "nothing was changed; --yes does it" if not dry_run else "nothing was changed"
+        )
         return 0
-    steps = apply(host, _book(host), changes)
+    steps = apply(host, _ledger(host), changes)
     if form == "json":
         render.write_steps_json(steps, sys.stdout)
     else:
         render.write_steps(steps, sys.stdout, back=False)
     if any(c.is_variable for c in changes):
-        _say('variables are your shell\'s: eval "$(kinspect env set --shell --yes)"')
+        print_message('variables are your shell\'s: eval "$(kinspect env set --shell --yes)"')
     return _status(any(step.failed for step in steps))
 
 
@@ -104,14 +107,14 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
     from ..host.env.host import this_host
 
     host = this_host()
-    book = _book(host)
-    entries = book.read()
+    saved_settings = _ledger(host)
+    entries = saved_settings.read()
     if shell:
         lines = render.shell_lines([saved.change for saved in entries], back=True)
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return 0
     if not entries:
-        _say("nothing to put back: `kinspect env set` changed nothing here")
+        print_message("nothing to put back: `kinspect env set` changed nothing here")
         return 0
     if dry_run or not (yes or force):
         steps = changing.planned_reset(host, entries)
@@ -121,26 +124,28 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
                 sys.stdout.write(f"{change.name}: {change.after} -> {change.before}\n")
             else:
                 render.write_steps([step], sys.stdout, back=True)
-        _say("nothing was changed; --yes does it" if not dry_run else "nothing was changed")
+        print_message(
+            "nothing was changed; --yes does it" if not dry_run else "nothing was changed"
+        )
         return 0
-    steps = changing.reset(host, book, force)
+    steps = changing.reset(host, saved_settings, force)
     if form == "json":
         render.write_steps_json(steps, sys.stdout)
     else:
         render.write_steps(steps, sys.stdout, back=True)
     if any(step.outcome is changing.Outcome.SHELL for step in steps):
-        _say('variables are your shell\'s: eval "$(kinspect env reset --shell)"')
+        print_message('variables are your shell\'s: eval "$(kinspect env reset --shell)"')
     return _status(any(step.failed for step in steps))
 
 
-def _book(host: Host) -> Ledger:
+def _ledger(host: Host) -> Ledger:
     from ..host.env.ledger import OVERRIDE, ledger
 
     return ledger(host.node, os.environ.get(OVERRIDE))
 
 
 def _profilers(python: str) -> Iterator[Fact]:
-    """rocprofv3 and the decoder of its thread traces, which another room finds."""
+    """Yields the facts on rocprofv3 and the decoder of its thread traces."""
     from ..host.env.facts import Fact, Verdict
     from ..profile.running import find
 
@@ -160,7 +165,3 @@ def _profilers(python: str) -> Iterator[Fact]:
 
 def _status(failed: bool) -> int:
     return 2 if failed else 0
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"kinspect: {text}\n")

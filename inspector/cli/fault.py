@@ -1,4 +1,4 @@
-"""`kinspect fault`: runs a program under the ROCm debug agent and shows where its waves stopped."""
+"""`kinspect fault`: runs a program under the ROCm debug agent and shows where waves stopped."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..host.fault import agent as debug_agent
 from ..host.fault.values import FaultReport
 from . import foreground
 from .options import format_option, output_option, result_stream
+from .progress import print_message
 
 _RUN, _IMPORT = "run", "import"
 _REPORT_NAME = "report.%p.txt"
@@ -42,12 +43,12 @@ class _Fault(click.Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
+        """Gives errors of `run` the status `FAILED`: the program's own status may be 2."""
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
             if not self._runs:
                 raise
-            # The program's own status may be 2: failures of kinspect have another.
             raise KinspectError(
                 error.format_message(), "see `kinspect fault run --help`", debug_agent.FAILED
             ) from None
@@ -132,13 +133,13 @@ def run_command(
             os.environ, library, options, cache, memory_caches=memory_caches
         )
         for setting in set_aside:
-            _say(f"{setting} is replaced for this run")
+            print_message(f"{setting} is replaced for this run")
         status = _run(command, environment, work / "stderr.txt")
     fault_report = _fault_report(folder, command, status, precise)
     with result_stream(folder / "fault.json") as stream:
         _write(fault_report, "json", stream)
     _show(fault_report, form, output)
-    _say(f"the program ended with status {status}; report and code objects -> {folder}")
+    print_message(f"the program ended with status {status}; report and code objects -> {folder}")
     return status
 
 
@@ -174,7 +175,7 @@ def import_command(
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
-    """Folders of code objects next to a report that was made by `kinspect fault`."""
+    """Returns the folders of code objects next to a report that `kinspect fault` has made."""
     return tuple(
         folder
         for name in ("code_objects", "triton_cache")
@@ -185,7 +186,7 @@ def _beside(path: Path) -> tuple[Path, ...]:
 def _fault_report(
     folder: Path, command: tuple[str, ...], status: int, precise: bool
 ) -> FaultReport:
-    """The faults in a folder's reports; where none is readable, only how the program ended."""
+    """Explains the faults of a folder's reports; if there are none, how the program ended."""
     from ..host.fault.running import explain, read_reports, report_files
 
     files = report_files(folder)
@@ -201,7 +202,7 @@ def _fault_report(
 
 
 def _prefixes(program: str) -> list[Path]:
-    """Python environments that the program may run in: its own first, then ours."""
+    """Returns the Python environments that the program may run in: its own first, then ours."""
     executable = shutil.which(program)
     prefixes = [Path(executable).parent.parent] if executable else []
     if os.environ.get("VIRTUAL_ENV"):
@@ -231,11 +232,11 @@ def _new_folder(out: Path | None) -> Path:
 
 @contextmanager
 def _writable_folder(folder: Path) -> Iterator[Path]:
-    """The folder that the run writes to: `folder`, or one that is moved there at the end.
+    """Yields the folder that the run writes to: `folder`, or one that is moved there at the end.
 
     The agent's options have no quoting: a path with a blank cannot be passed to it.
     """
-    if debug_agent.safe(folder):
+    if debug_agent.needs_no_quoting(folder):
         yield folder
         return
     # Not TMPDIR, which may need quoting as well.
@@ -282,7 +283,3 @@ def _write(fault_report: FaultReport, form: str, stream: TextIO) -> None:
         render.write_json(fault_report, stream)
     else:
         render.write(fault_report, stream)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"kinspect: {text}\n")

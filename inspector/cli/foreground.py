@@ -1,4 +1,4 @@
-"""Runs a program of the user's in the foreground: signals pass through, stderr is copied."""
+"""Runs the user's program in the foreground: passes signals through and copies its stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .signals import signals_for
 
 _CHUNK_BYTES = 1 << 16
 _LAST_OUTPUT_SECONDS = 2
-"""How long stderr is read on once the program has ended: a child of it may keep it open."""
+"""How long stderr is read after the program has ended: a child of it may keep it open."""
 
 
 def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -51,7 +51,7 @@ def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
 
 
 def _copy_stderr(source: IO[bytes], copy: IO[bytes]) -> None:
-    """Passes the program's stderr on to ours and to a file, until the program closes it.
+    """Copies the program's stderr to ours and to a file, until the program closes it.
 
     It is read even when our stderr is closed, or the program would block.
     """

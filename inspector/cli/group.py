@@ -1,4 +1,4 @@
-"""The command group: lazy sub-commands, `analyze` as the default, errors as one line."""
+"""The command group: imports commands lazily, defaults to `analyze`, prints errors as one line."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Group(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
-        place = module if "." in module else f"{__package__}.{module}"
-        command = getattr(import_module(place), attribute)
+        path = module if "." in module else f"{__package__}.{module}"
+        command = getattr(import_module(path), attribute)
         assert isinstance(command, click.Command)
         return command
 
@@ -76,7 +76,7 @@ class Group(click.Group):
 
 
 def _names_a_target(word: str) -> bool:
-    """A path, or what must be meant as one: anything with a suffix, a folder or `::`."""
+    """Tells whether a word is a path, or is meant as one: it has a suffix, a folder or `::`."""
     path = word.partition("::")[0]
     return os.path.exists(path) or "." in word or os.sep in word or "::" in word
 
@@ -96,34 +96,35 @@ def cli() -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Runs the group on `args` and turns every way out into an exit status."""
-    # The terminal's interface has its own way with signals.
+    """Runs the group on `args` and returns the exit status, whichever way it ends."""
+    # The terminal UI handles signals itself.
     with interrupts(watched=args[:1] != ["tui"]) as interrupted:
         try:
             with standard_streams():
                 status = _run(args)
         except KinspectError as error:
-            # Of stdout, whose last part could not be written.
+            # The last part of the output could not be written to stdout.
             with standard_streams():
                 return _report_error(error)
-    # Most commands give what they have when they are stopped: that is not what was asked for.
+    # Most commands write a partial result when they are interrupted; the status says so.
     return INTERRUPTED if interrupted() else status
 
 
 def _run(args: Sequence[str]) -> int:
+    """Runs the group; every exception but an interrupted write to stdout becomes a status."""
     try:
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
         return _report_error(error)
     except _NO_ARGUMENTS as error:
-        # A group without a command: its help, as it is.
+        # A group without a command: prints its help.
         sys.stderr.write(f"{error.format_message()}\n")
         return 2
     except click.ClickException as error:
         _complain(f"{error.format_message()}{_usage(error)}")
         return 2
     except SystemExit as error:
-        # click ends a run so whose reader (head, less) went away: that is no error.
+        # click exits with 1 if the reader of stdout (head, less) has gone: that is no error.
         return 0 if error.code == 1 else int(error.code or 0)
     except click.Abort:
         return _interrupted()
@@ -132,7 +133,7 @@ def _run(args: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in OUTER_REASONS or os.environ.get("KINSPECT_TRACEBACK"):
             return _bug(error)
-        # A place that nobody thought of: the machine's matter all the same.
+        # A full disk or missing rights, where no command expects them: no bug either.
         _complain(str(unwritable(error.filename or "a file", error, "write elsewhere")))
         return 2
     except Exception as error:
@@ -141,7 +142,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """A bug of ours: still one line, with the way to the details."""
+    """Reports an internal error in one line; KINSPECT_TRACEBACK shows the traceback."""
     if os.environ.get("KINSPECT_TRACEBACK"):
         raise error
     _complain(str(unforeseen(error)))

@@ -1,4 +1,4 @@
-"""`kinspect history list|show|plot`: what was measured and analysed before."""
+"""`kinspect history list|show|plot`: earlier measurements and analyses."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def history() -> None:
 
 @history.command("list")
 @click.argument("kernel", required=False)
-@click.option("-n", "most", type=click.IntRange(1), default=MOST, show_default=True)
+@click.option("-n", "limit", type=click.IntRange(1), default=MOST, show_default=True)
 @format_option("text", "json")
 @output_option
-def list_runs(kernel: str | None, most: int, form: str, output: Path | None) -> None:
+def list_runs(kernel: str | None, limit: int, form: str, output: Path | None) -> None:
     """The last runs, newest first; of one KERNEL only, if named."""
     store = History()
-    all_runs: list[Run | AnalysisRun] = [*store.runs(kernel, most), *store.analyses(kernel, most)]
-    runs = sorted(all_runs, key=lambda run: run.id, reverse=True)[:most]
+    all_runs: list[Run | AnalysisRun] = [*store.runs(kernel, limit), *store.analyses(kernel, limit)]
+    runs = sorted(all_runs, key=lambda run: run.id, reverse=True)[:limit]
     with result_stream(output) as stream:
         if form == "json":
             _json({"schema_version": 1, "runs": [_run(entry) for entry in runs]}, stream)
         elif not runs:
-            nothing = "nothing was kept yet" if kernel is None else f"no run of {kernel} was kept"
-            stream.write(f"{nothing}\n")
+            message = "nothing was kept yet" if kernel is None else f"no run of {kernel} was kept"
+            stream.write(f"{message}\n")
         else:
             columns = [
                 Column("run", lambda entry: str(entry.id), right=True),
@@ -110,7 +110,7 @@ def show_run(run: int, form: str, output: Path | None) -> None:
 )
 @click.option("--arch", metavar="NAME", help="Only this target or device; may hold wildcards.")
 @click.option("--case", metavar="NAME", help="Only this case; may hold wildcards.")
-@click.option("-n", "most", type=click.IntRange(1), default=MOST, show_default=True)
+@click.option("-n", "limit", type=click.IntRange(1), default=MOST, show_default=True)
 @format_option("text", "json", "svg")
 @output_option
 def plot(
@@ -118,23 +118,23 @@ def plot(
     metric: str | None,
     arch: str | None,
     case: str | None,
-    most: int,
+    limit: int,
     form: str,
     output: Path | None,
 ) -> None:
     """One figure of a KERNEL over the runs, one line for each specialisation."""
-    from ..bench.history.trends import Wanted, chart
+    from ..bench.history.trends import ChartRequest, chart
     from ..explain import plot as draw
 
     drawing = chart(
-        History(), Wanted(kernel=kernel, metric=metric, arch=arch, case=case, most=most)
+        History(), ChartRequest(kernel=kernel, metric=metric, arch=arch, case=case, limit=limit)
     )
     writers = {"text": draw.write, "json": draw.write_json, "svg": draw.write_svg}
     with result_stream(output) as stream:
         writers[form](drawing, stream)
 
 
-# --------------------------------------------------------------------------- tables
+# --------------------------------------------------------------------------- tables and JSON
 
 
 def _table(columns: Sequence[Column], items: Sequence[Any], stream: TextIO) -> None:
@@ -171,6 +171,8 @@ def _case_columns() -> list[Column]:
 
 
 def _kernel_columns() -> list[Column]:
+    """Returns the columns of `show` for the kernels of an analysis."""
+
     def figure(metric: str) -> Column:
         title = next(heading for heading, name in FIGURES if name == metric)
         return Column(
@@ -194,6 +196,7 @@ def _rate(value: float | None) -> str:
 
 
 def _run(run: Run | AnalysisRun) -> dict[str, Any]:
+    """Returns a run of the list as JSON values."""
     if isinstance(run, AnalysisRun):
         return {
             "run": run.id,
@@ -219,6 +222,7 @@ def _run(run: Run | AnalysisRun) -> dict[str, Any]:
 
 
 def _case(case: Kept) -> dict[str, Any]:
+    """Returns a measured case as JSON values; times in µs."""
     return {
         "name": case.name,
         "config": dict(case.config),
@@ -234,6 +238,7 @@ def _case(case: Kept) -> dict[str, Any]:
 
 
 def _kernel(sighting: Sighting) -> dict[str, Any]:
+    """Returns an analysed kernel as JSON values."""
     kernel = sighting.kernel
     return {
         "kernel": kernel.kernel,

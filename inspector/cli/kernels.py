@@ -1,4 +1,4 @@
-"""`kinspect kernels list|show`: the kernels that come with kinspect."""
+"""`kinspect kernels list|show`: shows the bundled kernels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def show_kernel(name: str, form: str, output: Path | None, python: str | None) -
 
 
 def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, Description]:
-    """Kernel file -> what loading it tells. Files that cannot be loaded are named on stderr."""
+    """Loads kernel files; returns file -> description. Errors are written to stderr."""
     if not files:
         return {}
     from ..bench.checking import describe

@@ -1,4 +1,4 @@
-"""`kinspect layout`: pictures of how tensors lie in registers and buffers in LDS."""
+"""`kinspect layout`: draws how tensors lie in registers and buffers in LDS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NAMED = 8
 
 @click.command(cls=ScriptCommand)
 @click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
-@click.argument("wanted", metavar="[%VALUE|#LAYOUT|LINE]", required=False)
+@click.argument("selection", metavar="[%VALUE|#LAYOUT|LINE]", required=False)
 @format_option("text", "json", "svg", "html")
 @output_option
 @click.option(
@@ -34,7 +34,7 @@ _MOST_NAMED = 8
 @target_options
 def layout(
     target: TargetOptions,
-    wanted: str | None,
+    selection: str | None,
     form: str,
     output: Path | None,
     case: str | None,
@@ -53,15 +53,15 @@ def layout(
     if not values:
         raise KinspectError(f"{kernel.id}: no value of its TTGIR has a layout", "")
     title = f"{kernel.name}  {kernel.arch or ''}".rstrip()
-    if wanted is None and form == "svg":
+    if selection is None and form == "svg":
         raise KinspectError(
             "--format svg draws one value", "name one; without --format svg they are listed"
         )
     chosen = values
-    if wanted is not None:
-        chosen = layout_values.selected(values, wanted, ttgir_lines=ttgir_lines)
+    if selection is not None:
+        chosen = layout_values.selected(values, selection, ttgir_lines=ttgir_lines)
     with result_stream(output, log=form == "text") as stream:
-        if wanted is None and form == "text":
+        if selection is None and form == "text":
             from ..formats import layout_text
 
             layout_text.write_list(values, title, stream, ttgir_lines=ttgir_lines, color=color)
@@ -74,7 +74,7 @@ def layout(
 def _write(
     pictures: list[Drawn], title: str, form: str, stream: TextIO, color: bool | None
 ) -> None:
-    # One renderer is enough for one run.
+    """Draws the pictures; the renderer of the format alone is imported."""
     if form == "json":
         from ..formats import layout_json
 
@@ -94,7 +94,7 @@ def _write(
 
 
 def _label(kernel: KernelReport) -> str:
-    """The kernel, its case and its target."""
+    """Returns `kernel[case]@arch`."""
     case = _case(kernel)
     return f"{kernel.name}[{case}]@{kernel.arch}" if case else f"{kernel.name}@{kernel.arch}"
 
@@ -104,7 +104,11 @@ def _case(kernel: KernelReport) -> str | None:
 
 
 def _only(target: TargetOptions, case: str | None) -> KernelReport:
-    """The kernel that is meant, analysed."""
+    """Analyses the target and returns its only kernel, or the only one of that case.
+
+    Raises:
+        KinspectError: there is none, or more than one.
+    """
     from ..pipeline.collecting import collect
 
     name = target.targets[0]

@@ -1,4 +1,4 @@
-"""`kinspect lint`: rules over kernels, with an exit status for CI."""
+"""`kinspect lint`: applies rules to kernels, with an exit status for CI."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ..pipeline import collecting as pipeline
 from ..pipeline.events import Failed
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
-from ..pipeline.lint_plan import Asked, prepare
-from ..pipeline.linting import Happened
+from ..pipeline.lint_plan import LintOptions, make_plan
+from ..pipeline.linting import LintEvent
 from ..pipeline.linting import lint as run
-from ..pipeline.reading import READ, Made
+from ..pipeline.reading import READ, Transformed
 from .options import (
     emulate_option,
     format_option,
@@ -36,13 +36,13 @@ from .options import (
     result_stream,
     split_list,
 )
-from .progress import Progress, tell
+from .progress import Progress, print_problems
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {
-        # format: module of `formats`, imported when it is asked for
+        # format -> module of `formats`, imported if it is used
         "text": "lint_text",
         "json": "lint_json",
         "sarif": "sarif",
@@ -52,7 +52,7 @@ RENDERERS: Mapping[str, str] = MappingProxyType(
     }
 )
 _MOST_TARGETS = 1 << 32
-"""Of one run: what orders the events of a later run behind those of an earlier one."""
+"""More than a run has: the offset that sorts a later run's events behind an earlier one's."""
 _ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 
 
@@ -126,7 +126,7 @@ def lint(
     loaded = settings.load(config)
     if select and not _words(select):
         raise KinspectError("--select: it is empty", "name rules, or leave the option out")
-    asked_rules = Asked(
+    options = LintOptions(
         rules=rules,
         select=_words(select),
         ignore=_words(ignore),
@@ -134,7 +134,7 @@ def lint(
         baseline=baseline,
         update=update_baseline,
     )
-    plan = prepare(asked_rules, loaded)
+    plan = make_plan(options, loaded)
     keeper = keeper_for("lint", history, label)
     # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
     request = replace(
@@ -157,7 +157,7 @@ def lint(
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
-    tell(report.errors, () if form == "text" and output is None else report.notes)
+    print_problems(report.errors, () if form == "text" and output is None else report.notes)
     if report.errors:
         return 2
     return 1 if report.failing else 0
@@ -169,31 +169,32 @@ def _words(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def _events(
     request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
-) -> Iterator[Happened]:
-    """The run's events, with the archs of the settings where the command line names none.
+) -> Iterator[LintEvent]:
+    """Yields the run's events; without --arch, compiled targets have the archs of the settings.
 
-    Those apply to targets that are compiled; saved code has its own arch.
+    Saved code has its own arch.
     """
     if request.archs or not archs:
-        return pipeline.each(request, judge, artifacts=_ARTIFACTS)
+        return pipeline.transformed_reports(request, judge, artifacts=_ARTIFACTS)
     return _events_with_archs(request, judge, archs)
 
 
 def _events_with_archs(
     request: Request, judge: Callable[[KernelReport], Any], archs: tuple[str, ...]
-) -> Iterator[Happened]:
-    """One run for each stretch of compiled or of saved targets, in the order of all targets."""
+) -> Iterator[LintEvent]:
+    """Runs each group of adjacent compiled or saved targets, in the order of the command line."""
     for number, (compiled, targets) in enumerate(groupby(request.targets, _is_compiled)):
         part = replace(request, targets=tuple(targets), archs=archs if compiled else ())
-        for event in pipeline.each(part, judge, artifacts=_ARTIFACTS):
-            if isinstance(event, Made | Failed):
-                index, within = event.order
-                event = replace(event, order=(index + number * _MOST_TARGETS, within))
+        for event in pipeline.transformed_reports(part, judge, artifacts=_ARTIFACTS):
+            if isinstance(event, Transformed | Failed):
+                index, number_in_target = event.order
+                order = (index + number * _MOST_TARGETS, number_in_target)
+                event = replace(event, order=order)
             yield event
 
 
 def _is_compiled(text: str) -> bool:
-    """Whether kinspect compiles a target, or some file of a folder; else it is saved code."""
+    """Tells whether a target, or some file of a folder, is compiled; else it is saved code."""
     path = Path(text.partition("::")[0])
     if path.is_dir():
         return any(target.kind not in READ for target in resolve(text))

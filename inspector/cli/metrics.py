@@ -1,4 +1,4 @@
-"""`kinspect metrics list`: the catalogue."""
+"""`kinspect metrics list`: lists the metrics of the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kinspect occupancy`: what typed figures give, and the step table."""
+"""`kinspect occupancy`: the occupancy of typed figures, and the table of its steps."""
 
 from __future__ import annotations
 
@@ -88,6 +88,7 @@ def occupancy(
 
 
 def _write(machine: Machine, demand: Demand, result: Occupancy, stream: TextIO) -> None:
+    """Writes the result as text: the figures, the next step, and the levels as a table."""
     size = demand.wave_size or machine.wave_sizes[0]
     agprs = f" + {demand.agprs} AGPRs" if demand.agprs else ""
     stream.write(

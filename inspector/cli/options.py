@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
 
 import click
 
+from ..errors import KinspectError
 from ..limits import COMPILE_SECONDS
 from ..streams import PlainStream, plain
 from ..writing import replacing_text, unwritable
@@ -42,7 +43,7 @@ def output_option(function: F) -> F:
 
 
 def compile_options(function: F) -> F:
-    """How kernels are compiled: `jobs`, `python`, `time_limit`."""
+    """Adds `jobs`, `python` and `time_limit`: how kernels are compiled."""
     for option in (
         click.option(
             "--time-limit",
@@ -69,7 +70,7 @@ def compile_options(function: F) -> F:
 
 
 def launch_options(function: F) -> F:
-    """What the user states of a launch that the file does not: `lds`, `waves`, `workgroup`."""
+    """Adds `lds`, `waves` and `workgroup`: facts on a launch that the file does not state."""
     waves = click.option(
         "--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup."
     )
@@ -88,7 +89,7 @@ def launch_options(function: F) -> F:
 def workgroup_shape(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[int, int, int] | None:
-    """`16,16` -> (16, 16, 1)."""
+    """Parses `X[,Y[,Z]]`: `16,16` is (16, 16, 1)."""
     if value is None:
         return None
     sizes = [int(part) if part.strip().isdecimal() else 0 for part in value.split(",")]
@@ -104,7 +105,7 @@ def workgroup_shape(
 
 
 MOST_WORK_ITEMS: Final = 1024
-"""Of a workgroup, on any target: HIP's `maxThreadsPerBlock`."""
+"""The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
 
 
 def emulate_option(function: F) -> F:
@@ -117,45 +118,55 @@ def emulate_option(function: F) -> F:
 
 @contextmanager
 def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
-    """stdout, or a file that appears only when it is complete; neither lets a terminal be steered.
+    """Yields stdout, or a file that appears only when it is complete.
+
+    Control codes are spelled out, so that no text steers the terminal that shows it.
 
     A device or pipe (/dev/null, /dev/stderr) is written to, never replaced.
 
     Args:
         output: the file; None for stdout.
-        log: whether a CI runner may come to read the result as its log.
+        log: whether a CI runner may read the result as its log.
     """
     if output is None:
         stream = plain(sys.stdout, log=log)
         yield stream
-        stream.flush()  # it holds lines back until there are many
+        stream.flush()  # it buffers lines
         return
     try:
         if output.exists() and not output.is_file():
             with output.open("w", encoding="utf-8") as stream:
-                yield from _plainly(stream, output, log)
+                yield from _plain_file(stream, output, log)
         else:
             with replacing_text(output) as stream:
-                yield from _plainly(stream, output, log)
+                yield from _plain_file(stream, output, log)
     except OSError as error:
         raise unwritable(output, error, "check --output") from None
 
 
-def _plainly(stream: TextIO, output: Path, log: bool) -> Iterator[TextIO]:
+def _plain_file(stream: TextIO, output: Path, log: bool) -> Iterator[TextIO]:
     clean = PlainStream(stream, log=log, name=str(output))
     yield cast(TextIO, clean)
     clean.flush()
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """`a,b` -> ("a", "b"), blanks and repeats dropped."""
+    """Splits `a,b` into ("a", "b"); drops blanks and repeats."""
     if not text:
         return ()
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
+def check_save(path: Path) -> None:
+    """Refuses a --save that cannot be written, before anything is read."""
+    if path.suffix != ".kinspect":
+        raise KinspectError(f"--save {path}: not a .kinspect file", f"name it {path}.kinspect")
+    if not path.parent.is_dir():
+        raise KinspectError(f"{path.parent}: no such folder", "check --save")
+
+
 def history_options(function: F) -> F:
-    """Gives a command `history` (a flag) and `label`, which asks for the same."""
+    """Adds `history`, a flag, and `label`, which implies it."""
     label = click.option(
         "--label", metavar="TEXT", help="Keep it under this name.  [the commit, in a git checkout]"
     )
@@ -166,7 +177,7 @@ def history_options(function: F) -> F:
 
 
 def keeper_for(command: str, history: bool, label: str | None) -> Keeper | None:
-    """What keeps the run; None if that was not asked for.
+    """Returns the keeper of the run in the history; None if neither option asks for it.
 
     Raises:
         KinspectError: the history cannot be used.

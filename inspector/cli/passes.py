@@ -1,4 +1,4 @@
-"""`kinspect passes`: the compiler's passes over one kernel, and what each changed."""
+"""`kinspect passes`: lists the compiler's passes over a kernel, and their changes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ..explain.table import Column, rows_of
 from ..limits import COMPILE_SECONDS
 from ..model import Variant
 from ..pipeline.capturing import variants_of
-from ..pipeline.collecting import asked_for, load_saved
-from ..pipeline.jobs import Request, label_of, settings_of
+from ..pipeline.collecting import load_saved, requested_kernels
+from ..pipeline.jobs import Request, settings_of
+from ..pipeline.naming import label_of
 from .options import format_option, output_option, result_stream
 
 
@@ -68,6 +69,7 @@ def passes(
 
 
 def _dump(target: str, request: Request) -> PassDump:
+    """Returns the passes of a saved report or MLIR dump, or of a compile of the target."""
     path = Path(target.partition("::")[0])
     if path.suffix == ".kinspect" and path.is_file():
         return _saved_dump(path, request)
@@ -90,7 +92,7 @@ def _dump(target: str, request: Request) -> PassDump:
 
 def _saved_dump(path: Path, request: Request) -> PassDump:
     kernel_names = (request.kernel,) if request.kernel is not None else ()
-    selected = asked_for(load_saved(path), kernel_names, request.archs)
+    selected = requested_kernels(load_saved(path), kernel_names, request.archs)
     kernels = [k for k in selected if "passes" in k.artifacts]
     if len(kernels) != 1:
         names = ", ".join(k.id.rpartition("::")[2].partition("#")[0] for k in kernels[:8])
@@ -113,6 +115,7 @@ def _only(variants: Sequence[Variant], target: str, errors: Sequence[str]) -> Va
 
 
 def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
+    """Writes the change by pass P, or between the states before P and before Q (`P..Q`)."""
     first, dots, second = points.partition("..")
     left = _point(dump, first)
     right = _point(dump, second) if dots else left + 1
@@ -130,6 +133,7 @@ def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
 
 
 def _point(dump: PassDump, text: str) -> int:
+    """Returns the index of a pass by its number or name; of several, the first."""
     text = text.strip()
     if text.isdecimal():
         index = int(text)

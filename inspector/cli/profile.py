@@ -1,4 +1,4 @@
-"""`kinspect profile`: runs a program under a profiler, and reads what profilers recorded."""
+"""`kinspect profile`: runs a program under a profiler, and reads recordings of profilers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..errors import KinspectError
 from .options import compile_options
 from .profile_imported import compare, export, import_
 from .profiles import checked_expression, read, report_options, write
-from .progress import tell
+from .progress import print_message, print_problems
 
 if TYPE_CHECKING:
     from ..profile.running.manifest import Manifest
     from ..profile.running.run import Request as RunRequest
 
-OURS = 125
+OWN_FAILURE = 125
 _RUN = "run"
 _TOOLS = ("rocprofv3", "rocprofv2", "rocprof", "rocprof-compute")
 _METHODS = ("stochastic", "host_trap")
@@ -135,28 +135,29 @@ def run(command: tuple[str, ...], **options: Any) -> int:
         raise KinspectError(error.message, suggestion, error.exit_code) from None
     prepared = profile_run.prepare(request, dry=options["dry_run"])
     if options["dry_run"]:
-        place = options["out"] or Path("kinspect-runs") / "DATE-TIME-PROGRAM"
-        plan = profile_run.lay_out(prepared, place.absolute())
+        folder = options["out"] or Path("kinspect-runs") / "DATE-TIME-PROGRAM"
+        plan = profile_run.lay_out(prepared, folder.absolute())
         for note in plan.notes:
-            _say(f"note: {note}")
+            print_message(f"note: {note}")
         for item in plan.passes:
             sys.stdout.write(f"{item.show()}\n")
         return 0
-    # Only now: what cannot be run leaves no folder behind.
+    # Created only now: a command that cannot be run leaves no folder behind.
     folder = manifest.new_folder(options["out"], command).absolute()  # the program may change cwd
     plan = profile_run.lay_out(prepared, folder)
-    _say(f"{plan.profiler.describe()}, {_runs(len(plan.passes))} -> {folder}")
+    print_message(f"{plan.profiler.describe()}, {_runs(len(plan.passes))} -> {folder}")
     for note in plan.notes:
-        _say(f"note: {note}")
-    record = profile_run.execute(plan, _say, _plain(options))
+        print_message(f"note: {note}")
+    record = profile_run.execute(plan, print_message, _plain(options))
     return _reported(folder, record, options)
 
 
 def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
+    """Returns the run that the options describe, once they are consistent."""
     from ..profile.running.commands import Att
     from ..profile.running.run import Request
 
-    _refuse_alone(options)
+    _check_dependent_options(options)
     return Request(
         command=command,
         counters=options["counters"],
@@ -181,8 +182,8 @@ def _request(command: tuple[str, ...], options: dict[str, Any]) -> RunRequest:
     )
 
 
-def _refuse_alone(options: dict[str, Any]) -> None:
-    """Options that do nothing without another one are a mistake; numbers must be numbers."""
+def _check_dependent_options(options: dict[str, Any]) -> None:
+    """Refuses options without the one that they refine, such as --att-*, and invalid numbers."""
     for prefix, required in (("att_", "att"), ("pc_", "pc_sampling")):
         for name in sorted(options):
             is_given = options[name] is not None and name != required
@@ -203,34 +204,38 @@ def _refuse_alone(options: dict[str, Any]) -> None:
 
 
 def _reported(folder: Path, record: Manifest, options: dict[str, Any]) -> int:
-    """Prints the report after the program's own output; the run's exit status."""
+    """Prints the report after the program's own output; returns the run's exit status."""
     status = record.exit_code or 0
     try:
         result = read(folder, options)
         write(result, sys.stdout, options)
         sys.stdout.flush()
     except KinspectError as error:
-        # The run is whole; only the report is not. The program's failure says more than ours.
-        _say(f"error: {error.message}; {error.hint}" if error.hint else f"error: {error.message}")
-        return status or OURS
+        # The run itself is complete: a failure of the program has precedence over ours.
+        print_message(
+            f"error: {error.message}; {error.hint}" if error.hint else f"error: {error.message}"
+        )
+        return status or OWN_FAILURE
     except BrokenPipeError:
-        # Whoever read the report went away: no error. Python would complain at exit.
+        # The report's reader has gone: no error. Python would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
     except Exception as error:
         if os.environ.get("KINSPECT_TRACEBACK"):
             raise
-        _say(f"error: no report: {type(error).__name__}: {error}; please report it with {folder}")
-        return status or OURS
-    tell(result.errors, ())
+        print_message(
+            f"error: no report: {type(error).__name__}: {error}; please report it with {folder}"
+        )
+        return status or OWN_FAILURE
+    print_problems(result.errors, ())
     error_count = sum(len(item.errors) for item in record.passes)  # while it ran
     unread = result.recording.errors[error_count:]
-    tell(unread, ())
-    return status or (OURS if unread else 0)
+    print_problems(unread, ())
+    return status or (OWN_FAILURE if unread else 0)
 
 
 def _plain(options: dict[str, Any]) -> dict[str, object]:
-    """Options that were given, for the manifest."""
+    """Returns the options that were set, as JSON values for the manifest."""
     return {
         name: str(value) if isinstance(value, Path) else value
         for name, value in sorted(options.items())
@@ -240,11 +245,6 @@ def _plain(options: dict[str, Any]) -> dict[str, object]:
 
 def _runs(count: int) -> str:
     return "1 pass" if count == 1 else f"{count} passes"
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"kinspect: {text}\n")
-    sys.stderr.flush()
 
 
 for _command in (import_, compare, export):

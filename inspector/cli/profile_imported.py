@@ -1,4 +1,4 @@
-"""`kinspect profile import`, `compare` and `export`: recordings that are there already."""
+"""`kinspect profile import`, `compare` and `export`: reads, compares and converts recordings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ..errors import KinspectError
-from .options import compile_options, output_option, result_stream
-from .profiles import check_save, read, report_options, save_reports, write
-from .progress import tell
+from .options import check_save, compile_options, output_option, result_stream
+from .profiles import read, report_options, save_reports, write
+from .progress import print_problems
 
 
 @click.command("import")
@@ -43,7 +43,7 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     with result_stream(output) as stream:
         write(result, stream, options)
     errors = (*result.recording.errors, *result.errors)
-    tell(errors, ())
+    print_problems(errors, ())
     if save is not None:
         save_reports(result, save)
     return 2 if errors else 0
@@ -71,7 +71,7 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
         else:
             profile_diff.write(comparison, stream, details=options["details"])
     errors = [e for side in sides for e in (*side.recording.errors, *side.errors)]
-    tell(errors, ())
+    print_problems(errors, ())
     return 2 if errors else 0
 
 
@@ -96,7 +96,7 @@ def export(path: Path, output: Path) -> int:
 
     result = read(path, {"joined": (), "skip_warmup": None})
     if not any(timeline.is_drawn(result.recording)):
-        tell(result.recording.errors, ())
+        print_problems(result.recording.errors, ())
         raise KinspectError(
             f"{path}: no dispatch in it with begin and end, so there is no timeline",
             "record a kernel trace (`rocprofv3 --kernel-trace`, or `kinspect profile -- …`)",
@@ -104,5 +104,5 @@ def export(path: Path, output: Path) -> int:
     with result_stream(output) as stream:
         dispatch_count = timeline.write(result, stream)
     sys.stderr.write(f"kinspect: {dispatch_count:,} dispatches -> {output}\n")
-    tell(result.recording.errors, ())
+    print_problems(result.recording.errors, ())
     return 2 if result.recording.errors else 0

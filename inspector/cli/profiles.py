@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def report_options(function: F) -> F:
-    """Options on what is shown: `kernel`, `skip_warmup`, `top`, `joined`, `form`, `details`."""
+    """Adds `kernel`, `skip_warmup`, `top`, `joined`, `form`, `emulate` and `details`."""
     for option in (
         click.option("--details", is_flag=True, help="Every kernel in full."),
         emulate_option,
@@ -60,7 +60,7 @@ def report_options(function: F) -> F:
 
 
 def checked_expression(text: str | None) -> str | None:
-    """The value of --kernel.
+    """Checks the value of --kernel and returns it.
 
     Raises:
         KinspectError: it is no regular expression.
@@ -122,14 +122,6 @@ def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
         profile_text.write(profile, stream, details=options["details"])
 
 
-def check_save(path: Path) -> None:
-    """Refuses a --save that cannot be written, before anything is read."""
-    if path.suffix != ".kinspect":
-        raise KinspectError(f"--save {path}: not a .kinspect file", f"name it {path}.kinspect")
-    if not path.parent.is_dir():
-        raise KinspectError(f"{path.parent}: no such folder", "check --save")
-
-
 def save_reports(profile: Profile, path: Path) -> None:
     """Writes the analysed kernels of a profile, with what was measured of them, as one file.
 
@@ -164,7 +156,7 @@ def save_reports(profile: Profile, path: Path) -> None:
 
 
 def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
-    """Kernels that were measured and not analysed, as reports of the measured figures alone."""
+    """Returns reports with the measured figures alone, of the kernels that were not analysed."""
     from ..model import KernelReport
 
     return tuple(

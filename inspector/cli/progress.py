@@ -18,7 +18,7 @@ _CLEARED = "\r\x1b[K"
 
 @contextmanager
 def counting() -> Iterator[Callable[[int, int], None]]:
-    """Counts compiles in one line: called with those done and all."""
+    """Yields a function that shows `compiled DONE of TOTAL` in a line on stderr."""
     line = ProgressLine()
     try:
         yield lambda done, total: line.show(f"compiled {done} of {total}")
@@ -27,20 +27,20 @@ def counting() -> Iterator[Callable[[int, int], None]]:
 
 
 class ProgressLine:
-    """A line that is written over and over, and is gone in the end."""
+    """A line of a terminal that is overwritten, and removed in the end."""
 
     def __init__(self) -> None:
         self.live = sys.stderr.isatty()
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Puts `text` in place of what the line said."""
+        """Replaces the line's text; does nothing if stderr is no terminal."""
         if self.live:
             self._write(f"{_CLEARED}  {printable_line(text)}")
             self._shown = True
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Removes the line."""
         if self._shown:
             self._write(_CLEARED)
             self._shown = False
@@ -58,15 +58,15 @@ MOST_OUTPUT = 15
 
 
 class Progress:
-    """One line on stderr that counts compiles, on a terminal only."""
+    """Counts a run's compiles in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
-        self._captured = self._done = 0
+        self._captured = self._compiled = 0
         self._line = ProgressLine()
         self._started = time.monotonic()
 
     def watched(self, events: Iterable[T]) -> Iterator[T]:
-        """The events, counted as they pass; the line is gone when they end."""
+        """Passes events on and counts them; removes the line when they end."""
         try:
             for event in events:
                 self.saw(event)
@@ -78,23 +78,29 @@ class Progress:
         if isinstance(event, Captured):
             self._captured += len(event.variants)
         elif isinstance(event, Compiled):
-            self._done += 1
+            self._compiled += 1
         if self._captured:
             seconds = time.monotonic() - self._started
-            self._line.show(f"compiled {self._done} of {self._captured}, {seconds:.0f} s")
+            self._line.show(f"compiled {self._compiled} of {self._captured}, {seconds:.0f} s")
 
     def close(self) -> None:
         self._line.clear()
 
 
-def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
-    """Failures, one line each, the end of what the user's code printed, and notes."""
+def print_message(text: str) -> None:
+    """Writes `kinspect: TEXT` to stderr."""
+    sys.stderr.write(f"kinspect: {text}\n")
+    sys.stderr.flush()
+
+
+def print_problems(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
+    """Writes errors, one line each, the end of the user's code's output, and notes to stderr."""
     for error in errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)
         hint = f"; {error.hint}" if error.hint else ""
         text = f"{where}: {error.stage}: {error.message}"
         if error.file and error.message.startswith(error.file):
-            text = error.message  # it says where, more closely
+            text = error.message  # it names file and line
         line = " ".join(f"{text}{hint}".split())
         sys.stderr.write(f"kinspect: error: {line}\n")
     _show_output(errors)
@@ -103,7 +109,7 @@ def tell(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
 
 
 def _show_output(errors: Sequence[ErrorRecord]) -> None:
-    """The end of what the user's code printed, once for each file it may explain."""
+    """Writes the end of the user's code's output, once for each file with an error."""
     shown_files = set()
     for error in errors:
         lines = error.output.rstrip().splitlines()[-MOST_OUTPUT:]

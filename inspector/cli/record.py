@@ -1,4 +1,4 @@
-"""`kinspect record`: which kernels a program really launches, on a machine with a GPU."""
+"""`kinspect record`: records the kernels that a program launches, on a machine with a GPU."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import click
 from ..capture.journals import merge
 from ..capture.trace import SUFFIX, Trace, write_trace
 from ..errors import KinspectError
+from .progress import print_message
 from .signals import signals_for
 
 SOURCES = Path(__file__).parent.parent / "guest" / "record"
@@ -50,10 +51,10 @@ def record(output: Path, command: tuple[str, ...]) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if status:
-        _say(f"the command ended with status {status}: {' '.join(command)}")
+        print_message(f"the command ended with status {status}: {' '.join(command)}")
     if not trace.processes:
         if status:
-            _say("nothing was recorded")
+            print_message("nothing was recorded")
             return status
         raise KinspectError(
             "nothing was recorded: no Python process of the command launched a Triton kernel",
@@ -66,7 +67,7 @@ def record(output: Path, command: tuple[str, ...]) -> int:
 
 
 def _environment(environment: Mapping[str, str], startup: Path, journals: Path) -> dict[str, str]:
-    """The environment in which every Python process below this one loads the recorder."""
+    """Returns the environment in which every Python process of the command loads the recorder."""
     ours = str(startup)
     theirs = environment.get("PYTHONPATH")
     return {
@@ -78,7 +79,7 @@ def _environment(environment: Mapping[str, str], startup: Path, journals: Path) 
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """Runs the command to its end; a signal that ended it becomes 128 + its number."""
+    """Runs the command to its end; returns its exit status, 128 + N if signal N ended it."""
     sys.stdout.flush()
     try:
         process = subprocess.Popen(command, env=environment)
@@ -94,28 +95,27 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _summarize(trace: Trace, output: Path) -> None:
+    """Writes the counts, problems and notes of a trace to stderr."""
     specializations = trace.specializations
     kernels = len({(s.kernel.module, s.kernel.qualname) for s in specializations})
     killed = sum(not p.complete for p in trace.processes)
     at_least = "at least " if any(s.at_least for s in specializations) else ""
     launches = trace.launches
-    _say(
+    print_message(
         f"{_count(len(specializations), 'specialisation')} of {_count(kernels, 'kernel')},"
         f" {at_least}{launches} launch{'' if launches == 1 else 'es'},"
         f" {_count(len(trace.processes), 'process', 'es')} -> {output}"
     )
     if killed:
         ended = _count(killed, "process", "es")
-        _say(f"{ended} ended without warning: of the last launches, up to an eighth is not counted")
+        print_message(
+            f"{ended} ended without warning: of the last launches, up to an eighth is not counted"
+        )
     for problem in trace.problems:
-        _say(f"process {problem.pid}: could not be recorded: {problem.message}")
+        print_message(f"process {problem.pid}: could not be recorded: {problem.message}")
     for note in trace.notes:
-        _say(note)
+        print_message(note)
 
 
 def _count(n: int, noun: str, plural: str = "s") -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}{plural}"
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"kinspect: {text}\n")

@@ -1,16 +1,20 @@
-"""`kinspect report`: a report or a profiler's run as one HTML page."""
+"""`kinspect report`: writes a report or a profiler's run as one HTML page."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .options import emulate_option, result_stream
-from .progress import Progress, tell
+from .progress import Progress, print_problems
 from .target_options import ScriptCommand, TargetOptions, target_options
+
+if TYPE_CHECKING:
+    from ..pipeline.jobs import Request
 
 
 @click.command(cls=ScriptCommand)
@@ -44,15 +48,10 @@ def command(
     TARGET is what `kinspect analyze` takes, saved reports included. The page needs no network and
     no other file: plots are inline SVG.
     """
-    request, targets = target.request(emulate=emulate), target.targets
-    # Loaded only here: templates are of no use to other commands.
-    from ..explain import view
-    from ..formats.html import page
-    from ..formats.html.data import shown
-    from ..pipeline import collecting as pipeline
-    from ..pipeline import profiling
+    from ..pipeline.profiling import is_recording
 
-    runs = [name for name in targets if profiling.is_recording(Path(name))]
+    request, targets = target.request(emulate=emulate), target.targets
+    runs = [name for name in targets if is_recording(Path(name))]
     if runs and len(targets) > 1:
         raise KinspectError(
             f"{runs[0]}: a page shows one run alone",
@@ -60,22 +59,43 @@ def command(
             "beside a run by --with",
         )
     if runs:
-        options = profiling.Options(
-            kernel=target.kernel,
-            targets=joined,
-            arch=request.archs[0] if request.archs else None,
-            request=replace(request, targets=joined, archs=(), kernel=None),
-        )
-        profile = profiling.profiled(Path(targets[0]), options, pipeline.collect)
-        with result_stream(output, log=False) as stream:
-            page.write_profile(profile, shown(profile.reports), stream)
-        errors = (*profile.recording.errors, *profile.errors)
-        tell(errors, ())
-        return 2 if errors else 0
+        return _write_run(request, joined, output)
     if joined:
         raise KinspectError(
             f"--with: {targets[0]} is no recording of a profiler", "name a run, or drop --with"
         )
+    return _write_report(request, output)
+
+
+def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
+    """Writes the page of a profiler's run, joined with targets; returns the exit status."""
+    # Imported only here: other commands need no templates.
+    from ..formats.html import page
+    from ..formats.html.data import shown
+    from ..pipeline import collecting as pipeline
+    from ..pipeline import profiling
+
+    options = profiling.Options(
+        kernel=request.kernel,
+        targets=joined,
+        arch=request.archs[0] if request.archs else None,
+        request=replace(request, targets=joined, archs=(), kernel=None),
+    )
+    profile = profiling.profiled(Path(request.targets[0]), options, pipeline.collect)
+    with result_stream(output, log=False) as stream:
+        page.write_profile(profile, shown(profile.reports), stream)
+    errors = (*profile.recording.errors, *profile.errors)
+    print_problems(errors, ())
+    return 2 if errors else 0
+
+
+def _write_report(request: Request, output: Path) -> int:
+    """Analyses the targets and writes the page of their report; returns the exit status."""
+    from ..explain import view
+    from ..formats.html import page
+    from ..formats.html.data import shown
+    from ..pipeline import collecting as pipeline
+
     progress = Progress()
     try:
         report = pipeline.collect(request, progress.saw)
@@ -83,5 +103,5 @@ def command(
         progress.close()
     with result_stream(output, log=False) as stream:
         page.write_report(report, shown(view.worst_first(report.kernels)), stream)
-    tell(report.errors, report.notes)
+    print_problems(report.errors, report.notes)
     return 2 if report.errors else 0

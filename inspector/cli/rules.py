@@ -1,4 +1,4 @@
-"""`kinspect rules list|show|check|schema`: what kinspect looks for, and help for own packs."""
+"""`kinspect rules list|show|check|schema`: explains the rules, and checks packs."""
 
 from __future__ import annotations
 
@@ -92,16 +92,16 @@ def print_schema(output: Path | None) -> None:
 
 
 def _listed(packs: Sequence[Pack]) -> list[text.Listed]:
-    """Each rule once, as its own pack writes it, with the severity that each pack gives it."""
-    first: dict[tuple[str, str, int], text.Listed] = {}
+    """Returns each rule once, as its own pack states it, with its severity in each pack."""
+    by_origin: dict[tuple[str, str, int], text.Listed] = {}
     for pack in packs:
         for rule in pack.rules:
             key = (rule.text.id, rule.file, rule.line)
-            earlier = first.get(key)
-            held = {**(earlier.packs if earlier else {}), pack.name: rule.text.severity}
-            own = earlier.rule if earlier is not None and rule.file != pack.file else rule
-            first[key] = text.Listed(own, held)
-    return list(first.values())
+            earlier = by_origin.get(key)
+            severities = {**(earlier.packs if earlier else {}), pack.name: rule.text.severity}
+            original = earlier.rule if earlier is not None and rule.file != pack.file else rule
+            by_origin[key] = text.Listed(original, severities)
+    return list(by_origin.values())
 
 
 def _named(word: str, candidates: Sequence[text.Listed]) -> text.Listed:
@@ -109,7 +109,7 @@ def _named(word: str, candidates: Sequence[text.Listed]) -> text.Listed:
         if word.lower() in (listed.rule.text.id.lower(), listed.rule.text.name.lower()):
             return listed
     words = [w for listed in candidates for w in (listed.rule.text.id, listed.rule.text.name)]
-    # An id in small letters is near to no id; a name has none but small letters.
+    # Ids are in capitals, names in small letters; the user may have typed either.
     hint = nearest(word, words) or nearest(word.upper(), words)
     raise KinspectError(
         f"no rule {word}{hint}", "see `kinspect rules list`, or name your own pack with --rules"
@@ -118,9 +118,9 @@ def _named(word: str, candidates: Sequence[text.Listed]) -> text.Listed:
 
 def _checked(file: str, names: Catalogue) -> text.Checked:
     try:
-        # A file of that name is meant, even where a bundled pack has the name, too.
-        own = os.path.isfile(file)
-        pack = load_pack(Path(file), names) if own else load_named(file, names)
+        # A file has precedence over a bundled pack of the same name.
+        is_file = os.path.isfile(file)
+        pack = load_pack(Path(file), names) if is_file else load_named(file, names)
     except PackError as error:
         return text.Checked(file, None, error.faults)
     except KinspectError as error:

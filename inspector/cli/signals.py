@@ -1,4 +1,4 @@
-"""Ctrl-C, and signals while a command of the user's runs below us."""
+"""Handles Ctrl-C, and passes signals on to a child command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def end_as_interrupted() -> None:
-    """Lets SIGTERM end this command as Ctrl-C does: a job with a time limit gives what it has.
+    """Lets SIGTERM end this command as Ctrl-C does, so that a partial result is written.
 
     Where SIGTERM is ignored, it stays so.
     """
@@ -29,31 +29,31 @@ def end_as_interrupted() -> None:
 
 @contextmanager
 def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
-    """Remembers whether Ctrl-C was pressed, whoever handled the `KeyboardInterrupt` that it raises.
+    """Yields a function that tells whether Ctrl-C was pressed, even if the interrupt was caught.
 
     Where SIGINT is ignored (a shell's background job) or has another handler, it stays so.
 
     Args:
-        watched: whether to do so at all.
+        watched: whether to install the handler; else the function returns False.
     """
-    came = False
+    was_interrupted = False
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
+        nonlocal was_interrupted
+        was_interrupted = True
         signal.default_int_handler(number, frame)
 
-    ours = (
+    is_installed = (
         watched
         and threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
-    if ours:
+    if is_installed:
         signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: came
+        yield lambda: was_interrupted
     finally:
-        if ours:
+        if is_installed:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -61,19 +61,19 @@ def interrupts(*, watched: bool = True) -> Iterator[Callable[[], bool]]:
 def signals_for(
     process: subprocess.Popen[bytes], waited: Sequence[signal.Signals] = (signal.SIGINT,)
 ) -> Iterator[None]:
-    """Passes SIGTERM and SIGHUP on to the command, and waits out signals that reach it by itself.
+    """Passes SIGTERM and SIGHUP on to a command, and ignores those that the terminal sends it.
 
     Args:
         process: the command.
-        waited: signals of the terminal, which reach the command by themselves: what it leaves is
-            still to be read here.
+        waited: signals that the terminal sends to the command as well: this process goes on, to
+            read its output.
     """
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)
 
     def wait(number: int, frame: FrameType | None) -> None:
-        """Does nothing: the terminal has told the command as well."""
+        """Does nothing: the terminal sends the signal to the command as well."""
 
     handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_PASSED_ON, pass_on)}
     previous_handlers = {

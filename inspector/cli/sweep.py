@@ -1,4 +1,4 @@
-"""`kinspect sweep`: many configurations of a kernel in one table."""
+"""`kinspect sweep`: compiles a kernel in many configurations and compares them in a table."""
 
 from __future__ import annotations
 
@@ -110,14 +110,15 @@ def command(
     What was compiled once comes from the store; after Ctrl-C the same command goes on.
     """
     axes = axes_of(settings)
-    if autotune and _left_to_default("max_configs"):
-        most = min(MOST_TUNED, max_points)
-        target = replace(target, capture=replace(target.capture, max_configs=None, most_tuned=most))
+    if autotune and _is_default("max_configs"):
+        limit = min(MOST_TUNED, max_points)
+        capture = replace(target.capture, max_configs=None, most_tuned=limit)
+        target = replace(target, capture=capture)
     if sort is not None:
         sort_key(sort, None if autotune else [axis.name for axis in axes])
     run = target.request()
     request = SweepRequest(run, axes, autotune, max_points)
-    with _where(scheduler, run, target.python) as (executor, work):
+    with _executor(scheduler, run, target.python) as (executor, work):
         result, interrupted = _run(request, executor, work)
     if sort is not None and result.tables:
         sort_key(sort, [name for table in result.tables for name in table.names])
@@ -127,7 +128,7 @@ def command(
 
 
 def _run(request: SweepRequest, executor: Executor | None, work: Work | None) -> tuple[Sweep, bool]:
-    """What was compiled, and whether Ctrl-C ended it."""
+    """Compiles the points; returns the tables and whether Ctrl-C ended the run."""
     started = time.perf_counter()
     gathered = gathering(request)
     progress = _Progress()
@@ -145,10 +146,10 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
 
 
 @contextmanager
-def _where(
+def _executor(
     scheduler: str | None, run: Request, python: str | None
 ) -> Iterator[tuple[Executor | None, Work | None]]:
-    """The executor and its tasks: this machine's threads, or a cluster."""
+    """Yields a cluster's executor and its tasks; (None, None) for this machine's threads."""
     if scheduler is None:
         yield None, None
         return
@@ -181,7 +182,7 @@ def _write(result: Sweep, form: str, stream: TextIO, color: bool | None) -> None
 
 
 def _status(result: Sweep, interrupted: bool) -> int:
-    """130 after Ctrl-C; 2 if nothing could be compiled or captured; failed points are results."""
+    """Returns 130 after Ctrl-C, 2 if nothing could be compiled or captured; else 0."""
     for error in result.errors:
         hint = f"; {error.hint}" if error.hint else ""
         line = f"{error.file}: {error.stage}: {error.message.removeprefix(f'{error.file}: ')}{hint}"
@@ -193,46 +194,47 @@ def _status(result: Sweep, interrupted: bool) -> int:
             " from here\n"
         )
         return INTERRUPTED
-    nothing = result.counts.failed == result.counts.done
-    return 2 if result.errors or nothing else 0
+    all_failed = result.counts.failed == result.counts.done
+    return 2 if result.errors or all_failed else 0
 
 
-def _left_to_default(name: str) -> bool:
+def _is_default(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
     return source in (ParameterSource.DEFAULT, None)
 
 
 class _Progress:
-    """A bar on stderr, on a terminal only."""
+    """Shows the finished points as a bar on stderr, on a terminal only."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()
-        self._planned = self._done = self._stored = 0
+        self._planned = self._finished = self._stored = 0
         self._complete = False
         self._started = time.monotonic()
 
     def saw(self, event: Event) -> None:
+        """Counts an event and redraws the bar."""
         if isinstance(event, Planned):
             self._planned, self._complete = event.points, event.complete
         elif isinstance(event, Done):
-            self._done += 1
+            self._finished += 1
             self._stored += event.row.from_store
         if not self._line.live or not self._planned:
             return
-        filled = BAR_WIDTH * self._done // self._planned
+        filled = BAR_WIDTH * self._finished // self._planned
         bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
         suffix = "" if self._complete else " so far"
         seconds = time.monotonic() - self._started
         self._line.show(
-            f"{bar} {self._done} of {self._planned} points{suffix},"
-            f" {self._stored} from the store, {seconds:.0f} s{self._left(seconds)}"
+            f"{bar} {self._finished} of {self._planned} points{suffix},"
+            f" {self._stored} from the store, {seconds:.0f} s{self._time_left(seconds)}"
         )
 
-    def _left(self, seconds: float) -> str:
-        fresh = self._done - self._stored
-        if not self._complete or not fresh or self._done == self._planned:
+    def _time_left(self, seconds: float) -> str:
+        compiled = self._finished - self._stored
+        if not self._complete or not compiled or self._finished == self._planned:
             return ""
-        return f", about {seconds / fresh * (self._planned - self._done):.0f} s to go"
+        return f", about {seconds / compiled * (self._planned - self._finished):.0f} s to go"
 
     def close(self) -> None:
         self._line.clear()

@@ -1,4 +1,4 @@
-"""The options of every command that takes targets: which, for what, how compiled, how captured."""
+"""The options of every command that takes targets: how they are selected, compiled, captured."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class ScriptCommand(click.Command):
     """A command whose arguments after `--` are those of the user's script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keeps what follows the first `--` for the script."""
+        """Splits off the arguments behind the first `--` for the script."""
         if "--" in args:
-            place = args.index("--")
-            ctx.meta[ARGV] = tuple(args[place + 1 :])
-            args = args[:place]
+            separator = args.index("--")
+            ctx.meta[ARGV] = tuple(args[separator + 1 :])
+            args = args[:separator]
         return super().parse_args(ctx, args)
 
 
 class TargetOptions(Struct, frozen=True):
-    """What the command line says of the targets; see `Request`."""
+    """The options on targets as the command line has them; see `Request`."""
 
     targets: tuple[str, ...]
     archs: tuple[str, ...]
@@ -61,18 +61,18 @@ class TargetOptions(Struct, frozen=True):
     def request(
         self, *, passes: bool = False, rules: Pack | None = None, emulate: bool = False
     ) -> Request:
-        """The run that they describe.
+        """Returns the run that they describe.
 
         Args:
             passes: whether the MLIR dump is recorded.
-            rules: what each report is asked; None for the default pack.
+            rules: the pack that is applied to each report; None for the default one.
             emulate: whether a few workgroups of each launch are executed.
         """
-        from ..pipeline.analysis import Overrides
         from ..pipeline.jobs import Request
+        from ..pipeline.launch_facts import Overrides
 
         sample = None
-        if emulate:  # what that takes is imported by nobody else
+        if emulate:  # imported only where it is needed
             from ..pipeline.executing import Sample
 
             sample = Sample()
@@ -94,7 +94,7 @@ class TargetOptions(Struct, frozen=True):
 
 
 def target_options(function: F) -> F:
-    """Adds the options; the command takes them, and its targets, as one `target`."""
+    """Adds the options to a command, which takes them, and its targets, as one `target`."""
 
     @functools.wraps(function)
     def command(
@@ -170,7 +170,7 @@ def target_options(function: F) -> F:
 
 
 def number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
-    """A number from 1 on, or None for `all`."""
+    """Parses a number from 1 on, or `all`, which is None."""
     if value == "all":
         return None
     try:

@@ -21,7 +21,6 @@ from ..compile.passes import Pass, PassDump
 _LAYOUT_READERS = frozenset(("symbol-dce", "convert-scf-to-cf"))
 """Passes that every version runs late in TTGIR, when layouts have been chosen."""
 
-
 Kind = Literal["order", "attributes", "operations"]
 """In what two modules differ. `order`: only in the order of equal statements. `attributes`: in what
 is printed of attributes, operands' types and pointer types. `operations`: in operations, their
@@ -43,7 +42,7 @@ class PassDifference(Struct, frozen=True):
         before, after: the pairs of passes, by index, before which the states were last the same
             (None: never) and first differ. The index of a dump's end is its number of passes.
         lasts: whether the modules stay different to the end of the stage.
-        kind: in what the modules differ there.
+        kind: the kind of the difference there.
     """
 
     name: str | None
@@ -58,7 +57,7 @@ class PassDifference(Struct, frozen=True):
 
     @property
     def order_only(self) -> bool:
-        """Whether the modules hold the same statements there, in another order."""
+        """Whether the modules there have the same statements in another order."""
         return self.kind == "order"
 
     def words(self, left: str, right: str) -> str:
@@ -98,13 +97,13 @@ class PassStep(Struct, frozen=True):
 
     Args:
         name: the pass, as on the command line.
-        at: its index in each dump.
+        indices: its index in each dump.
         left, right: how many operations only that side has then; order and values' names do not
             count.
     """
 
     name: str
-    at: tuple[int, int]
+    indices: tuple[int, int]
     left: int
     right: int
 
@@ -130,7 +129,7 @@ class Dumps:
         self._printed_alike = printed_alike
 
     def differences(self) -> tuple[PassDifference, ...]:
-        """Where the dumps begin to differ.
+        """Finds where the dumps begin to differ.
 
         Returns:
             In order, each place once: where they first differ; where the difference that lasts to
@@ -148,35 +147,29 @@ class Dumps:
         return tuple(self._difference(index, ranks) for index in sorted(places))
 
     def _rank(self, pair: tuple[int, int]) -> int:
-        """0 for equal states, 1 where only the order differs, 2 where the contents do."""
+        """Returns 0 for equal states, 1 if only the order differs, 2 if the contents do."""
         return _LEVELS[self._kind(pair)]
 
     def _kind(self, pair: tuple[int, int]) -> Kind | None:
-        """In what two states differ; None for equal ones."""
+        """Returns the kind of difference of two states; None for equal ones."""
         (left, right), (i, j) = self._sides, pair
         if left.digest(i) == right.digest(j):
             return None
         return kind_of(left.content(i), right.content(j), printed_alike=self._printed_alike)
 
     def steps(self) -> tuple[PassStep, ...]:
-        """How many operations each side has alone after each pass that both run, in order."""
+        """Counts, after each pass that both run, the operations that only one side has."""
         left, right = self._sides
         steps = []
-        for left_index, right_index in self._pairs[:-1]:
-            left_lines, right_lines = left.contents(left_index + 1), right.contents(right_index + 1)
-            name = _name(left.dump.passes[left_index])
-            steps.append(
-                PassStep(
-                    name,
-                    (left_index, right_index),
-                    (left_lines - right_lines).total(),
-                    (right_lines - left_lines).total(),
-                )
-            )
+        for i, j in self._pairs[:-1]:
+            left_lines, right_lines = left.line_counts(i + 1), right.line_counts(j + 1)
+            left_only, right_only = left_lines - right_lines, right_lines - left_lines
+            name = _name(left.dump.passes[i])
+            steps.append(PassStep(name, (i, j), left_only.total(), right_only.total()))
         return tuple(steps)
 
     def excerpt(self, where: PassDifference, labels: tuple[str, str]) -> str:
-        """A unified diff of the modules at the first state in which they differ.
+        """Returns a unified diff of the modules at the first state in which they differ.
 
         Hunks with a lesser difference than the modules' (only in order, say) are left out.
         """
@@ -201,66 +194,70 @@ class Dumps:
             pair_index: the index of the later pair.
             ranks: the rank of the difference before each pair.
         """
-        left_side, right_side = self._sides
-        left, right = left_side.dump.passes, right_side.dump.passes
-        left_index, right_index = self._pairs[pair_index]
+        left, right = self._sides
+        left_index, right_index = pair = self._pairs[pair_index]
         lasts = all(ranks[pair_index:])
-        kind = self._kind((left_index, right_index)) or "operations"
+        kind = self._kind(pair) or "operations"
         if pair_index == 0:
             return PassDifference(
                 name=None,
-                stage=left[left_index].stage,
+                stage=left.dump.passes[left_index].stage,
                 left_only=(),
                 right_only=(),
                 options=None,
                 before=None,
-                after=(left_index, right_index),
+                after=pair,
                 lasts=lasts,
                 kind=kind,
             )
         last_pair = self._pairs[pair_index - 1]
+        left_pass, right_pass = left.dump.passes[last_pair[0]], right.dump.passes[last_pair[1]]
         # The states just after the earlier pass, which both run: do they already differ more?
         next_pair = (last_pair[0] + 1, last_pair[1] + 1)
-        pass_is_cause = self._rank(next_pair) > ranks[pair_index - 1]
-        only: list[tuple[str, ...]] = [(), ()]
-        if not pass_is_cause:
-            only = [
-                left_side.changing(next_pair[0], left_index),
-                right_side.changing(next_pair[1], right_index),
-            ]
-        left_options, right_options = left[last_pair[0]].options, right[last_pair[1]].options
-        # Versions before 3.9 print no options.
-        options = (
-            (left_options, right_options)
-            if pass_is_cause and left_options and right_options and left_options != right_options
-            else None
-        )
-        differing_pair = next_pair if pass_is_cause else (left_index, right_index)
+        if self._rank(next_pair) > ranks[pair_index - 1]:
+            return PassDifference(
+                name=_name(left_pass),
+                stage=left_pass.stage,
+                left_only=(),
+                right_only=(),
+                options=_different_options(left_pass, right_pass),
+                before=last_pair,
+                after=next_pair,
+                lasts=lasts,
+                kind=self._kind(next_pair) or kind,
+            )
         return PassDifference(
-            name=_name(left[last_pair[0]]) if pass_is_cause else None,
-            stage=left[last_pair[0]].stage,
-            left_only=only[0],
-            right_only=only[1],
-            options=options,
+            name=None,
+            stage=left_pass.stage,
+            left_only=left.changing(next_pair[0], left_index),
+            right_only=right.changing(next_pair[1], right_index),
+            options=None,
             before=last_pair,
-            after=differing_pair,
+            after=pair,
             lasts=lasts,
-            kind=self._kind(differing_pair) or kind,
+            kind=kind,
         )
+
+
+def _different_options(left: Pass, right: Pass) -> tuple[str, str] | None:
+    """Returns the options of a pass on both sides; None if they are equal or not printed."""
+    if left.options and right.options and left.options != right.options:
+        return left.options, right.options
+    return None  # versions before 3.9 print none
 
 
 def kind_of(left: Content, right: Content, *, printed_alike: bool) -> Kind | None:
-    """In what two texts with different normal forms differ; None if the difference does not count.
+    """Returns the kind of difference of two texts; None if the difference does not count.
 
     Args:
-        left: the statements of one text.
+        left: the statements of one text; the normal forms of both are different.
         right: the statements of the other.
         printed_alike: see `Dumps`.
     """
     if left.bare != right.bare:
         return "operations"
     if printed_alike:
-        return "order" if left.whole == right.whole else "attributes"
+        return "order" if left.full == right.full else "attributes"
     return None if left.bare_digest == right.bare_digest else "order"
 
 
@@ -271,31 +268,31 @@ def unified_diff_of(
     kind: Kind,
     contents: tuple[Content, Content],
 ) -> str:
-    """A unified diff without the hunks whose difference is less than `kind`.
+    """Returns a unified diff without the hunks whose difference is less than `kind`.
 
     Args:
         left: the text of one module.
         right: the text of the other.
         labels: their names.
-        kind: in what the modules differ.
+        kind: the kind of their difference.
         contents: their statements.
     """
     diff = unified_diff(left, right, *labels)
     if kind == "order":
         return diff
-    gone, new = changed_lines(*contents, bare=kind == "operations")
+    removed, added = changed_lines(*contents, bare=kind == "operations")
     hunks = list(_hunks(diff))
     relevant = [
         hunk
         for hunk in hunks[1:]
-        if any(line[1:].strip() in {"-": gone, "+": new}.get(line[:1], ()) for line in hunk)
+        if any(line[1:].strip() in {"-": removed, "+": added}.get(line[:1], ()) for line in hunk)
     ]
     shown_hunks = [hunks[0], *relevant] if relevant else hunks
     return "".join(f"{line}\n" for hunk in shown_hunks for line in hunk)
 
 
 def _hunks(diff: str) -> Iterator[list[str]]:
-    """The lines of a unified diff: first the two with the names, then those of each hunk."""
+    """Yields the lines of a unified diff: first the two with the names, then those of each hunk."""
     hunk: list[str] = []
     for line in diff.splitlines():
         if line.startswith("@@"):
@@ -316,28 +313,28 @@ class _States:
         self._keys: dict[int, bytes] = {}
 
     def text(self, index: int) -> str:
-        """The module before a pass, in the older spelling if the other side has that."""
+        """Returns the module before a pass, in the older spelling if the other side has that."""
         text = self.dump.text(index)
         return older_spelling(text) if self._older else text
 
     def digest(self, index: int) -> bytes:
-        """A hash of the normal form of the state before a pass."""
+        """Returns a hash of the normal form of the state before a pass."""
         return self._normal(index)[0]
 
     def content(self, index: int) -> Content:
-        """The statements of the state before a pass, by their data flow."""
+        """Returns the statements of the state before a pass, by their data flow."""
         self._normal(index)
         key = self._keys[index]
         if key not in self._contents:
             self._contents[key] = content_of(self.text(index))
         return self._contents[key]
 
-    def contents(self, index: int) -> Counter[str]:
-        """How often each line occurs in the state before a pass; values' names are left out."""
+    def line_counts(self, index: int) -> Counter[str]:
+        """Counts the lines of the state before a pass; values' names are left out."""
         return self._normal(index)[1]
 
     def changing(self, start: int, stop: int) -> tuple[str, ...]:
-        """The names of the passes of a range that change something."""
+        """Returns the names of the passes of a range that change something."""
         return tuple(
             _name(self.dump.passes[index])
             for index in range(start, stop)
@@ -345,7 +342,7 @@ class _States:
         )
 
     def _normal(self, index: int) -> tuple[bytes, Counter[str]]:
-        """Digest and lines of the state before a pass, see `digest` and `contents`."""
+        """Returns digest and lines of the state before a pass, see `digest` and `line_counts`."""
         if index not in self._keys:
             text = self.text(index).strip()
             # Most passes change nothing, so that many states share one text.
@@ -362,7 +359,7 @@ def _sha(text: str) -> bytes:
 
 
 def _last_beginning(equal: Sequence[bool]) -> int:
-    """The index at which the run of unequal pairs that lasts to the end begins."""
+    """Returns the index at which the run of unequal pairs that lasts to the end begins."""
     index = len(equal) - 1
     while index > 0 and not equal[index - 1]:
         index -= 1
@@ -374,7 +371,7 @@ def _name(pass_: Pass) -> str:
 
 
 def _aligned(left: Sequence[Pass], right: Sequence[Pass]) -> list[tuple[int, int]]:
-    """Pairs of passes of the same name, stage and operation, in order."""
+    """Pairs the passes of the same name, stage and operation, in order."""
     keys = [
         [(pass_.stage, _name(pass_), pass_.function) for pass_ in side] for side in (left, right)
     ]
@@ -387,7 +384,7 @@ def _aligned(left: Sequence[Pass], right: Sequence[Pass]) -> list[tuple[int, int
 
 
 def _of_stage(left: Sequence[Pass], right: Sequence[Pass], stage: str) -> list[tuple[int, int]]:
-    """The aligned pairs of a stage and the next one, whose state is the stage's result."""
+    """Returns the pairs of a stage and the next one, whose state is the stage's result."""
     pairs = _aligned(left, right)
     inside = [
         number

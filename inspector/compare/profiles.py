@@ -62,7 +62,7 @@ class KernelChange(Struct, frozen=True):
 
 
 class ProfileDiff(Struct, frozen=True):
-    """What two profiles have in common and what only one has."""
+    """The comparison of two profiles: kernels of both, and of only one."""
 
     left: Profile
     right: Profile
@@ -157,6 +157,7 @@ def _base_name(kernel: KernelProfile) -> object:
 
 
 def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> KernelChange:
+    """Compares the times and metrics of one kernel in two profiles."""
     medians = Change(
         "median",
         "ns",
@@ -187,6 +188,7 @@ def _launches(kernel: KernelProfile) -> int:
 
 
 def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tuple[State, str]:
+    """Returns whether a kernel became faster or slower at the median, and why."""
     before, after = left.duration, right.duration
     if before is None or after is None or before.median <= 0:
         return "unknown", "no times were recorded"

@@ -45,7 +45,7 @@ class StageDifference(Struct, frozen=True):
     Args:
         stage: its name.
         same: whether they are equal in normal form.
-        kind: in what texts of TTIR or TTGIR differ; None for other stages.
+        kind: the kind of difference of TTIR or TTGIR; None for other stages.
         spelled_anew: whether they differ only in how versions of Triton print attributes and
             pointer types.
     """
@@ -57,7 +57,7 @@ class StageDifference(Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """Whether and in what it differs, in words."""
+        """Whether and how it differs, in words."""
         if self.same is None:
             return "?"
         if self.same:
@@ -82,7 +82,7 @@ class Figure(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """What two compiles have in common and where they part.
+    """The comparison of two compiles: the first stage and pass at which they differ.
 
     Args:
         stages: the stages in order, with whether they are the same.
@@ -109,7 +109,7 @@ class Comparison(Struct, frozen=True):
 
     @property
     def same(self) -> bool:
-        """Whether every stage says the same and every figure is the same."""
+        """Whether all stages and all figures are the same."""
         return self.stage is None and all(figure.same for figure in self.figures)
 
 
@@ -186,16 +186,7 @@ def compare(left: Side, right: Side) -> Comparison:
             steps = pair.steps()
             excerpt = pair.excerpt(differences[-1], (left.label, right.label))
     if not excerpt and left_text is not None and right_text is not None:
-        labels = [f"{stage.name} of {side.label}" for side in (left, right)]
-        texts_shown = stage.plain(left_text), stage.plain(right_text)
-        if first.kind is not None:
-            contents = content_of(left_text), content_of(right_text)
-            names = labels[0], labels[1]
-            excerpt = unified_diff_of(*texts_shown, names, first.kind, contents)
-        else:
-            excerpt = unified_diff(*texts_shown, *labels)
-        if stage.name == "llir":
-            excerpt = excerpt.replace("\n %", "\n ").replace("\n-%", "\n-").replace("\n+%", "\n+")
+        excerpt = _text_diff(stage, left_text, right_text, side_labels, first.kind)
     return Comparison(
         left=left.label,
         right=right.label,
@@ -210,9 +201,25 @@ def compare(left: Side, right: Side) -> Comparison:
     )
 
 
+def _text_diff(
+    stage: _Stage, left: str, right: str, labels: tuple[str, str], kind: Kind | None
+) -> str:
+    """Returns a unified diff of a stage's texts, without differences less than `kind`."""
+    names = f"{stage.name} of {labels[0]}", f"{stage.name} of {labels[1]}"
+    texts = stage.plain(left), stage.plain(right)
+    if kind is not None:
+        diff = unified_diff_of(*texts, names, kind, (content_of(left), content_of(right)))
+    else:
+        diff = unified_diff(*texts, *names)
+    if stage.name == "llir":
+        diff = diff.replace("\n %", "\n ").replace("\n-%", "\n-").replace("\n+%", "\n+")
+    return diff
+
+
 def _stage(
     stage: _Stage, left: str | None, right: str | None, printed_alike: bool
 ) -> StageDifference:
+    """Compares the texts of a stage; a side without text makes the result unknown."""
     alike = _alike(stage, left, right)
     if alike is not False or stage.name not in _MLIR or left is None or right is None:
         return StageDifference(stage.name, alike)
@@ -223,7 +230,7 @@ def _stage(
 
 
 def _first(stages: Sequence[StageDifference]) -> StageDifference | None:
-    """The first stage that differs in its contents; else the first in another order."""
+    """Returns the first stage that differs in its contents; else the first in another order."""
     differing = [stage for stage in stages if stage.same is False]
     contents = [stage for stage in differing if stage.kind != "order"]
     return next(iter(contents or differing), None)
@@ -236,21 +243,21 @@ def _reordered(
     labels: tuple[str, str],
     printed_alike: bool,
 ) -> Iterator[str]:
-    """Notes on the stages before `until` that differ only in order."""
+    """Yields notes on the stages before `until` that differ only in order."""
     for stage in stages:
         if stage.stage == until:
             return
         if stage.kind == "order":
-            by: tuple[PassDifference, ...] = ()
+            differences: tuple[PassDifference, ...] = ()
             if dumps is not None and stage.stage == "ttgir":
                 pair = Dumps(*dumps, stage.stage, printed_alike=printed_alike)
-                by = pair.differences()
-            made_by = f", by {by[-1].made_by(*labels)}" if by else ""
+                differences = pair.differences()
+            made_by = f", by {differences[-1].made_by(*labels)}" if differences else ""
             yield f"{stage.stage} differs in the order of operations alone{made_by}"
 
 
 def _printed_alike(left: Side, right: Side) -> bool:
-    """Whether one version of Triton printed both; so it is assumed where that is not known."""
+    """Tells whether one version of Triton printed both; assumed if the versions are unknown."""
     versions = [_triton_version(side) for side in (left, right)]
     return None in versions or versions[0] == versions[1]
 

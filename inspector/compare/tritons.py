@@ -8,7 +8,7 @@ versions), its own front end reads the file, and the comparison notes that.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -26,7 +26,8 @@ from ..errors import KinspectError
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..pipeline import analysis
 from ..pipeline.capturing import COMPILED, variants_of
-from ..pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
+from ..pipeline.jobs import Job, Outcome, Request, compile_and_report, settings_of
+from ..pipeline.naming import label_of
 from ..version import VERSION
 from .stages import Comparison, Side, compare
 
@@ -166,14 +167,26 @@ def _build(triton: Interpreter, compiler: Compiler) -> Build:
     return Build(label, toolchain.python, toolchain.triton_version, toolchain.triton_key)
 
 
+class _Kernel(Struct, frozen=True):
+    """A kernel of a target, as the first build captured it; `order` is its place in the run."""
+
+    target: Target
+    variant: Variant
+    order: tuple[int, int]
+
+
+_Capture = tuple[Mapping[str, Variant], Sequence[ErrorRecord]]
+"""The variants of a build's own front end by identity, and the errors of its capture."""
+
+
 class _Run(Struct):
-    """Captures and compiles; the results are in the order of the variants."""
+    """Captures targets and compiles their kernels with every build."""
 
     request: Request
     builds: tuple[Build, ...]
     compilers: Sequence[Compiler]
     progress: Progress | None
-    done: int = 0
+    finished: int = 0
     planned: int = 0
 
     def __post_init__(self) -> None:
@@ -182,144 +195,109 @@ class _Run(Struct):
     def target(
         self, index: int, target: Target
     ) -> tuple[list[KernelComparison], list[ErrorRecord]]:
-        """All comparisons of one target, and the errors of its capture."""
+        """Returns the comparisons of a target's kernels, and the errors of its capture."""
         variants, errors = variants_of(target, self.request, self.compilers[0])
-        jobs = [
-            (
-                build,
-                self._job(index=index, number=number, target=target, variant=variant, build=build),
-            )
-            for number, variant in enumerate(variants)
-            for build in range(len(self.builds))
+        kernels = [
+            _Kernel(target, variant, (index, number)) for number, variant in enumerate(variants)
         ]
-        outcomes = self._compiled(jobs)
-        width = len(self.builds)
-        captured_by_build: dict[int, tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]]] = {}
+        builds = range(len(self.builds))
+        outcomes = iter(self._compile((build, k, k.variant) for k in kernels for build in builds))
+        captures: dict[int, _Capture] = {}
         comparisons = []
-        for number, variant in enumerate(variants):
-            outcomes_of_variant = outcomes[number * width : (number + 1) * width]
-            for build in range(1, width):
-                first, outcome = outcomes_of_variant[0], outcomes_of_variant[build]
-                same_ttir = True
-                notes: tuple[str, ...] = ()
+        for kernel in kernels:
+            first, *others = [next(outcomes) for _ in builds]
+            for build, outcome in enumerate(others, 1):
                 error = outcome.error
-                if error is not None and error.unlike and target.kind != "ttir":
-                    labels = self.builds[0].label, self.builds[build].label
-                    verb = "parse" if error.stage == PARSE else "compile"
-                    notes = (f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unlike}",)
-                    if build not in captured_by_build:
-                        captured, failed = variants_of(target, self.request, self.compilers[build])
-                        captured_by_build[build] = (
-                            {_identity(own_variant): own_variant for own_variant in captured},
-                            tuple(failed),
-                        )
-                    outcome = self._by_own_front_end(
-                        index=index,
-                        number=number,
-                        target=target,
-                        variant=variant,
-                        build=build,
-                        own=captured_by_build[build],
-                        refused=outcome,
-                    )
-                    same_ttir = False
-                comparisons.append(
-                    self._comparison(
-                        target=target,
-                        variant=variant,
-                        build=build,
-                        first=first,
-                        outcome=outcome,
-                        same_ttir=same_ttir,
-                        notes=notes,
-                    )
-                )
+                if error is None or not error.unlike or target.kind == "ttir":
+                    comparisons.append(self._comparison(kernel, build, first, outcome))
+                    continue
+                labels = self.builds[0].label, self.builds[build].label
+                verb = "parse" if error.stage == PARSE else "compile"
+                note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unlike}"
+                if build not in captures:
+                    captured, failed = variants_of(target, self.request, self.compilers[build])
+                    captures[build] = {_identity(v): v for v in captured}, failed
+                outcome = self._recaptured(kernel, build, captures[build], outcome)
+                comparison = self._comparison(kernel, build, first, outcome, ttir_note=note)
+                comparisons.append(comparison)
         return comparisons, errors
 
-    def _by_own_front_end(
-        self,
-        index: int,
-        number: int,
-        target: Target,
-        variant: Variant,
-        build: int,
-        own: tuple[Mapping[str, Variant], tuple[ErrorRecord, ...]],
-        refused: Outcome,
+    def _recaptured(
+        self, kernel: _Kernel, build: int, capture: _Capture, refused: Outcome
     ) -> Outcome:
-        """Compiles a kernel through the other build's own front end.
+        """Compiles a kernel through another build's own front end.
 
         Args:
-            index: number of the target.
-            number: number of the variant in the target.
-            target: the target.
-            variant: the specialisation, as the first build made it.
+            kernel: the kernel.
             build: index of the other build.
-            own: the variants of the other build's front end by identity, and its errors.
+            capture: the other build's variants of the target, and its errors.
             refused: the outcome of compiling the first build's TTIR, which failed.
         """
-        variants, failed = own
-        twin = variants.get(_identity(variant))
-        if twin is None:
-            names = (None, variant.kernel, label_of(variant))
+        variants, failed = capture
+        variant = variants.get(_identity(kernel.variant))
+        if variant is None:
+            names = (None, kernel.variant.kernel, label_of(kernel.variant))
             errors = [error for error in failed if error.kernel in names]
             return replace(refused, error=errors[0]) if errors else refused
-        return self._compiled(
-            [
-                (
-                    build,
-                    self._job(index=index, number=number, target=target, variant=twin, build=build),
-                )
-            ]
-        )[0]
+        return self._compile([(build, kernel, variant)])[0]
 
     def _comparison(
         self,
-        target: Target,
-        variant: Variant,
+        kernel: _Kernel,
         build: int,
         first: Outcome,
         outcome: Outcome,
-        same_ttir: bool,
-        notes: tuple[str, ...],
+        ttir_note: str | None = None,
     ) -> KernelComparison:
+        """Compares a kernel's outcome with that of the first build.
+
+        Args:
+            kernel: the kernel.
+            build: index of the other build.
+            first: the outcome of the first build.
+            outcome: the outcome of the other build.
+            ttir_note: why the other build compiled its own TTIR; None if it compiled the same.
+        """
         left, right = self.builds[0].label, self.builds[build].label
-        pairs = ((left, first), (right, outcome))
-        errors = {
-            label: side_outcome.error
-            for label, side_outcome in pairs
-            if side_outcome.error is not None
-        }
+        sides = ((left, first), (right, outcome))
+        errors = {label: side.error for label, side in sides if side.error is not None}
         comparison = None
         if not errors and first.reports and outcome.reports:
             comparison = compare(_side(left, first), _side(right, outcome))
+        notes = [ttir_note] if ttir_note is not None else []
         if self.builds[0].triton_key == self.builds[build].triton_key:
-            notes = (*notes, f"{left} and {right} are the same Triton")
+            notes.append(f"{left} and {right} are the same Triton")
+        variant = kernel.variant
         return KernelComparison(
             kernel=label_of(variant),
             arch=variant.arch,
-            file=str(target.path),
+            file=str(kernel.target.path),
             source=variant.source,
             variant=variant,
             left=0,
             right=build,
-            same_ttir=same_ttir,
+            same_ttir=ttir_note is None,
             comparison=comparison,
             errors=errors,
-            notes=notes,
+            notes=tuple(notes),
             reports=(_report(variant, first), _report(variant, outcome)),
         )
 
-    def _job(self, index: int, number: int, target: Target, variant: Variant, build: int) -> Job:
-        settings = self.compilers[build].settings
-        return Job(
-            order=(index, number),
-            path=str(target.path),
-            variant=variant,
-            settings=settings,
-            overrides=self.request.overrides,
-        )
-
-    def _compiled(self, jobs: Sequence[tuple[int, Job]]) -> list[Outcome]:
+    def _compile(self, tasks: Iterable[tuple[int, _Kernel, Variant]]) -> list[Outcome]:
+        """Compiles variants: (index of the build, the kernel, its variant); in their order."""
+        jobs = [
+            (
+                build,
+                Job(
+                    order=kernel.order,
+                    path=str(kernel.target.path),
+                    variant=variant,
+                    settings=self.compilers[build].settings,
+                    overrides=self.request.overrides,
+                ),
+            )
+            for build, kernel, variant in tasks
+        ]
         self.planned += len(jobs)
         with ThreadPoolExecutor(self.request.jobs, "kinspect") as pool:
             futures: list[Future[Outcome]] = [
@@ -329,9 +307,9 @@ class _Run(Struct):
             try:
                 for future in futures:
                     outcomes.append(future.result())
-                    self.done += 1
+                    self.finished += 1
                     if self.progress is not None:
-                        self.progress(self.done, self.planned)
+                        self.progress(self.finished, self.planned)
             except BaseException:
                 for compiler in self.compilers:
                     compiler.abort()
@@ -342,7 +320,7 @@ class _Run(Struct):
 
 
 def _with_unique_labels(builds: tuple[Build, ...]) -> tuple[Build, ...]:
-    """The builds with a number added to labels that occur more than once."""
+    """Adds a number to labels of builds that occur more than once."""
     labels = [build.label for build in builds]
     return tuple(
         replace(build, label=f"{build.label} ({number})")
@@ -353,7 +331,7 @@ def _with_unique_labels(builds: tuple[Build, ...]) -> tuple[Build, ...]:
 
 
 def _report(variant: Variant, outcome: Outcome) -> KernelReport | None:
-    """The report of a build, under the name that the first build's front end gave the kernel."""
+    """Returns the report of a build; its variant is the first build's if it has none."""
     if not outcome.reports:
         return None
     report = outcome.reports[0]
@@ -366,7 +344,7 @@ def _side(label: str, outcome: Outcome) -> Side:
 
 
 def _identity(variant: Variant) -> str:
-    """A key that is equal for variants of two front ends that are the same specialisation."""
+    """Returns a key that is equal for the same specialisation of two front ends."""
     fields = [
         label_of(variant),
         variant.arch,

@@ -133,7 +133,7 @@ def failure_record(
             text = variant.stage.upper()
             message = f"failed: this Triton does not understand the {text}: {messages.errors[0]}"
             record = _record(variant, message, OTHER_TRITON)
-            return replace(record, stage=PARSE, unlike=_alone(messages.errors[0]))
+            return replace(record, stage=PARSE, unlike=_without_place(messages.errors[0]))
         return _exception(variant, result, messages, reply["stage"])
     if messages.errors:
         # Triton goes on after these and returns code that lacks what LLVM could not translate.
@@ -151,6 +151,7 @@ def failure_record(
 def _no_result(
     variant: Variant, reply: Mapping[str, Any], messages: Diagnostics, time_limit: float
 ) -> ErrorRecord:
+    """Returns the error of a compile that was ended: by its time limit, a signal or itself."""
     outcome, stage = reply["outcome"], _in(reply["stage"])
     if outcome["reason"] == "timeout":
         message = f"did not finish within {time_limit:g} s{stage}"
@@ -168,8 +169,9 @@ def _no_result(
 def _exception(
     variant: Variant, result: Mapping[str, Any], messages: Diagnostics, reply_stage: str | None
 ) -> ErrorRecord:
+    """Returns the error of a compile that raised an exception, with a hint that fits it."""
     text = " ".join(str(result["message"]).split())
-    # MLIR's own words say more than the "PassManager::run failed" that follows from them.
+    # MLIR's own message says more than the "PassManager::run failed" that follows.
     reason = messages.errors[0] if messages.errors else f"{result['exception']}: {text}"
     hint = "mend the kernel, or try other options"
     piece = culprit(variant.ttir, messages)
@@ -186,11 +188,11 @@ def _exception(
     elif result["exception"] == "MemoryError":
         hint = "raise the memory limit"
     record = _record(variant, f"failed{_in(reply_stage)}: {reason}", hint)
-    return replace(record, unlike=_alone(reason)) if _NOT_LOWERED in reason else record
+    return replace(record, unlike=_without_place(reason)) if _NOT_LOWERED in reason else record
 
 
-def _alone(error: str) -> str:
-    """What MLIR said, without the place before it."""
+def _without_place(error: str) -> str:
+    """Returns the message of an MLIR error, without the place before it."""
     return error.rpartition("error: ")[2]
 
 
@@ -238,15 +240,15 @@ class Piece(Struct, frozen=True):
     loc: SourceLoc | None
 
     def __str__(self) -> str:
-        place = ""
+        position = ""
         if self.loc is not None:
             user = self.loc.in_user_code
-            place = f" at {user.file}:{user.line}"
-        return f'inline assembly "{self.text}"{place}'
+            position = f" at {user.file}:{user.line}"
+        return f'inline assembly "{self.text}"{position}'
 
 
 def culprit(ttir: str, messages: Diagnostics) -> Piece | None:
-    """The inline assembly that the compiler's errors are about, as far as they tell.
+    """Returns the inline assembly that the compiler's errors are about, as far as they tell.
 
     Args:
         ttir: the kernel.
@@ -271,13 +273,16 @@ def culprit(ttir: str, messages: Diagnostics) -> Piece | None:
 
 
 def _fitting(pieces: Sequence[TtgirOp], messages: Diagnostics) -> Iterator[TtgirOp]:
-    asked = {m["constraint"] for e in messages.errors if (m := _CONSTRAINT.search(e)) is not None}
+    """Yields the pieces that have a constraint or a word of the errors."""
+    constraints = {
+        m["constraint"] for e in messages.errors if (m := _CONSTRAINT.search(e)) is not None
+    }
     # The assembler quotes the line with registers filled in; its first word is as written.
     words = {m[0] for line in messages.quoted if (m := _WORD.search(line)) is not None}
     for op in pieces:
-        own = {
+        op_constraints = {
             c.strip().strip("=&+~") for c in str(op.attributes.get("constraints", "")).split(",")
         }
         text = set(_WORD.findall(str(op.attributes.get("asm_string", ""))))
-        if asked & own or words & text:
+        if constraints & op_constraints or words & text:
             yield op

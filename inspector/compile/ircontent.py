@@ -34,12 +34,12 @@ class Statement(Struct, frozen=True):
 
     Args:
         line: the printed text, without location.
-        whole: its key over everything that is printed.
+        full: its key over everything that is printed.
         bare: its key without attributes, operand types and pointer types.
     """
 
     line: str
-    whole: str
+    full: str
     bare: str
 
 
@@ -48,46 +48,51 @@ class Content(Struct, frozen=True):
 
     Args:
         statements: in order, without definitions of layout aliases.
-        whole: number of statements with each `whole` key.
+        full: number of statements with each `full` key.
         bare: number of statements with each `bare` key.
     """
 
     statements: tuple[Statement, ...]
-    whole: Counter[str]
+    full: Counter[str]
     bare: Counter[str]
 
     @property
     def bare_digest(self) -> bytes:
-        """Hash over the statements' `bare` keys, in order."""
+        """The hash over the statements' `bare` keys, in order."""
         return hashlib.sha256("\n".join(s.bare for s in self.statements).encode()).digest()
 
 
 def content_of(text: str) -> Content:
-    """The statements of a TTIR, TTGIR or LLVM dialect text."""
+    """Returns the statements of a TTIR, TTGIR or LLVM dialect text."""
     statements = tuple(_statements(text))
     return Content(
         statements,
-        Counter(s.whole for s in statements),
+        Counter(s.full for s in statements),
         Counter(s.bare for s in statements),
     )
 
 
 def changed_lines(first: Content, second: Content, *, bare: bool) -> tuple[set[str], set[str]]:
-    """The lines of each side that have no counterpart on the other, by `bare` or `whole` keys."""
+    """Returns the lines of each side without a counterpart, by `bare` or `full` keys."""
     if bare:
         keys = first.bare - second.bare, second.bare - first.bare
     else:
-        keys = first.whole - second.whole, second.whole - first.whole
+        keys = first.full - second.full, second.full - first.full
     return tuple(  # type: ignore[return-value]
-        {s.line.strip() for s in side.statements if (s.bare if bare else s.whole) in unmatched}
+        {s.line.strip() for s in side.statements if (s.bare if bare else s.full) in unmatched}
         for side, unmatched in zip((first, second), keys, strict=True)
     )
 
 
 def _statements(text: str) -> Iterator[Statement]:
+    """Yields the statements of a text, line by line.
+
+    A key is over the statement's text with the keys of its operands in place of their names, and
+    over the key of the statement that opened the region around it.
+    """
     aliases: dict[str, str] = {}
     values: dict[str, tuple[str, str]] = {}
-    # Keys (whole, bare) of the statements that opened the regions around the line.
+    # Keys (full, bare) of the statements that opened the regions around the line.
     regions: list[tuple[str, str]] = []
 
     def spell(match: re.Match[str]) -> str:
@@ -109,19 +114,19 @@ def _statements(text: str) -> Iterator[Statement]:
         context = closed_region or (regions[-1] if regions else ("", ""))
         bound_names: list[str] = []
         forms = _forms(operation, values, bound_names)
-        whole, bare = (_key(where, form) for where, form in zip(context, forms, strict=True))
+        full, bare = (_key(where, form) for where, form in zip(context, forms, strict=True))
         names = [*(_NAME.findall(results[1]) if results is not None else ()), *bound_names]
         for index, name in enumerate(names):
-            values[name] = (f"{whole}.{index}", f"{bare}.{index}")
+            values[name] = (f"{full}.{index}", f"{bare}.{index}")
         if body.endswith("{"):
-            regions.append((whole, bare))
-        yield Statement(line, whole, bare)
+            regions.append((full, bare))
+        yield Statement(line, full, bare)
 
 
 def _forms(
     text: str, values: dict[str, tuple[str, str]], bound_names: list[str]
 ) -> tuple[str, str]:
-    """A statement's text, whole and bare, with its operands' keys in place of their names.
+    """Returns a statement's text, full and bare, with its operands' keys in place of their names.
 
     Appends the names that the statement binds to `bound_names`.
     """

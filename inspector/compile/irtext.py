@@ -219,7 +219,7 @@ _SHAPE = re.compile(r"instrShape = \[(\d+), (\d+), \d+\]")
 
 
 def spells_older(text: str) -> bool:
-    """Whether the text spells layouts as Triton did before 3.5."""
+    """Tells whether the text spells layouts as Triton did before 3.5."""
     return "versionMajor = " in text
 
 
@@ -309,7 +309,7 @@ _CODE = re.compile(r"\s+[a-z]|[\w$.]+:")
 
 
 def plain_amdgcn(text: str) -> str:
-    """The instructions and labels of an AMDGCN text, and the figures that its metadata states.
+    """Returns the instructions and labels of an AMDGCN text, and the figures of its metadata.
 
     Comments, data, debug sections and directives are dropped: they name files, or repeat what the
     metadata states.
@@ -318,11 +318,12 @@ def plain_amdgcn(text: str) -> str:
 
 
 def normal_amdgcn(text: str) -> str:
-    """`plain_amdgcn` with labels numbered as they appear."""
+    """Returns `plain_amdgcn` with labels numbered in order of appearance."""
     return _numbered(plain_amdgcn(text), _ASM_LABEL, ".L", None)
 
 
 def _code_lines(text: str) -> Iterator[str]:
+    """Yields the lines of `plain_amdgcn`."""
     in_code = True
     for raw in text.splitlines():
         line = _ASM_COMMENT.sub("", raw).rstrip()
@@ -344,8 +345,8 @@ def _code_lines(text: str) -> Iterator[str]:
 # --------------------------------------------------------------------------- names
 
 
-def _numbered(text: str, name: re.Pattern[str], prefix: str, anew: str | None) -> str:
-    """Names numbered in order of appearance, from 0 again on lines that begin with `anew`."""
+def _numbered(text: str, name: re.Pattern[str], prefix: str, restart: str | None) -> str:
+    """Numbers names in order of appearance, from 0 again on lines that begin with `restart`."""
     numbers: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -353,7 +354,7 @@ def _numbered(text: str, name: re.Pattern[str], prefix: str, anew: str | None) -
 
     lines = []
     for line in text.splitlines():
-        if anew is not None and line.startswith(anew):
+        if restart is not None and line.startswith(restart):
             numbers.clear()
         lines.append(name.sub(number, line))
     return "\n".join(lines)

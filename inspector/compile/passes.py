@@ -133,9 +133,9 @@ def read_passes(
 
 
 def diff(dump: PassDump, before: int, after: int) -> str:
-    """What changed between two states: those before the passes `before` and `after`.
+    """Returns the change between two states: those before the passes `before` and `after`.
 
-    `diff(dump, n, n + 1)` is what pass n did. Debug locations, value numbers and the names of
+    `diff(dump, n, n + 1)` is the change by pass n. Debug locations, value numbers and the names of
     layout aliases are ignored.
 
     Raises:
@@ -151,6 +151,7 @@ def diff(dump: PassDump, before: int, after: int) -> str:
 
 
 def _split(content: mmap.mmap) -> Iterator[Pass]:
+    """Yields the passes of a dump, without stages and changes."""
     headers = [
         (m.start(), m.end(), m[0].decode(errors="replace")) for m in ANY_HEADER.finditer(content)
     ]
@@ -178,6 +179,7 @@ def _split(content: mmap.mmap) -> Iterator[Pass]:
 
 
 def _with_stages(passes: Sequence[Pass], ends: dict[str, int]) -> Iterator[Pass]:
+    """Adds stages and runs: by the known end of `ttgir`, or else by passes that open a stage."""
     if "ttgir" in ends:
         first = _first_of_llir(passes, ends["ttgir"])
         for item in passes:
@@ -185,12 +187,12 @@ def _with_stages(passes: Sequence[Pass], ends: dict[str, int]) -> Iterator[Pass]
         return
     stage, run, previous = "", 0, None
     for item in passes:
-        new = _stage_of(item, stage)
-        goes_back = bool(stage) and STAGES.index(new) < STAGES.index(stage)
+        next_stage = _stage_of(item, stage)
+        goes_back = bool(stage) and STAGES.index(next_stage) < STAGES.index(stage)
         if goes_back or (previous is not None and item.kernel != previous):
             run += 1
-            new = _stage_of(item, "")
-        stage, previous = new, item.kernel
+            next_stage = _stage_of(item, "")
+        stage, previous = next_stage, item.kernel
         yield replace(item, stage=stage, run=run)
 
 
@@ -216,6 +218,10 @@ def _first_of_llir(passes: Sequence[Pass], ttgir_end: int) -> int:
 
 
 def _with_changes(content: mmap.mmap, passes: Sequence[Pass]) -> Iterator[Pass]:
+    """Adds whether each pass changed the IR: None for the last of a run, whose result is unknown.
+
+    Canonical texts are compared by hash, and only where the texts themselves differ.
+    """
     digest = b""
     raw = b""
     states: Iterable[tuple[Pass, bytes]] = (

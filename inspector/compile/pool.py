@@ -43,7 +43,7 @@ that compiles what comes first. A run that the store answers needs none, whateve
 
 
 class CompileSettings(Struct, frozen=True):
-    """How to compile.
+    """The settings of compiles.
 
     Args:
         python: interpreter that has Triton.
@@ -68,7 +68,7 @@ class StageRecord(Struct, frozen=True):
 
     Args:
         stage: `ttgir`, `llir`, `amdgcn` or `hsaco`.
-        seconds: wall time; None where this Triton does not let us measure it.
+        seconds: wall time; None if this Triton offers no way to measure it.
         dump_bytes: length of the pass dump when the stage ended, less than a page short; None
             without a dump.
     """
@@ -79,13 +79,13 @@ class StageRecord(Struct, frozen=True):
 
 
 class CompileResult(Struct, frozen=True):
-    """What became of one variant.
+    """The result of compiling a variant.
 
     Args:
         variant: the input.
         artifacts: by kind: `ttir`, `ttgir`, `llir`, `amdgcn`, `hsaco`, `metadata`, `stderr`,
             `passes`. Empty when the compile failed.
-        metadata: what Triton noted: `shared`, `num_warps`, `name`, ...
+        metadata: Triton's metadata: `shared`, `num_warps`, `name`, ...
         stages: in the order they ran; empty when it failed.
         from_store: nothing was compiled.
         error: why it failed.
@@ -237,42 +237,33 @@ class Compiler:
             return replace(result, notes=(*notes, *result.notes))
 
     def _compile_in(self, folder: Path, variant: Variant, key: str) -> CompileResult:
+        """Compiles a variant in a staged folder, and stores the result unless it failed."""
         source = INPUT.format(stage=variant.stage)
         try:
             (folder / source).write_bytes(variant.ttir.encode())
             (folder / STDERR).touch()
         except OSError as error:
             raise self.store.unwritable(error) from error
-        request = {
-            "op": "compile",
-            "folder": str(folder),
-            "stage": variant.stage,
-            "arch": variant.arch,
-            "wave_size": variant.wave_size,
-            "options": dict(variant.options),
-            "passes": self.settings.passes,
-            "triton_key": self.toolchain().triton_key,
-            "time_limit": self.settings.time_limit,
-            "memory_limit": self.settings.memory_limit,
-        }
         try:
             with self.worker() as worker:
-                reply = worker.request(request, self.settings.time_limit + GRACE_SECONDS)
+                reply = worker.request(
+                    self._request(folder, variant), self.settings.time_limit + GRACE_SECONDS
+                )
         except WorkerLostError as error:
-            self._see_that_it_can_be_written(folder)
+            self._check_space(folder)
             record = ErrorRecord(
-                variant.source.file if variant.source else None,
-                variant.kernel,
-                "compile",
-                error.message,
-                error.hint,
+                file=variant.source.file if variant.source else None,
+                kernel=variant.kernel,
+                stage="compile",
+                message=error.message,
+                hint=error.hint,
             )
             return CompileResult(variant, error=record)
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
         messages = failures.scan(stderr)
         failure = failure_record(variant, reply, messages, self.settings.time_limit)
         if failure is not None:
-            self._see_that_it_can_be_written(folder)
+            self._check_space(folder)
             return CompileResult(
                 variant, error=failure, notes=messages.warnings, stderr=stderr[-STDERR_TAIL:]
             )
@@ -290,8 +281,23 @@ class Compiler:
         entry = self.store.put(key, folder, files, facts)
         return _result(variant, entry, from_store=False)
 
-    def _see_that_it_can_be_written(self, folder: Path) -> None:
-        """Tells a full disk from a fault of the kernel, once a compile has failed.
+    def _request(self, folder: Path, variant: Variant) -> dict[str, Any]:
+        """Returns the guest's request to compile a variant in a folder."""
+        return {
+            "op": "compile",
+            "folder": str(folder),
+            "stage": variant.stage,
+            "arch": variant.arch,
+            "wave_size": variant.wave_size,
+            "options": dict(variant.options),
+            "passes": self.settings.passes,
+            "triton_key": self.toolchain().triton_key,
+            "time_limit": self.settings.time_limit,
+            "memory_limit": self.settings.memory_limit,
+        }
+
+    def _check_space(self, folder: Path) -> None:
+        """Distinguishes a full disk from a fault of the kernel, after a compile has failed.
 
         Raises:
             KinspectError: nothing more can be written.
@@ -302,7 +308,7 @@ class Compiler:
 
 
 def compile_variant(variant: Variant, settings: CompileSettings) -> CompileResult:
-    """`Compiler.compile` for executors whose tasks run in other processes.
+    """Compiles as `Compiler.compile`, for executors whose tasks run in other processes.
 
     Arguments and result are picklable. Each process keeps one `Compiler` per settings until it
     ends. The artifacts lie in that process's store: on another machine, that machine's.
@@ -312,13 +318,14 @@ def compile_variant(variant: Variant, settings: CompileSettings) -> CompileResul
 
 @functools.lru_cache(maxsize=8)
 def compiler_of_process(settings: CompileSettings) -> Compiler:
-    """The one compiler that this process keeps for these settings, until it ends."""
+    """Returns this process's compiler for these settings, which lives until the process ends."""
     compiler = Compiler(settings)
     atexit.register(compiler.abort)
     return compiler
 
 
 def _result(variant: Variant, entry: Entry, from_store: bool) -> CompileResult:
+    """Returns the result that a store's entry holds."""
     metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
     stages = tuple(
         StageRecord(s["stage"], s["seconds"], s["dump_bytes"]) for s in entry.facts["stages"]

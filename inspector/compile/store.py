@@ -5,20 +5,15 @@ created by a single rename, so that neither a crash nor two writers of one key l
 A file that does not match its hash makes the entry count as missing. Everything in the store can be
 computed again: deleting any of it is safe.
 
-Files are written in a staging folder beside the entries. Its owner holds a lock on a file of the
-same name, which the kernel releases however the owner ends. So the next run can tell what a killed
-run left behind, and removes it.
+Files are written in a staging folder beside the entries; see `staging.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,24 +25,20 @@ from msgspec import Struct
 from ..errors import KinspectError
 from ..model import Artifact
 from ..writing import sha256_of, synced, unwritable
+from .staging import STAGING, Staging
 
 FORMAT = 1
 """Part of every key: raise it when the same inputs come to mean other files."""
 MANIFEST = "manifest.json"
-STAGING = "staging"
 MOST_BYTES = 8 << 30
 """Size limit of the store; a run that added entries deletes the oldest ones beyond it."""
-LOCK = ".lock"
-STALE_SECONDS = 24 * 3600.0
-"""Age at which a staging folder without a usable lock counts as abandoned: on a file system without
-locks, or left by a version that took none. No compile runs for a day."""
 PUT_ATTEMPTS = 5
 CHUNK = 1 << 20
 _DIGEST_BYTES = 32
 
 
 class Entry(Struct, frozen=True):
-    """One stored compile: its artifacts by kind, and what was noted when it was put there."""
+    """A stored compile: its artifacts by kind, and the facts that `put` was given."""
 
     key: str
     artifacts: Mapping[str, Artifact]
@@ -65,7 +56,7 @@ def artifact_key(
     passes: bool,
     stage: str = "ttir",
 ) -> str:
-    """The key of a compile: a hash over everything that its result depends on.
+    """Returns the key of a compile: a hash over everything that its result depends on.
 
     Args:
         ttir: the compile's input, byte for byte.
@@ -80,7 +71,7 @@ def artifact_key(
     Raises:
         TypeError: an option that is not a JSON value.
     """
-    stated = {
+    inputs = {
         "format": FORMAT,
         "ttir": hashlib.sha256(ttir.encode()).hexdigest(),
         "options": dict(options),
@@ -91,12 +82,12 @@ def artifact_key(
         "passes": passes,
         **({"stage": stage} if stage != "ttir" else {}),
     }
-    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def default_root() -> Path:
-    """`KINSPECT_CACHE_DIR`, or the user's cache directory for kinspect."""
+    """Returns `KINSPECT_CACHE_DIR`, or the user's cache directory for kinspect."""
     override = os.environ.get("KINSPECT_CACHE_DIR")
     return Path(override) if override else platformdirs.user_cache_path("kinspect")
 
@@ -111,23 +102,23 @@ class Store:
     def __init__(self, root: Path | None = None) -> None:
         self.root = (default_root() if root is None else root).absolute()
         self._entries = self.root / f"artifacts-v{FORMAT}"
-        self._staging = self.root / STAGING
+        self._staging = Staging(self.root / STAGING)
 
     def get(self, key: str) -> Entry | None:
-        """The entry, or None where there is none or it is damaged.
+        """Returns an entry; None if there is none or it is damaged.
 
         An entry is damaged if a file is missing or does not match its hash; every file is hashed.
         `holds` distinguishes the two cases.
         """
-        entry = self._stated(key)
-        return entry if entry is not None and _is_whole(entry) else None
+        entry = self._read_manifest(key)
+        return entry if entry is not None and _is_undamaged(entry) else None
 
     def holds(self, key: str) -> bool:
-        """Whether there is an entry, damaged or not."""
+        """Tells whether there is an entry, damaged or not."""
         return self._folder(key).is_dir()
 
-    def _stated(self, key: str) -> Entry | None:
-        """The entry as its manifest states it, files unread; None without a usable manifest."""
+    def _read_manifest(self, key: str) -> Entry | None:
+        """Returns the entry as its manifest states it; None if that is unusable. Reads no file."""
         folder = self._folder(key)
         try:
             manifest = json.loads((folder / MANIFEST).read_bytes())
@@ -144,45 +135,26 @@ class Store:
         return Entry(key, artifacts, facts) if is_ours else None
 
     def verify(self, key: str) -> bool:
-        """Whether the entry is there and every file has the content it was stored with."""
+        """Tells whether there is an entry whose files all have their original content."""
         return self.get(key) is not None
 
     @contextlib.contextmanager
     def stage(self) -> Iterator[Path]:
-        """A fresh folder on the store's own filesystem, for `put`; removed if not put.
+        """Yields a new folder on the store's own file system, for `put`; removed if not put.
 
         Raises:
             KinspectError: the store cannot be written.
         """
-        try:
-            self._staging.mkdir(parents=True, exist_ok=True)
-            lock, name = self._create_lock()
-        except OSError as error:
-            raise self.unwritable(error) from error
-        # The name without the lock's suffix is free: whoever uses it holds the lock.
-        folder = Path(name.removesuffix(LOCK))
-        try:
+        with contextlib.ExitStack() as stack:
             try:
-                folder.mkdir(mode=0o700)
+                folder = stack.enter_context(self._staging.folder())
             except OSError as error:
                 raise self.unwritable(error) from error
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            os.close(lock)
 
-    def _create_lock(self) -> tuple[int, str]:
-        """Creates a lock file and locks it; returns its descriptor and path."""
-        while True:
-            lock, name = tempfile.mkstemp(LOCK, f"{os.getpid()}-", self._staging)
-            try:
-                if _locked(lock) and os.fstat(lock).st_nlink:
-                    return lock, name
-            except OSError:  # no locks on this file system: `tidy` goes by age
-                return lock, name
-            os.close(lock)  # another process removed the file before it was locked
+    def tidy(self) -> int:
+        """Removes what killed runs have left in the staging folder; returns the bytes freed."""
+        return self._staging.tidy()
 
     def put(
         self,
@@ -205,13 +177,18 @@ class Store:
             KinspectError: the store cannot be written.
         """
         try:
-            return self._put(key, folder, files, facts or {})
+            return self._move_in(key, folder, files, facts or {})
         except OSError as error:
             raise self.unwritable(error) from error
 
-    def _put(
+    def _move_in(
         self, key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
     ) -> Entry:
+        """Writes the manifest and renames the folder; removes a damaged entry that is in the way.
+
+        Raises:
+            OSError: the store cannot be written.
+        """
         manifest = {
             "key": key,
             "files": {
@@ -234,14 +211,14 @@ class Store:
         for attempt in range(PUT_ATTEMPTS):
             try:
                 os.rename(folder, target)
-                entry = self._stated(key)  # its files were hashed a moment ago
+                entry = self._read_manifest(key)  # its files were hashed a moment ago
             except OSError as error:  # there already, or it cannot be written
                 failure = error
                 entry = self.get(key)
             if entry is not None:
                 return entry
             if folder.exists():
-                self._set_aside(target)
+                self._delete(target)
             else:  # another writer who saw a damaged entry is just replacing ours
                 time.sleep(0.01 * (attempt + 1))
         raise failure or OSError(f"the entry {target} was removed as it was made")
@@ -265,7 +242,7 @@ class Store:
             os.replace(folder / name, self._folder(key) / name)
 
     def noted(self, key: str, name: str) -> bytes | None:
-        """The data that `note` stored; None if there are none or they have changed since."""
+        """Returns the data that `note` has stored; None if there are none or they are damaged."""
         try:
             stored = (self._folder(key) / name).read_bytes()
         except OSError:
@@ -275,7 +252,7 @@ class Store:
 
     def remove(self, key: str) -> None:
         """Removes an entry, if there is one."""
-        self._set_aside(self._folder(key))
+        self._delete(self._folder(key))
 
     def prune(self, max_bytes: int = MOST_BYTES) -> int:
         """Deletes the oldest entries until the rest fits, and abandoned staging folders.
@@ -293,13 +270,13 @@ class Store:
         for _, size, folder in sorted(entries):
             if total <= max_bytes:
                 break
-            self._set_aside(folder)
+            self._delete(folder)
             total -= size
             freed += size
         return freed
 
     def unwritable(self, error: OSError) -> KinspectError:
-        """The error to raise where something in the store could not be written."""
+        """Returns the error to raise if something in the store cannot be written."""
         return unwritable(
             f"the cache folder {self.root}",
             error,
@@ -307,7 +284,7 @@ class Store:
         )
 
     def refusal(self, folder: Path) -> OSError | None:
-        """Why no more can be written to a staged folder, such as a full disk; None if it can.
+        """Returns why a staged folder cannot be written any more, such as a full disk; else None.
 
         Tries to write, since quotas and limits do not show in the file system's free space.
         """
@@ -325,70 +302,13 @@ class Store:
     def _folder(self, key: str) -> Path:
         return self._entries / key[:2] / key
 
-    def _set_aside(self, folder: Path) -> None:
+    def _delete(self, folder: Path) -> None:
         """Removes an entry in one step for its readers, however long the deletion takes."""
         with self.stage() as bin_folder, contextlib.suppress(OSError):
             os.rename(folder, bin_folder / "removed")
 
-    def tidy(self) -> int:
-        """Removes what killed runs left in the staging folder.
 
-        Returns:
-            The number of bytes freed.
-        """
-        freed = 0
-        for path in sorted(self._staging.glob("*")):
-            with contextlib.suppress(OSError):
-                if path.suffix == LOCK:
-                    freed += _take_over(path)
-                elif not path.with_name(path.name + LOCK).exists() and _is_old(path):
-                    freed += _remove_folder(path)
-        return freed
-
-
-def _take_over(path: Path) -> int:
-    """Removes a lock file and its folder if nobody holds the lock; returns the bytes freed."""
-    lock = os.open(path, os.O_RDWR)
-    try:
-        try:
-            free = _locked(lock)
-        except OSError:
-            free = _is_old(path)
-        if not free:
-            return 0
-        # The lock is removed last, so that the next run finds what could not be removed now.
-        freed = _remove_folder(path.with_suffix(""))
-        if not path.with_suffix("").exists():
-            path.unlink()
-        return freed
-    finally:
-        os.close(lock)
-
-
-def _locked(lock: int) -> bool:
-    """Takes the lock of an open file if it is free.
-
-    Raises:
-        OSError: this file system knows no locks.
-    """
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_old(path: Path) -> bool:
-    return time.time() - path.stat().st_mtime > STALE_SECONDS
-
-
-def _remove_folder(folder: Path) -> int:
-    freed = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-    shutil.rmtree(folder, ignore_errors=True)
-    return freed
-
-
-def _is_whole(entry: Entry) -> bool:
+def _is_undamaged(entry: Entry) -> bool:
     try:
         return all(
             a.path.stat().st_size == a.size and sha256_of(a.path) == a.sha256

@@ -1,4 +1,4 @@
-"""Which Triton an interpreter has, without importing it a second time.
+"""Finds out which Triton an interpreter has, and remembers it: importing Triton is slow.
 
 The store's keys need Triton's own key, and working that out means starting the interpreter and
 hashing Triton's files (about half a second). The answer is kept with the modification times of

@@ -38,12 +38,12 @@ class Interpreter(Struct, frozen=True):
     python: str
 
     def holds(self, version: str) -> bool:
-        """Whether a label that is a version is that of the Triton found: `3.6` holds for 3.6.1."""
+        """Tells whether the label, if it is a version, fits a Triton's version: 3.6 fits 3.6.1."""
         return _VERSION.fullmatch(self.label) is None or _within(version, self.label)
 
 
 def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
-    """The interpreter that the user means.
+    """Finds the interpreter that the user means.
 
     Args:
         name: a path, a command on PATH that has a `python` in its name, or a label.
@@ -75,7 +75,7 @@ def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
 
 
 def known_tritons(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Label -> path of every interpreter that has a label.
+    """Returns label -> path of every interpreter that has a label.
 
     Raises:
         KinspectError: `KINSPECT_TRITONS` is malformed.
@@ -84,14 +84,14 @@ def known_tritons(environment: Mapping[str, str] | None = None) -> dict[str, str
     labels = dict(stated)
     for label, path in _installed(data_folder()):
         labels.setdefault(label, path)
-    own = _own_version()
-    if own is not None:
-        labels.setdefault(own, sys.executable)
+    own_version = _own_version()
+    if own_version is not None:
+        labels.setdefault(own_version, sys.executable)
     return labels
 
 
 def data_folder() -> Path:
-    """Where virtual environments with other Tritons are looked for."""
+    """Returns the folder in which virtual environments with other Tritons are looked for."""
     from platformdirs import user_data_path
 
     return user_data_path("kinspect", appauthor=False) / FOLDER
@@ -124,7 +124,7 @@ def _installed(folder: Path) -> Sequence[tuple[str, str]]:
 
 
 def _own_version() -> str | None:
-    """The version of the Triton beside kinspect, without importing it."""
+    """Returns the version of the Triton beside kinspect, without importing it; None if absent."""
     for name in DISTRIBUTIONS:
         try:
             return metadata.version(name)
@@ -139,6 +139,6 @@ def _parts(label: str) -> tuple[int, ...]:
 
 
 def _within(version: str, label: str) -> bool:
-    """Whether a version is one of those that a shorter one names: 3.6.1 of 3.6."""
+    """Tells whether a version is one of those that a shorter one names: 3.6.1 of 3.6."""
     label_parts, version_parts = _parts(label), _parts(version)
     return bool(label_parts) and version_parts[: len(label_parts)] == label_parts

@@ -177,6 +177,11 @@ class Worker:
             self._stderr = None
 
     def _start(self, options: Sequence[str]) -> None:
+        """Starts the guest with a pipe for requests and one for replies.
+
+        Raises:
+            KinspectError: the interpreter cannot be started.
+        """
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
         self._mark = secrets.token_hex(16)
@@ -218,6 +223,11 @@ class Worker:
             raise self._lost_error() from error
 
     def _receive(self, deadline: float) -> bytes:
+        """Reads a line of the guest until a time of `time.monotonic`.
+
+        Raises:
+            WorkerLostError: it has ended, or not answered in time.
+        """
         poller = select.poll()
         poller.register(self._replies_fd, select.POLLIN)
         while True:
@@ -225,13 +235,13 @@ class Worker:
             if newline:
                 self._pending = pending
                 return bytes(line)
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 raise WorkerLostError(
                     f"the process that runs Triton ({self.python}) did not answer in time",
                     "try again, or raise --time-limit",
                 )
-            if not poller.poll(min(left, LOOK_SECONDS) * 1000 + 1):
+            if not poller.poll(min(seconds_left, LOOK_SECONDS) * 1000 + 1):
                 self._wake_if_stopped()
             else:
                 chunk = os.read(self._replies_fd, CHUNK)
@@ -248,7 +258,7 @@ class Worker:
                 os.kill(pid, signal.SIGCONT)
 
     def _lost_error(self) -> WorkerLostError:
-        """The error that says how the guest ended, with the last line it wrote."""
+        """Returns the error that says how the guest ended, with the last line it wrote."""
         assert self._process is not None
         try:
             code = self._process.wait(CLOSE_SECONDS)
@@ -274,10 +284,10 @@ def _end_marked(mark: str) -> None:
     """Kills the processes that have `mark` (NAME=VALUE) in their environment (Linux)."""
     deadline = time.monotonic() + ENDING_SECONDS
     while time.monotonic() < deadline:
-        left = [pid for pid in map(int, _processes()) if _is_marked(pid, mark.encode())]
-        if not left:
+        pids = [pid for pid in map(int, _processes()) if _is_marked(pid, mark.encode())]
+        if not pids:
             return
-        for pid in left:
+        for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.005)
@@ -291,9 +301,9 @@ def _processes() -> list[str]:
 
 
 def _is_marked(pid: int, mark: bytes) -> bool:
-    """Whether another process runs that has `mark` in its environment."""
+    """Tells whether another process runs that has `mark` in its environment."""
     try:
-        # A zombie's is empty: it has ended.
+        # That of a zombie, which has ended, is empty.
         return pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False

@@ -73,6 +73,7 @@ def micro(us: float) -> str:
 
 
 def _columns(bench: Bench) -> list[Column]:
+    """Returns the columns of the table, two for each competitor among them."""
     columns = [
         Column("#", lambda case: str(case.number), right=True),
         Column("case", lambda case: case.name),

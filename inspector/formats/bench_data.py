@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def write_json(bench: Bench, stream: TextIO) -> None:
-    """Everything; what is not known is null. Rates are at the mean time."""
+    """Writes everything as JSON; what is unknown is null. Rates are at the mean time."""
     gpu = bench.gpu
     data = {
         "schema_version": SCHEMA_VERSION,
@@ -70,7 +70,7 @@ def write_json(bench: Bench, stream: TextIO) -> None:
 
 
 def write_csv(bench: Bench, stream: TextIO) -> None:
-    """One line per case; what is not known is empty."""
+    """Writes a line per case as CSV; what is unknown is empty."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
     for case in bench.cases:
@@ -80,6 +80,7 @@ def write_csv(bench: Bench, stream: TextIO) -> None:
 
 
 def _case(case: Timed) -> dict[str, Any]:
+    """Returns a case as JSON values."""
     summary = case.summary
     return {
         "number": case.number,
@@ -129,6 +130,7 @@ def _figures(summary: Summary | None) -> Mapping[str, float | None]:
 
 
 def _flat(case: Timed) -> dict[str, Any]:
+    """Returns a case as cells of a table, by column."""
     row = _case(case)
     for competitor in case.others:
         summary = competitor.summary
@@ -152,7 +154,7 @@ _LINE = "-" * 32
 
 
 def write_checker(bench: Bench, stream: TextIO) -> None:
-    """As the checkers of RadeonFlow print it; the means are over the cases that passed."""
+    """Writes what RadeonFlow's checkers print; the means are over the cases that passed."""
     title = _SHORT if "gemm" in bench.kernel.lower() else bench.kernel
     lines = [f"Found {len(bench.cases)} test cases for {title}", "Benchmark mode enabled", _RULE]
     bad = [case for case in bench.cases if case.status not in ("ok", "skipped")]
@@ -171,7 +173,7 @@ def write_checker(bench: Bench, stream: TextIO) -> None:
 
 
 def write_tune_gemm_results(bench: Bench, stream: TextIO) -> None:
-    """As tune_gemm writes its results: sizes and configuration, and the best time behind.
+    """Writes results as tune_gemm does: sizes and configuration, and the best time behind.
 
     Raises:
         KinspectError: the cases are no GEMMs.

@@ -31,7 +31,7 @@ WORDS = {PASSED: "ok", SKIPPED: "skipped", FAILED: "FAILED", ERROR: "ERROR"}
 
 
 def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
-    """One kernel's cases as a table, and what is wrong with them below it."""
+    """Writes a kernel's cases as a table, with the failures below it."""
     arch = f" on {kernel.arch}" if kernel.arch else ""
     stream.write(f"{kernel.name}{arch}   {_counts(_count([kernel]))}   {kernel.seconds:.1f} s\n")
     stream.writelines(f"  {line}\n" for line in rows_of(COLUMNS, kernel.cases) if kernel.cases)
@@ -49,7 +49,7 @@ def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
 def write_summary(
     kernels: Sequence[KernelCheck], devices: Sequence[Device], seconds: float, stream: TextIO
 ) -> None:
-    """The last line: what was checked, where, and how long it took."""
+    """Writes the last line: how many kernels were checked, where, and how long it took."""
     cases = sum(len(kernel.cases) for kernel in kernels)
     where = f"; {_where(devices)}" if devices else ""
     stream.write(
@@ -67,15 +67,15 @@ def write_json(
     *,
     interrupted: bool = False,
 ) -> None:
-    """Everything, with null for what is not known or not finite.
+    """Writes everything as JSON, with null for what is unknown or not finite.
 
     Args:
-        kernels: those that were checked.
-        devices: what they ran on.
+        kernels: the results.
+        devices: the devices that they ran on.
         seconds: wall time of the run.
         tool: our name and version.
-        stream: where it goes.
-        interrupted: whether the run was ended before it had checked all.
+        stream: the output.
+        interrupted: whether the run ended before all kernels were checked.
     """
     upcast = any(case.upcast for kernel in kernels for case in kernel.cases)
     result = {
@@ -103,6 +103,7 @@ def write_json(
 
 
 def _case(case: CaseCheck) -> dict[str, Any]:
+    """Returns a case as JSON values; errors that are not finite are null."""
     figures = {
         name: value if value is None or math.isfinite(value) else None
         for name, value in (

@@ -86,6 +86,7 @@ def _pair(kernel: KernelComparison, builds: Sequence[Build]) -> str:
 
 
 def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
+    """Yields the lines of a kernel: its title, errors and comparison."""
     left, right = builds[kernel.left], builds[kernel.right]
     where = place(kernel.source)
     yield "  ".join(filter(None, (kernel.kernel, kernel.arch, where)))
@@ -106,6 +107,7 @@ def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
+    """Yields the lines of a comparison: stages, steps, figures and an excerpt."""
     if comparison.same:
         yield "  no difference: every stage says the same"
     elif comparison.stage is None:
@@ -133,7 +135,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
 
 
 def _earlier_passes(comparison: Comparison) -> Iterator[str]:
-    """The passes before the last one at which the two sides differed."""
+    """Yields the passes before the last one at which the two sides differed."""
     for difference in comparison.passes[:-1]:
         afterwards = " but for the order of operations" if difference.lasts else ""
         afterwards = (
@@ -144,7 +146,7 @@ def _earlier_passes(comparison: Comparison) -> Iterator[str]:
 
 
 def _figures(comparison: Comparison) -> Iterator[str]:
-    """A table of the figures that differ, and a line of those that are the same."""
+    """Yields a table of the figures that differ, and a line of those that are the same."""
     changed = [f for f in comparison.figures if not f.same]
     if changed:
         yield ""
@@ -167,7 +169,7 @@ def _figures(comparison: Comparison) -> Iterator[str]:
 
 
 def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
-    """Those at which the numbers change."""
+    """Yields the steps at which the numbers change."""
     last_counts = (0, 0)
     for step in steps:
         if (step.left, step.right) != last_counts:
@@ -180,7 +182,7 @@ def _is_listed(figure: Figure) -> bool:
 
 
 def _change(figure: Figure, ratio: float | None) -> str:
-    """How much a figure grew; of a main loop that does more per iteration, for the same work."""
+    """Returns the change of a figure; of a main loop that does more per iteration, per work."""
     left, right = figure.left, figure.right
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return ""
@@ -191,7 +193,7 @@ def _change(figure: Figure, ratio: float | None) -> str:
 
 
 def _work_ratio(figures: Sequence[Figure]) -> float | None:
-    """How many times as much work the right main loop does in one iteration; None: unknown."""
+    """Returns the right main loop's work per iteration over the left one's; None if unknown."""
     for figure in figures:
         left, right = figure.left, figure.right
         if figure.name in WORK_FIGURES and isinstance(left, int) and isinstance(right, int):
@@ -203,13 +205,13 @@ def _work_ratio(figures: Sequence[Figure]) -> float | None:
 
 
 def write_json(report: BuildsReport, stream: TextIO) -> None:
-    """Everything, as `schema_version` 1."""
+    """Writes the report as JSON of `schema_version` 1."""
     json.dump(as_json(report), stream, indent=1)
     stream.write("\n")
 
 
 def as_json(report: BuildsReport) -> dict[str, Any]:
-    """The report as JSON values; its keys are `comparison.schema.json`'s."""
+    """Returns the report as JSON values with the keys of `comparison.schema.json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(report.tool),
@@ -229,6 +231,7 @@ def as_json(report: BuildsReport) -> dict[str, Any]:
 
 
 def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
+    """Returns a kernel as JSON values."""
     source = kernel.source
     return {
         "kernel": kernel.kernel,
@@ -247,6 +250,7 @@ def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Returns a comparison as JSON values."""
     return {
         "same": comparison.same,
         "first_stage": comparison.stage,
@@ -254,7 +258,8 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in comparison.stages],
         "passes": [_pass_json(p) for p in comparison.passes],
         "steps": [
-            {"pass": p.name, "at": list(p.at), "only": [p.left, p.right]} for p in comparison.steps
+            {"pass": p.name, "at": list(p.indices), "only": [p.left, p.right]}
+            for p in comparison.steps
         ],
         "excerpt": comparison.excerpt,
         "figures": [

@@ -62,6 +62,7 @@ def write(
 
 
 def _table(paper: Paper, pairs: Sequence[KernelDiff]) -> None:
+    """Prints a line per pair."""
     several = words.files_of(pairs)
     columns = [
         Column("file", lambda pair: words.file_of(pair) if several else ""),
@@ -85,7 +86,8 @@ def _alone(paper: Paper, side: str, alone: Sequence[Alone]) -> None:
         _wrapped(paper, f"  {words.alone_line(unpaired)}", "    ")
 
 
-def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most: int | None) -> None:
+def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most_lines: int | None) -> None:
+    """Prints a pair in full: stages, changes, loops, and at most so many lines of code a region."""
     line = Line(words.title(pair), "bold")
     line.append(f"  {words.VERDICT_WORDS[pair.verdict]}", _STYLES.get(pair.verdict, ""))
     paper.print(line)
@@ -102,14 +104,14 @@ def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most: int | None) 
     for difference in pair.isa:
         paper.print(Line())
         where = f"loop {difference.loop}" if difference.loop is not None else "the kernel"
-        only = f"{difference.only[0]} gone, {difference.only[1]} new, {difference.same} the same"
+        only = f"{difference.only[0]} gone, {difference.only[1]} new, {difference.common} the same"
         paper.print(Line(f"  code of {where} by source line: {only}"))
-        for text in words.isa_lines(difference, most):
+        for text in words.isa_lines(difference, most_lines):
             paper.print(Line(f"    {text}"))
 
 
 def _changes(paper: Paper, pair: KernelDiff) -> None:
-    """Each change that says something in a line of its own; the others in one."""
+    """Prints the changes that matter, then the first `MOST_NEUTRAL` others."""
     quiet = [c for c in pair.changes if c.judgement in ("neutral", "shown") and not c.matters]
     for change in pair.changes:
         if change in quiet:

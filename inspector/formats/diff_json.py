@@ -97,7 +97,7 @@ def _loop(loop: LoopReport | None) -> dict[str, Any] | None:
     return {
         "id": loop.id,
         "header": {"line": loop.header_line, "label": loop.header_label},
-        "source": [{"file": at.file, "line": at.line} for at in loop.source],
+        "source": [{"file": index.file, "line": index.line} for index in loop.source],
         "hot": loop.hot,
         "unroll": loop.unroll,
         "metrics": metrics_dict(loop.metrics),
@@ -115,9 +115,10 @@ def _stages(comparison: Comparison) -> dict[str, Any]:
 
 
 def _isa(difference: IsaDifference) -> dict[str, Any]:
+    """Returns the JSON fields of a difference of code."""
     return {
         "loop": difference.loop,
-        "same": difference.same,
+        "same": difference.common,
         "only": list(difference.only),
         "lines": [
             {

@@ -26,6 +26,7 @@ def write(report: DiffReport, stream: TextIO, *, details: bool = False) -> None:
 
 
 def _lines(report: DiffReport, details: bool) -> Iterator[str]:
+    """Yields the page: summary, changed kernels, unpaired ones, errors, then kernels in full."""
     yield f"### kinspect diff: {_cell(report.left)} → {_cell(report.right)}"
     yield ""
     yield words.summary(report)
@@ -70,6 +71,7 @@ def _row(pair: KernelDiff) -> Sequence[str]:
 
 
 def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
+    """Yields a pair of kernels as a block that folds out: changes, loops and code."""
     name = escape(printable_line(label_of(pair.left)))
     yield f"<details><summary><code>{name}</code> {words.VERDICT_WORDS[pair.verdict]}</summary>"
     yield ""

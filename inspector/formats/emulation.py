@@ -80,6 +80,7 @@ def write_code_text(result: CodeResult, stream: TextIO) -> None:
 
 
 def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
+    """Writes the instructions executed in a kernel, by line, and what its accesses cost."""
     total = kernel.executed["instructions"]
     classes = ", ".join(
         f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
@@ -220,7 +221,7 @@ def _divergence(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _imbalance(kernel: EmulationProfile) -> Iterator[str]:
-    """How much the work of the workgroups differs, where it does."""
+    """Yields how much the work of the workgroups differs, if it does."""
     spread = kernel.per_workgroup
     if spread is not None and spread.least != spread.most:
         yield (

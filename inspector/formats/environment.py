@@ -47,7 +47,7 @@ def write_check(report: Report, stream: TextIO, every: bool) -> None:
 
 
 def write_check_json(report: Report, stream: TextIO) -> None:
-    """All facts; a value that is not known is null."""
+    """Writes all facts as JSON; an unknown value is null."""
     value = {
         "schema": SCHEMA,
         "kind": "environment",
@@ -59,7 +59,7 @@ def write_check_json(report: Report, stream: TextIO) -> None:
 
 
 def write_plan(changes: Sequence[Change], stream: TextIO) -> None:
-    """What `env set` would do, line by line."""
+    """Writes what `env set` would do, a line per change."""
     for change in changes:
         stream.write(
             f"{change.name}: {_value_text(change.before)} -> {_value_text(change.after)}\n"
@@ -80,7 +80,7 @@ def write_steps(steps: Sequence[Step], stream: TextIO, *, back: bool) -> None:
 
 
 def write_steps_json(steps: Sequence[Step], stream: TextIO) -> None:
-    """The same as JSON."""
+    """Writes the outcomes of changes, as JSON."""
     value = {
         "schema": SCHEMA,
         "kind": "environment_changes",
@@ -106,10 +106,10 @@ def _is_silent(fact: Fact) -> bool:
     return fact.group == GROUP and fact.value is None and (offered or fine)
 
 
-def _short(text: str | None, most: int = _WIDEST) -> str:
+def _short(text: str | None, width: int = _WIDEST) -> str:
     if text is None:
         return UNKNOWN
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _remark(fact: Fact) -> str:

@@ -1,4 +1,4 @@
-"""What `kinspect fault` found, as text and as JSON."""
+"""Writes the report of `kinspect fault`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ def write_json(report: FaultReport, stream: TextIO) -> None:
 
 
 def _text(report: FaultReport) -> Iterator[str]:
+    """Yields the report as lines; only the first stops are shown in full."""
     for message in report.messages:
         yield _message(message)
     if report.kernel:
@@ -69,9 +70,9 @@ def _message(message: Message) -> str:
     gpu = f" on GPU node {message.gpu}" if message.gpu else ""
     reason = f": {message.reason}" if message.reason else ""
     if message.kind == "memory":
-        at = "an address that is not stated" if message.address is None else hex(message.address)
-        page = "" if message.address is None else " (its page)"
-        return f"memory access fault{gpu} at {at}{page}{reason}"
+        if message.address is None:
+            return f"memory access fault{gpu} at an address that is not stated{reason}"
+        return f"memory access fault{gpu} at {hex(message.address)} (its page){reason}"
     if message.kind == "hang":
         return f"hardware exception{gpu}{reason}"
     return f"queue error {message.text}{reason}"
@@ -86,6 +87,7 @@ def _head(stop: Stop) -> str:
 
 
 def _stop(stop: Stop) -> Iterator[str]:
+    """Yields the lines of a stop: where it is, its culprit or suspects, and the code around it."""
     yield _head(stop)
     for reason in stop.reasons:
         if reason in _MEANINGS:
@@ -118,10 +120,10 @@ def _stop(stop: Stop) -> Iterator[str]:
 def _context(stop: Stop) -> Iterator[str]:
     last = ""
     for line in stop.context:
-        place = _place(line.loc)
-        if place != last:
-            last = place
-            yield f"    {place or '(no source line)'}  {line.source}".rstrip()
+        position = _position(line.loc)
+        if position != last:
+            last = position
+            yield f"    {position or '(no source line)'}  {line.source}".rstrip()
         arrow = "=>" if stop.at is not None and line.address == stop.at.address else "  "
         isa = "" if line.line is None else f"ISA {line.line}"
         yield f"   {arrow} {isa:<9} {line.address:#08x}  {line.text}"
@@ -148,8 +150,8 @@ def _code(line: CodeLine) -> str:
     parts = [line.text] if line.text else []
     if line.line is not None:
         parts.append(f"ISA {line.line}")
-    if place := _place(line.loc):
-        parts.append(place)
+    if position := _position(line.loc):
+        parts.append(position)
     elif line.line is not None:
         parts.append("(the compiler states no source line)")
     if line.source:
@@ -157,17 +159,18 @@ def _code(line: CodeLine) -> str:
     return "   ".join(parts)
 
 
-def _place(loc: SourceLoc | None) -> str:
+def _position(loc: SourceLoc | None) -> str:
     if loc is None:
         return ""
-    own = loc.in_user_code
-    return f"{own.file}:{own.line}"
+    user_code = loc.in_user_code
+    return f"{user_code.file}:{user_code.line}"
 
 
 # --------------------------------------------------------------------------- JSON
 
 
 def _value(report: FaultReport) -> dict[str, Any]:
+    """Returns the report as JSON values."""
     return {
         "schema": SCHEMA,
         "kind": "fault",
@@ -192,6 +195,7 @@ def _value(report: FaultReport) -> dict[str, Any]:
 
 
 def _stop_value(stop: Stop) -> dict[str, Any]:
+    """Returns a stop as JSON values."""
     return {
         "pc": hex(stop.pc),
         "reasons": list(stop.reasons),

@@ -19,31 +19,31 @@ from .lint_view import Group
 from .repository import path_in_repository, repository_root
 
 MOST = 10
-"""Annotations of one severity that GitHub shows of one step."""
+"""The number of annotations of one severity that GitHub shows of a step."""
 _COMMANDS: Mapping[str, str] = MappingProxyType(
     {"error": "error", "warning": "warning", "info": "notice"}
 )
 
 
 def write(
-    report: LintReport, stream: TextIO, *, root: Path | None = None, most: int = MOST
+    report: LintReport, stream: TextIO, *, root: Path | None = None, limit: int = MOST
 ) -> None:
     """Writes a line per finding, and a summary.
 
     Args:
         report: the result.
-        stream: where to.
+        stream: the output.
         root: the repository's root, which paths are relative to; None: that of the current folder.
-        most: annotations of one severity.
+        limit: the number of annotations of one severity.
     """
     folder = root or repository_root()
-    stream = underneath(stream)  # which would keep its lines from being commands
-    # The summary is a notice too, and it must not be the one that is dropped.
-    left = {"error": most, "warning": most, "notice": most - 1}
+    stream = underneath(stream)  # the wrapper would spell its commands out
+    # The summary is a notice too, and must not be dropped.
+    remaining = {"error": limit, "warning": limit, "notice": limit - 1}
     log: list[str] = []
     for command, properties, message in _annotations(report, folder):
-        if left[command] > 0:
-            left[command] -= 1
+        if remaining[command] > 0:
+            remaining[command] -= 1
             stream.write(annotation(command, properties, message))
         else:
             log.append(_plain(command, properties, message))
@@ -55,6 +55,7 @@ def write(
 
 
 def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yields (command, properties, message) for errors, findings and unused suppressions."""
     for error in report.errors:
         problem = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
         properties = _file(error.file, None, root) if error.file else {}
@@ -66,7 +67,7 @@ def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str
     for group in view.groups(report):
         yield (
             _COMMANDS[group.first.severity],
-            {**_place(group, root), "title": view.title_of(report, group.first.rule)},
+            {**_properties(group, root), "title": view.title_of(report, group.first.rule)},
             _message(group, root),
         )
     for unused in report.unused:
@@ -78,19 +79,19 @@ def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str
 
 
 def _message(group: Group, root: Path) -> str:
-    others = view.other_occurrences(group)
+    occurrences = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
-    text = f"{group.first.message} ({kernel}{', ' + others if others else ''})"
+    text = f"{group.first.message} ({kernel}{', ' + occurrences if occurrences else ''})"
     if path_in_repository(group.place.file, root) is None:
         line = f":{group.place.line}" if group.place.line else ""
         text += f" at {group.place.file}{line}"
     return f"{text}. Fix: {group.first.advice}" if group.first.fix else text
 
 
-def _place(group: Group, root: Path) -> dict[str, str]:
-    """The best place that is in the repository; elsewhere GitHub shows nothing."""
-    for at in view.places(group.kernel, group.first):
-        properties = _file(at.file, at.line, root)
+def _properties(group: Group, root: Path) -> dict[str, str]:
+    """Returns the best place that is in the repository; GitHub shows no other."""
+    for place in view.places(group.kernel, group.first):
+        properties = _file(place.file, place.line, root)
         if properties:
             return properties
     return {}
@@ -104,7 +105,7 @@ def _file(file: str, line: int | None, root: Path) -> dict[str, str]:
 
 
 def annotation(command: str, properties: Mapping[str, str], message: str) -> str:
-    """A workflow command with its line end; the parts may hold any text."""
+    """Returns a workflow command with its line end; its parts may hold any text."""
     listed = ",".join(f"{k}={_property(v)}" for k, v in properties.items() if v)
     return f"::{command}{' ' + listed if listed else ''}::{_data(message)}\n"
 
@@ -118,7 +119,7 @@ def _property(text: str) -> str:
 
 
 def _plain(command: str, properties: Mapping[str, str], message: str) -> str:
-    """A line of the log that no runner takes for a command, whatever the message holds."""
+    """Returns a line of the log that no runner takes for a command, whatever the message holds."""
     where = ":".join(part for k in ("file", "line") if (part := properties.get(k)))
     text = one_line(f"{where} {properties['title']}: {message}").replace("##[", "## [")
     return f"{command} {text}\n"

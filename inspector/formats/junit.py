@@ -20,16 +20,16 @@ from . import lint_view as view
 _UNKNOWN_FILE = "(no file)"
 
 
-def write(report: LintReport, stream: TextIO, *, now: datetime | None = None) -> None:
+def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -> None:
     """Writes the document.
 
     Args:
         report: the result.
-        stream: where to.
-        now: what the suites are dated; None for the time of the call.
+        stream: the output.
+        date: the date of the suites; None for the time of the call.
     """
-    # The schemas demand a time without a zone, and a duration, which a static check has none of.
-    when = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%S")
+    # The schemas demand a time without a zone, and a duration, which a static check does not have.
+    when = (date or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%S")
     by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
     for kernel in report.kernels:
         by_file.setdefault(_name(kernel.file), []).append(kernel)
@@ -50,6 +50,16 @@ def _suite(
     failing: set[int],
     when: str,
 ) -> list[str]:
+    """Returns the suite of a file.
+
+    Args:
+        report: the result.
+        number: of the suite.
+        file: the file.
+        cases: its kernels and errors.
+        failing: ids of the findings that fail the run.
+        when: the suite's date.
+    """
     lines: list[str] = []
     output: list[str] = []
     failures = errors = 0
@@ -101,6 +111,7 @@ def _suite(
 def _case(
     report: LintReport, kernel: CheckedKernel, name: str, grave: list[Finding], file: str
 ) -> list[str]:
+    """Returns the test case of a kernel; `grave` are its findings that fail the run."""
     head = f"    <testcase{_attributes({'name': name, **_where(file)})}"
     if not grave:
         return [f"{head}/>"]
@@ -128,7 +139,7 @@ def _broken(error: ErrorRecord, file: str) -> list[str]:
 
 
 def _output(report: LintReport, kernel: CheckedKernel, failing: set[int]) -> list[str]:
-    """The findings of a kernel that do not fail the run, as text."""
+    """Returns the findings of a kernel that do not fail the run, as text."""
     reported = [("", f) for f in kernel.findings if id(f) not in failing]
     reported += [("known: ", f) for f in kernel.known]
     reported += [("suppressed: ", s.finding) for s in kernel.suppressed]
@@ -141,8 +152,8 @@ def _output(report: LintReport, kernel: CheckedKernel, failing: set[int]) -> lis
 
 
 def _finding(report: LintReport, kernel: CheckedKernel, finding: Finding) -> list[str]:
-    at = view.place_of(kernel, finding)
-    where = f"{at.file}:{at.line}" if at.line else at.file
+    place = view.place_of(kernel, finding)
+    where = f"{place.file}:{place.line}" if place.line else place.file
     word = view.WORDS[finding.severity]
     lines = [f"{word} {view.title_of(report, finding.rule)} {where}", f"  {finding.message}"]
     return [*lines, f"  fix: {finding.advice}"] if finding.fix else lines

@@ -27,12 +27,12 @@ class Entry(Struct, frozen=True):
 
 
 def write_list(entries: Sequence[Entry], stream: TextIO) -> None:
-    """One line per kernel."""
+    """Writes one line per kernel."""
     stream.writelines(f"{line}\n" for line in rows_of(COLUMNS, entries))
 
 
 def write_list_json(entries: Sequence[Entry], stream: TextIO) -> None:
-    """The same as JSON."""
+    """Writes the list of kernels as JSON."""
     kernels = [
         {**_head(entry.kernel), "cases": entry.cases, "bench_shapes": entry.bench}
         for entry in entries
@@ -41,7 +41,7 @@ def write_list_json(entries: Sequence[Entry], stream: TextIO) -> None:
 
 
 def write_one(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
-    """A kernel's docstring, cases, benchmark shapes and tuning space."""
+    """Writes a kernel's docstring, cases, benchmark shapes and tuning space."""
     stream.write(f"{kernel.name}   {kernel.path}\n\n{kernel.docstring}\n")
     if description is None:
         return
@@ -61,7 +61,7 @@ def write_one(kernel: KernelFile, description: Description | None, stream: TextI
 
 
 def write_one_json(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
-    """The same as JSON; tables are null where they are not known."""
+    """Writes what is known of a kernel as JSON; tables that are not known are null."""
     facts: dict[str, Any] = dict.fromkeys(("cases", "bench", "tuning", "compile_cases"))
     if description is not None:
         facts = {

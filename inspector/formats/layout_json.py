@@ -25,6 +25,7 @@ def write(drawn: Sequence[Drawn], title: str, stream: TextIO) -> None:
 
 
 def _entry(item: Drawn) -> dict[str, Any]:
+    """Returns the JSON fields of a value and of the picture of its layout."""
     value, picture = item.value, item.picture
     entry: dict[str, Any] = {
         "value": value.name,
@@ -70,6 +71,7 @@ def _holder(holder: Holder) -> dict[str, int]:
 
 
 def _lds(picture: LdsPicture) -> dict[str, Any]:
+    """Returns the JSON fields of a picture of LDS."""
     return {
         "copies": picture.copies,
         "bytes": picture.span,

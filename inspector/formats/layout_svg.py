@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 from xml.sax.saxutils import escape
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..explain import layout_words as words
 from ..explain.layout_drawn import Drawn
-from ..explain.layout_picture import LdsPicture, RegisterPicture
+from ..explain.layout_picture import Cell, LdsPicture, RegisterPicture
 from ..explain.view import plural
 from ..printable import one_line
 
@@ -94,46 +94,29 @@ def _panels(
 
 
 def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | None]]:
+    """Yields titles with a wave's tile, the workgroup's tiles, and the planes."""
     labels = words.cell_labels(cell for row in picture.cells for cell in row)
     yield words.holding(picture), None
-    yield (
-        words.tile_title(picture, labels),
-        _Grid(
-            tuple(str(row[0].first[-2]) for row in picture.cells[:MOST_ROWS]),
-            tuple(str(cell.first[-1]) for cell in picture.cells[0]),
-            tuple(
-                tuple(
-                    _Square(
-                        labels.of(cell.holder),
-                        _color(cell.holder.lane, picture.lanes),
-                        words.cell_tip(picture, cell),
-                    )
-                    for cell in row
-                )
-                for row in picture.cells[:MOST_ROWS]
-            ),
-        ),
-    )
+
+    def cell_square(cell: Cell) -> _Square:
+        return _Square(
+            labels.of(cell.holder),
+            _color(cell.holder.lane, picture.lanes),
+            words.cell_tip(picture, cell),
+        )
+
+    yield words.tile_title(picture, labels), _grid(picture.cells, cell_square)
     if len(picture.tiles) * len(picture.tiles[0]) > 1:
         grid = picture.grouped(*_MOST_TILES)
-        yield (
-            words.tiles_title(picture, grid),
-            _Grid(
-                tuple(str(row[0].first[-2]) for row in grid.cells[:MOST_ROWS]),
-                tuple(str(cell.first[-1]) for cell in grid.cells[0]),
-                tuple(
-                    tuple(
-                        _Square(
-                            words.tile_label(picture, grid, cell.holder),
-                            _color(cell.holder.warp, picture.waves),
-                            words.tile_tip(picture, grid, cell),
-                        )
-                        for cell in row
-                    )
-                    for row in grid.cells[:MOST_ROWS]
-                ),
-            ),
-        )
+
+        def tile_square(cell: Cell) -> _Square:
+            return _Square(
+                words.tile_label(picture, grid, cell.holder),
+                _color(cell.holder.warp, picture.waves),
+                words.tile_tip(picture, grid, cell),
+            )
+
+        yield words.tiles_title(picture, grid), _grid(grid.cells, tile_square)
     if len(picture.planes) > 1:
         yield words.PLANES, None
         for where, holder in picture.planes[1 : MOST_ROWS + 1]:
@@ -142,7 +125,18 @@ def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | No
             yield f"… {plural(len(picture.planes) - 1 - MOST_ROWS, 'plane')} more", None
 
 
+def _grid(cells: Sequence[Sequence[Cell]], square: Callable[[Cell], _Square]) -> _Grid:
+    """Returns the first rows of cells as squares, with coordinates of their elements."""
+    rows = cells[:MOST_ROWS]
+    return _Grid(
+        tuple(str(row[0].first[-2]) for row in rows),
+        tuple(str(cell.first[-1]) for cell in cells[0]),
+        tuple(tuple(map(square, row)) for row in rows),
+    )
+
+
 def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
+    """Yields the rows of a buffer with the bank of each cell, and what is left out."""
     *sentences, last = words.buffer_title(picture)
     for sentence in sentences:
         yield sentence, None
@@ -150,15 +144,15 @@ def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
         last,
         _Grid(
             tuple(words.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
-            tuple(str(at * picture.cell) for at in range(len(picture.rows[0].starts))),
+            tuple(str(column * picture.cell) for column in range(len(picture.rows[0].starts))),
             tuple(
                 tuple(
                     _Square(
                         str(byte if (bank := picture.bank(byte)) is None else bank),
                         _color(picture.bank(byte) or 0, picture.banks or 1),
-                        words.byte_tip(picture, row, at),
+                        words.byte_tip(picture, row, column),
                     )
-                    for at, byte in enumerate(row.starts)
+                    for column, byte in enumerate(row.starts)
                 )
                 for row, _ in picture.patterns[:MOST_ROWS]
             ),
@@ -172,7 +166,7 @@ def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
 
 
 def _panel(grid: _Grid, top: float) -> tuple[str, float]:
-    """A grid, and its height with the numbers above it."""
+    """Draws a grid; also returns its height with the numbers above it."""
     head = max(_HEAD, max(map(len, grid.rows)) * 7.5 + 12)
     count = len(grid.columns)
     width = min(_WIDEST_CELL, (WIDTH - 2 * _MARGIN - head) / count)
@@ -180,15 +174,15 @@ def _panel(grid: _Grid, top: float) -> tuple[str, float]:
     longest = max(len(square.text) for row in grid.squares for square in row)
     size = min(12.0, width / max(longest, 1) / 0.62)
     parts = []
-    every = max(1, -(-int(max(map(len, grid.columns)) * 7.5 + 4) // max(int(width), 1)))
-    for at, text in enumerate(grid.columns):
-        if at % every == 0:
-            parts.append(_text(left + at * width + 2, top + 12, text, fill="#59636e"))
+    label_interval = max(1, -(-int(max(map(len, grid.columns)) * 7.5 + 4) // max(int(width), 1)))
+    for column, text in enumerate(grid.columns):
+        if column % label_interval == 0:
+            parts.append(_text(left + column * width + 2, top + 12, text, fill="#59636e"))
     y = top + _LINE
     for number, row in zip(grid.rows, grid.squares, strict=True):
         parts.append(_text(left - 8, y + 14, number, fill="#59636e", anchor="end"))
-        for at, square in enumerate(row):
-            x = left + at * width
+        for column, square in enumerate(row):
+            x = left + column * width
             parts.append(
                 f'<g><title>{escape(square.tip)}</title><rect x="{x:.5g}" y="{y:g}" '
                 f'width="{width:.5g}" height="{_CELL_HEIGHT:g}" fill="{square.color}" '
@@ -219,7 +213,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WRAP, break_on_hyphens=False)
 
 
-def _color(number: int, of: int) -> str:
-    """A light colour of a number out of so many, for black text: neighbours look alike."""
-    red, green, blue = colorsys.hls_to_rgb(0.85 * number / max(of, 1), 0.8, 0.7)
+def _color(number: int, count: int) -> str:
+    """Returns a light colour for a number below `count`; close numbers look alike."""
+    red, green, blue = colorsys.hls_to_rgb(0.85 * number / max(count, 1), 0.8, 0.7)
     return f"#{int(red * 255):02x}{int(green * 255):02x}{int(blue * 255):02x}"

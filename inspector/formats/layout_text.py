@@ -35,7 +35,7 @@ def write_list(
     Args:
         values: of a kernel.
         title: of it.
-        stream: where to.
+        stream: the output.
         ttgir_lines: whether its lines are those of the TTGIR, not of the source.
         color: forces colour on or off; None leaves it to the stream.
     """
@@ -61,16 +61,16 @@ def write_list(
 def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]:
     first = group[0]
     name = first.name if len(group) == 1 else f"{first.name} and {len(group) - 1} more"
-    place = f"line {first.op.line}" if ttgir_lines else first.place or f"TTGIR:{first.op.line}"
-    return name, first.shape_text, first.op.name, place
+    position = f"line {first.op.line}" if ttgir_lines else first.place or f"TTGIR:{first.op.line}"
+    return name, first.shape_text, first.op.name, position
 
 
 def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) -> None:
     """Writes pictures, one after the other.
 
     Args:
-        drawn: what to draw.
-        stream: where to.
+        drawn: the pictures.
+        stream: the output.
         color: forces colour on or off; None leaves it to the stream.
     """
     paper = paper_for(stream, color)
@@ -95,6 +95,7 @@ def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) 
 
 
 def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
+    """Prints a layout's parameters, none of which is broken over lines."""
     # Parameters stay in one piece: their blanks are put back behind the wrapping.
     text = "  ".join(
         word.replace("],[", "], [") if len(word) > WIDTH // 2 else word.replace(" ", "\0")
@@ -119,6 +120,7 @@ def _print_sentence(paper: Paper, text: str) -> None:
 
 
 def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
+    """Prints the tile of a wave, the tiles of the workgroup, and the planes."""
     _print_sentence(paper, words.holding(picture))
     paper.print(Line())
     labels = words.cell_labels(cell for row in picture.cells for cell in row)
@@ -147,12 +149,12 @@ def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
         _print_sentence(paper, words.PLANES)
         for where, holder in picture.planes[1 : MOST_ROWS + 1]:
             paper.print(Line(f"  {words.plane_label(where, holder)}"))
-        _print_left(paper, len(picture.planes) - 1 - MOST_ROWS, "plane")
+        _print_omitted(paper, len(picture.planes) - 1 - MOST_ROWS, "plane")
 
 
-def _print_left(paper: Paper, left: int, word: str) -> None:
-    if left > 0:
-        paper.print(Line(f"  … {plural(left, word)} more: --format svg or html draws all", "dim"))
+def _print_omitted(paper: Paper, count: int, word: str) -> None:
+    if count > 0:
+        paper.print(Line(f"  … {plural(count, word)} more: --format svg or html draws all", "dim"))
 
 
 def _print_grid(
@@ -166,22 +168,22 @@ def _print_grid(
     """Prints cells by rows, coordinates at the top and on the left.
 
     Args:
-        paper: where to.
+        paper: the output.
         cells: the grid.
         label: the text of a cell's holder.
-        swatch: which colour a cell has.
-        runs: whether cells of lanes that follow one another may become one: `0–7`.
+        swatch: the index of a cell's colour.
+        runs: whether cells of consecutive lanes may be merged: `0–7`.
     """
     texts = [[label(cell.holder) for cell in row] for row in cells]
     margin = len(str(cells[-1][0].first[-2])) if len(cells[0][0].first) > 1 else 1
-    room = min(paper.width, WIDTH) - margin - 4
+    available = min(paper.width, WIDTH) - margin - 4
     columns = [[cell.holder.lane for cell in row] for row in cells]
     rows = list(zip(*columns, strict=True))
-    across = _merged(columns, room) if runs else 1
+    across = _merged(columns, available) if runs else 1
     down = _merged(rows, _TALL, height=1) if runs and across == 1 else 1
     if across > 1:
         texts = [
-            [f"{row[at]}–{row[at + across - 1]}" for at in range(0, len(row), across)]
+            [f"{row[column]}–{row[column + across - 1]}" for column in range(0, len(row), across)]
             for row in columns
         ]
     if down > 1:
@@ -190,42 +192,45 @@ def _print_grid(
     if across > 1:
         _print_sentence(paper, f"({across} cells side by side are drawn as one)")
     drawn_rows = list(zip(cells[::down], texts, strict=True))
-    heads = [str(cells[0][at].first[-1]) for at in range(0, len(cells[0]), across)]
+    heads = [str(cells[0][column].first[-1]) for column in range(0, len(cells[0]), across)]
     width = max(len(text) for row in [heads, *texts] for text in row) + _GAP
-    each = max(1, room // width)
-    for start in range(0, len(heads), each):
-        part = slice(start, start + each)
+    columns_per_part = max(1, available // width)
+    for start in range(0, len(heads), columns_per_part):
+        part = slice(start, start + columns_per_part)
         head = Line(f"  {'':{margin}}  ")
         head.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
         paper.print(head)
         for row, row_texts in drawn_rows[:MOST_ROWS]:
             line = Line(f"  {row[0].first[-2]:>{margin}} ", "dim")
             line.append("│")
-            for at, text in list(enumerate(row_texts))[part]:
-                color = _SWATCHES[swatch(row[at * across]) % len(_SWATCHES)]
+            for column, text in list(enumerate(row_texts))[part]:
+                color = _SWATCHES[swatch(row[column * across]) % len(_SWATCHES)]
                 line.append(f"{text:>{width}}", f"black on {color}")
             paper.print(line)
-        _print_left(paper, len(drawn_rows) - MOST_ROWS, "row")
+        _print_omitted(paper, len(drawn_rows) - MOST_ROWS, "row")
 
 
-def _merged(lines: Sequence[Sequence[int]], room: int, height: int = 0) -> int:
-    """How many cells of a line become one, so that it fits; 1 where their lanes do not follow.
+def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> int:
+    """Returns how many cells of a line to merge, so that it fits; 1 if their lanes do not follow.
 
     Args:
         lines: the lanes of the cells of each row, or of each column.
-        room: for a line.
-        height: of a cell; 0 where it is as long as its text.
+        available: the length of a line.
+        height: of a cell; 0 if it is as long as its text.
     """
     count = len(lines[0])
     widest = len(str(max(max(line) for line in lines)))
     merged = 1
     while count // merged > 1:
         label = widest if merged == 1 else 2 * widest + 1
-        if (height or label + _GAP) * (count // merged) <= room:
+        if (height or label + _GAP) * (count // merged) <= available:
             break
         merged *= 2
         if any(
-            line[at] != line[at - 1] + 1 for line in lines for at in range(count) if at % merged
+            line[index] != line[index - 1] + 1
+            for line in lines
+            for index in range(count)
+            if index % merged
         ):
             return 1
     return merged
@@ -235,9 +240,10 @@ def _merged(lines: Sequence[Sequence[int]], room: int, height: int = 0) -> int:
 
 
 def _print_lds(paper: Paper, picture: LdsPicture) -> None:
+    """Prints the rows of a buffer with the bank of each cell."""
     for sentence in words.buffer_title(picture):
         _print_sentence(paper, sentence)
-    heads = [str(at * picture.cell) for at in range(len(picture.rows[0].starts))]
+    heads = [str(column * picture.cell) for column in range(len(picture.rows[0].starts))]
     numbers = [words.row_numbers(rows) for _, rows in picture.patterns]
     texts = [
         [str(start if (bank := picture.bank(start)) is None else bank) for start in row.starts]
@@ -246,12 +252,12 @@ def _print_lds(paper: Paper, picture: LdsPicture) -> None:
     margin = max(3, *map(len, numbers))
     bytes_width = max(4, len(str(picture.patterns[-1][0].starts[0])))
     width = max(len(text) for row in [heads, *texts] for text in row) + _GAP
-    room = min(paper.width, WIDTH) - margin - bytes_width - 6
-    each = max(1, room // width)
+    available = min(paper.width, WIDTH) - margin - bytes_width - 6
+    columns_per_part = max(1, available // width)
     group = max(1, (picture.banks or len(_SWATCHES)) // len(_SWATCHES))
-    for start in range(0, len(heads), each):
+    for start in range(0, len(heads), columns_per_part):
         paper.print(Line())
-        part = slice(start, start + each)
+        part = slice(start, start + columns_per_part)
         line = Line(f"  {'row':>{margin}} {'byte':>{bytes_width}}  ", "dim")
         line.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
         paper.print(line)
@@ -263,5 +269,5 @@ def _print_lds(paper: Paper, picture: LdsPicture) -> None:
                 color = _SWATCHES[(picture.bank(byte) or 0) // group % len(_SWATCHES)]
                 line.append(f"{text:>{width}}", f"black on {color}")
             paper.print(line)
-        _print_left(paper, len(drawn_rows) - MOST_ROWS, "row")
+        _print_omitted(paper, len(drawn_rows) - MOST_ROWS, "row")
     _print_sentence(paper, words.planes_of_buffer(picture))

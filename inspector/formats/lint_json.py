@@ -53,6 +53,7 @@ def to_dict(report: LintReport) -> dict[str, Any]:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
+    """Returns the JSON fields of a rule."""
     text = rule.text
     return {
         "id": text.id,
@@ -76,14 +77,17 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _kernel(kernel: CheckedKernel) -> dict[str, Any]:
-    at = kernel.source
+    """Returns the JSON fields of a kernel and its findings, by state."""
+    source = kernel.source
     return {
         "id": kernel.id,
         "name": kernel.name,
         "case": kernel.case,
         "arch": kernel.arch,
         "file": kernel.file,
-        "source": None if at is None else {"file": at.file, "line": at.line, "column": at.column},
+        "source": None
+        if source is None
+        else {"file": source.file, "line": source.line, "column": source.column},
         "artifact": kernel.artifact,
         "findings": [finding_fields(f) for f in kernel.findings],
         "known": [finding_fields(f) for f in kernel.known],

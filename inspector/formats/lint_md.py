@@ -68,15 +68,15 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
 class _Page:
     """Lines of text that may take so many bytes in all."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._used = 0
         self._lines: list[str] = []
 
     def add(self, lines: list[str], share: float = 1.0) -> bool:
         """Adds lines if all of them fit into this share of the page."""
         size = sum(len(line.encode("utf-8", "backslashreplace")) + 1 for line in lines)
-        if self._used + size > self._most * share:
+        if self._used + size > self._limit * share:
             return False
         self._used += size
         self._lines += lines
@@ -91,9 +91,10 @@ class _Page:
 
 
 def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
+    """Returns the section of one kernel: a heading and a table of its findings."""
     kernel = groups[0].kernel
-    at = kernel.source
-    where = f"{at.file}:{at.line}" if at else kernel.file
+    source = kernel.source
+    where = f"{source.file}:{source.line}" if source else kernel.file
     lines = [f"### {_text(kernel.name)} ({_text(file_name(where))})", ""]
     lines += ["| | rule | what | where |", "| --- | --- | --- | --- |"]
     for group in groups:
@@ -128,6 +129,7 @@ def _rule(report: LintReport, rule: str) -> list[str]:
 
 
 def _problems(report: LintReport) -> list[str]:
+    """Returns list items for files not linted, unused suppressions and entries that are gone."""
     lines = []
     for error in report.errors:
         where = " ".join(part for part in (error.file, error.kernel) if part)

@@ -54,6 +54,7 @@ class _Page:
         self._advised: set[tuple[str, str]] = set()
 
     def findings(self) -> None:
+        """Prints the findings by kernel, or by rule where there are too many kernels."""
         states: tuple[view.State, ...] = (
             ("new", "known", "suppressed") if self._details else ("new",)
         )
@@ -71,7 +72,7 @@ class _Page:
                 self._kernel(groups)
 
     def remarks(self) -> None:
-        """What else a reader should know: errors, unused suppressions, gone entries, notes."""
+        """Prints errors, unused suppressions, gone entries, notes."""
         lines = []
         for error in self._report.errors:
             where = " ".join(part for part in (error.file, error.kernel) if part)
@@ -97,11 +98,13 @@ class _Page:
             self._paper.print(Line())
 
     def _kernel(self, groups: list[Group]) -> None:
+        """Prints the findings of one kernel, or of its specialisations."""
         kernels = [occurrence.kernel for group in groups for occurrence in group.occurrences]
         kernel = kernels[0]
         head = Line(one_line(kernel.name), "bold")
-        at = kernel.source
-        head.append(f"  {one_line(f'{at.file}:{at.line}' if at else kernel.file)}")
+        source = kernel.source
+        position = f"{source.file}:{source.line}" if source else kernel.file
+        head.append(f"  {one_line(position)}")
         archs = dict.fromkeys(k.arch for k in kernels if k.arch and k.name == kernel.name)
         head.append(f"  {one_line(', '.join(archs))}" if archs else "", "dim")
         n = len({k.id for k in kernels if k.name == kernel.name})
@@ -120,6 +123,7 @@ class _Page:
         self._paper.print(Line())
 
     def _rule(self, rule: str, groups: list[Group]) -> None:
+        """Prints the findings of one rule in all kernels."""
         severity = groups[0].first.severity
         head = Line(f"{view.WORDS[severity]:<9}", _STYLES[severity])
         head.append(view.title_of(self._report, rule), "bold")
@@ -195,9 +199,9 @@ def _badness(groups: list[Group]) -> tuple[int, ...]:
 
 
 def _place(group: Group) -> str:
-    at = group.place
-    name = one_line(file_name(at.file))
-    return f"{name}:{at.line}" if at.line else name
+    place = group.place
+    name = one_line(file_name(place.file))
+    return f"{name}:{place.line}" if place.line else name
 
 
 def _state(group: Group) -> str:

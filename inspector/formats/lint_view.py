@@ -34,19 +34,19 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 
 
 class Place(Struct, frozen=True):
-    """Where a finding points.
+    """The line of a file that a finding points to.
 
     Args:
         file: as the user or the compiler named it.
         line: from 1; None where only the file is known.
         text: the text of the line, as far as it is known.
-        whole: whether that is the whole line, not a part of it.
+        complete: whether that is the whole line, not a part of it.
     """
 
     file: str
     line: int | None
     text: str = ""
-    whole: bool = False
+    complete: bool = False
 
 
 class Occurrence(Struct, frozen=True):
@@ -96,7 +96,7 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group
                     rule=finding.rule,
                     severity=finding.severity,
                     message=_words_of(finding),
-                    kernel="" if place.whole else kernel.name,
+                    kernel="" if place.complete else kernel.name,
                 )
                 by_key.setdefault(key, []).append(Occurrence(kernel, finding))
     merged = [
@@ -156,12 +156,12 @@ def _rank(group: Group) -> tuple[object, ...]:
 
 
 def place_of(kernel: CheckedKernel, finding: Finding) -> Place:
-    """The best of `places`."""
+    """Returns the best of `places`."""
     return places(kernel, finding)[0]
 
 
 def places(kernel: CheckedKernel, finding: Finding) -> list[Place]:
-    """Where a user may look, the best first: source before assembly, a line before a file."""
+    """Returns the places of a finding, source before assembly and lines before files."""
     source_places = [
         Place(location.file, location.line, location.text, True)
         for location in finding.locations

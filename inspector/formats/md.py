@@ -6,12 +6,12 @@ No HTML, no image or link, nobody called, no command comes of what a kernel's au
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from ..explain import loop_view, occupancy_view, view
 from ..explain.emulated_view import emulated_lines
-from ..model import KernelReport, Report, int_of, value_of
+from ..model import KernelReport, Metric, Report, int_of, value_of
 from ..printable import printable_line
 from ..streams import no_commands
 
@@ -39,7 +39,7 @@ def code(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """The same for a cell of a table, which a bar would end: in code too."""
+    """Escapes text for a cell of a table, which a bar would end, in code too."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -67,6 +67,7 @@ def write(report: Report, stream: TextIO) -> None:
 
 
 def _summary(kernels: Sequence[KernelReport]) -> list[str]:
+    """Returns a table with one line per kernel."""
     titles = ["kernel", "case", "arch", "VGPRs", "spills", "in hot loop", "LDS", "waves/EU"]
     marked = any(map(view.assumption_mark, kernels))
     return _table(
@@ -90,7 +91,7 @@ def _summary(kernels: Sequence[KernelReport]) -> list[str]:
 
 
 def _kernel(kernel: KernelReport) -> list[str]:
-    m = kernel.metrics
+    """Returns a kernel's section: resources, loops, accesses, findings and notes."""
     case = f" {code(kernel.variant.case)}" if kernel.variant and kernel.variant.case else ""
     lines = [f"## {code(kernel.name)}{case} on {inline(kernel.arch or 'an unknown target')}", ""]
     configuration = view.configuration(kernel)
@@ -100,7 +101,37 @@ def _kernel(kernel: KernelReport) -> list[str]:
         lines += [f"**{inline(assumed[0].upper() + assumed[1:])}**", ""]
     if emulated := view.emulated(kernel):
         lines += [inline(emulated[0].upper() + emulated[1:]), ""]
-    lines += _table(
+    lines += _resources(kernel.metrics)
+    lines += ["**Occupancy** " + "; ".join(occupancy_view.occupancy_lines(kernel)), ""]
+    if kernel.unread:
+        lines += [f"**Note:** {view.unread(kernel)}.", ""]
+    lines += _loops(kernel)
+    rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    if rows:
+        lines += _table(
+            ("accesses", "bits", "source", "note"),
+            ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
+        )
+    title, *figures = emulated_lines(kernel) or [""]
+    if title:
+        items = [f"- {inline(text.strip())}" for text in figures]
+        lines += [f"**{inline(title)}**", "", *items, ""]
+    lines += [f"{view.findings_summary(kernel)}.", ""]
+    for finding in kernel.findings:
+        where = view.finding_place(finding)
+        where = f" ({inline(where)})" if where else ""
+        lines.append(
+            f"- **{finding.severity}** {inline(finding.rule)}: {inline(finding.message)}{where}"
+        )
+        if finding.fix:
+            lines.append(f"  {inline(finding.advice)}")
+    lines += [f"- note: {inline(note)}" for note in kernel.notes]
+    return [*lines, ""]
+
+
+def _resources(m: Mapping[str, Metric]) -> list[str]:
+    """Returns the table of a kernel's registers and memory."""
+    return _table(
         ("VGPRs", "AGPRs", "SGPRs", "spills", "scratch", "LDS", "code"),
         [
             (
@@ -116,44 +147,21 @@ def _kernel(kernel: KernelReport) -> list[str]:
             )
         ],
     )
-    lines += ["**Occupancy** " + "; ".join(occupancy_view.occupancy_lines(kernel)), ""]
-    if kernel.unread:
-        lines += [f"**Note:** {view.unread(kernel)}.", ""]
+
+
+def _loops(kernel: KernelReport) -> list[str]:
+    """Returns the figures of the hot loops; of the whole kernel if it has no main loop."""
+    lines: list[str] = []
     for loop in kernel.loops:
         if loop.hot:
             lines += [f"**Hot loop {loop.id}** {loop_view.loop_title(loop)}", ""]
             pairs = loop_view.scorecard(loop.metrics)
             lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
-    if kernel.main_loop is None and int_of(m, "instruction_count") is not None:
-        pairs = loop_view.scorecard(m)
+    if kernel.main_loop is None and int_of(kernel.metrics, "instruction_count") is not None:
+        pairs = loop_view.scorecard(kernel.metrics)
         lines += [f"**{view.no_loop(kernel)}**; the whole kernel:", ""]
         lines += _table([p[0] for p in pairs], [[p[1] for p in pairs]])
-    rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
-    if rows:
-        lines += _table(
-            ("accesses", "bits", "source", "note"),
-            ((f"{r.count} × `{r.mnemonic}`", view.show(r.bits), r.places, r.note) for r in rows),
-        )
-    title, *figures = emulated_lines(kernel) or [""]
-    if title:
-        lines += [
-            f"**{inline(title)}**",
-            "",
-            *(f"- {inline(text.strip())}" for text in figures),
-            "",
-        ]
-    lines += [
-        f"{view.findings_summary(kernel)}.",
-        "",
-    ]
-    for f in kernel.findings:
-        where = view.finding_place(f)
-        where = f" ({inline(where)})" if where else ""
-        lines.append(f"- **{f.severity}** {inline(f.rule)}: {inline(f.message)}{where}")
-        if f.fix:
-            lines.append(f"  {inline(f.advice)}")
-    lines += [f"- note: {inline(note)}" for note in kernel.notes]
-    return [*lines, ""]
+    return lines
 
 
 def _used_of(used: str, limit: str) -> str:

@@ -1,4 +1,4 @@
-"""What text reports are written on: styled lines, in colour where colour is wanted.
+"""The output of text reports: styled lines, in colour if the terminal or the user wants it.
 
 Colour goes through rich alone, which knows NO_COLOR, FORCE_COLOR, TERM and terminals. Where none is
 wanted (a pipe, a file, CI) the lines are plain text and rich is not even imported.

@@ -110,7 +110,7 @@ def _counts(change: KernelChange) -> str:
 
 
 def percent(change: Change) -> str:
-    """How much more or less: `+12.3 %`."""
+    """Returns a relative change as text: `+12.3 %`."""
     ratio = change.ratio
     return f"{100 * (ratio - 1):+.1f} %" if ratio is not None else words.UNKNOWN
 

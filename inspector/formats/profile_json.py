@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from ..explain import profile_view as words
 from ..profile.figures.executed import compared
-from ..recording import KernelProfile, Profile, Spread
+from ..recording import KernelProfile, Profile, Recording, Samples, Spread
 from ..report import json_write as json_v1
 from ..version import VERSION
 
@@ -23,7 +23,7 @@ def write(profile: Profile, stream: TextIO) -> None:
 
 
 def to_dict(profile: Profile) -> dict[str, Any]:
-    """The profile as plain JSON values. Dispatches are not in it, but for their number."""
+    """Returns the profile as JSON values, with the number of dispatches but not the dispatches."""
     run = profile.recording
     return {
         "schema_version": SCHEMA_VERSION,
@@ -39,22 +39,7 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "total_ns": profile.total_ns,
             "summary": [to_builtins(top) for top in run.summary],
             "transfers": [to_builtins(transfer) for transfer in run.transfers],
-            "samples": [
-                {
-                    "kernel": run.shapes[sample.place.shape].name
-                    if sample.place.shape is not None
-                    else None,
-                    "code_object": sample.place.code_object,
-                    "offset": sample.place.offset,
-                    "instruction": sample.place.text,
-                    "comment": sample.place.comment,
-                    "method": sample.method,
-                    "count": sample.count,
-                    "issued": sample.issued,
-                    "reasons": dict(sample.reasons),
-                }
-                for sample in run.samples
-            ],
+            "samples": [_sample(sample, run) for sample in run.samples],
             "traces": [
                 {
                     "path": trace.path,
@@ -75,7 +60,24 @@ def to_dict(profile: Profile) -> dict[str, Any]:
     }
 
 
+def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
+    """Returns the samples of a place as JSON values."""
+    place = sample.place
+    return {
+        "kernel": run.shapes[place.shape].name if place.shape is not None else None,
+        "code_object": place.code_object,
+        "offset": place.offset,
+        "instruction": place.text,
+        "comment": place.comment,
+        "method": sample.method,
+        "count": sample.count,
+        "issued": sample.issued,
+        "reasons": dict(sample.reasons),
+    }
+
+
 def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
+    """Returns a measured kernel as JSON values."""
     emulated = [to_builtins(both) for both in compared(kernel, words.report_of(kernel, profile))]
     return {
         "id": kernel.id,
@@ -103,7 +105,7 @@ def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
 
 
 def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
-    """How times are distributed, warm-up left out; `total` is of all dispatches, as everywhere."""
+    """Returns the spread of times without warm-up; `total` includes warm-up."""
     spread, total = _spread(kernel.duration), words.total(kernel)
     return spread if spread is None or total is None else {**spread, "total": total}
 

@@ -56,6 +56,7 @@ def write(
 
 
 def _header(paper: Paper, profile: Profile) -> None:
+    """Prints the run: its path, profiler, devices, command, passes and traces."""
     line = Line(profile.recording.path, "bold")
     tool = recording_view.tool(profile)
     line.append(f"   {tool}" if tool else "")
@@ -72,6 +73,8 @@ def _header(paper: Paper, profile: Profile) -> None:
 
 
 def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
+    """Prints a line per kernel; names are shortened to the width that other columns leave."""
+
     def percent(kernel: KernelProfile) -> str:
         share = words.share(kernel, profile)
         return f"{share:.1f}" if share is not None else words.UNKNOWN
@@ -111,6 +114,7 @@ def _mean(kernel: KernelProfile) -> str:
 
 
 def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool) -> None:
+    """Prints a kernel: launch, metrics, counters, emulated counters, stalls and notes."""
     line = Line(f"── {_short(paper, kernel.name, paper.width - 3)}", "bold")
     if kernel.role == "autotune":
         line.append("  tried by an autotuner", "yellow")
@@ -121,34 +125,8 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if matched:
         _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
     report = words.report_of(kernel, profile)
-    metric_rows = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
-    if metric_rows:
-        paper.print(Line())
-        columns = [
-            Column("measured", lambda row: row.name),
-            Column("", lambda row: row.value, right=True),
-            Column("", lambda row: row.unit),
-            Column("", lambda row: row.static),
-            Column("", lambda row: words.short(row.note)),
-        ]
-        for index, text in enumerate(rows_of(columns, metric_rows)):
-            _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
-    counters = list(words.counters(kernel))
-    left = 0 if details else max(0, len(counters) - MOST_COUNTERS)
-    if left:
-        del counters[MOST_COUNTERS:]
-    if counters:
-        paper.print(Line())
-        columns = [
-            Column("counter, per dispatch", lambda counter: counter[0]),
-            Column("mean", lambda counter: counter[1], right=True),
-            Column("least … most", lambda counter: counter[2]),
-        ]
-        for index, text in enumerate(rows_of(columns, counters)):
-            paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
-    if left:
-        hidden = view.plural(left, "more counter")
-        paper.print(Line(f"  {hidden}: --details lists all", "dim"))
+    _metrics(paper, kernel, report)
+    _counters(paper, kernel, None if details else MOST_COUNTERS)
     _emulated(paper, kernel, report)
     if report is not None:
         stall_table(paper, stalls(report))
@@ -156,7 +134,43 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
         _wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
 
 
+def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
+    """Prints the measured metrics, each with the static one that it compares with."""
+    rows = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
+    if not rows:
+        return
+    paper.print(Line())
+    columns = [
+        Column("measured", lambda row: row.name),
+        Column("", lambda row: row.value, right=True),
+        Column("", lambda row: row.unit),
+        Column("", lambda row: row.static),
+        Column("", lambda row: words.short(row.note)),
+    ]
+    for index, text in enumerate(rows_of(columns, rows)):
+        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+
+
+def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
+    """Prints the counters, at most `limit`, and how many are left out."""
+    counters = list(words.counters(kernel))
+    if not counters:
+        return
+    paper.print(Line())
+    columns = [
+        Column("counter, per dispatch", lambda counter: counter[0]),
+        Column("mean", lambda counter: counter[1], right=True),
+        Column("least … most", lambda counter: counter[2]),
+    ]
+    for index, text in enumerate(rows_of(columns, counters[:limit])):
+        paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    if limit is not None and len(counters) > limit:
+        hidden = view.plural(len(counters) - limit, "more counter")
+        paper.print(Line(f"  {hidden}: --details lists all", "dim"))
+
+
 def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
+    """Prints recorded counters beside those of the emulator."""
     rows = list(executed.rows(kernel, report))
     if not rows:
         return
@@ -172,7 +186,7 @@ def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) 
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
-def stall_table(paper: Paper, stall_lines: list[Stall], most: int = MOST_STALLS) -> None:
+def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS) -> None:
     """Prints the lines that cost most, each with the results of static analysis for it."""
     if not stall_lines:
         return
@@ -199,7 +213,7 @@ def stall_table(paper: Paper, stall_lines: list[Stall], most: int = MOST_STALLS)
         Column("source", lambda stall: view.place(stall.source)),
         Column("beside it", lambda stall: "; ".join(stall.beside)),
     ]
-    for index, text in enumerate(rows_of(columns, stall_lines[:most])):
+    for index, text in enumerate(rows_of(columns, stall_lines[:limit])):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
 
 
@@ -225,7 +239,7 @@ def _samples(paper: Paper, profile: Profile) -> None:
 
 
 def _summary(paper: Paper, profile: Profile) -> None:
-    """Prints a profiler's own totals, where it kept no dispatches."""
+    """Prints a profiler's own totals, if it recorded no dispatches."""
     top = profile.recording.summary
     if not top or profile.kernels:
         return

@@ -1,4 +1,4 @@
-"""Rules for people: the list of them, one of them in full, and the faults of packs."""
+"""Writes rules as text, Markdown and JSON: a list, a rule in full, and the faults of packs."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _LOOKS_AT: Mapping[tuple[str, bool], str] = MappingProxyType(
 
 
 class Listed(Struct, frozen=True):
-    """A rule as its own pack has it, and the severity that each pack gives it."""
+    """A rule as its own pack states it, and its severity in each pack."""
 
     rule: Rule
     packs: Mapping[str, str]
 
     @property
     def elsewhere(self) -> dict[str, str]:
-        """The other packs that hold it."""
+        """The other packs that have the rule, with their severities."""
         return {name: s for name, s in self.packs.items() if name != self.rule.pack}
 
 
 class Checked(Struct, frozen=True):
-    """A pack's file after checking: the pack, or what is wrong."""
+    """A pack's file after checking: the pack, or its faults."""
 
     file: str
     pack: Pack | None
@@ -58,7 +58,7 @@ class Checked(Struct, frozen=True):
 
 
 def write_list(rules: Sequence[Listed], stream: TextIO) -> None:
-    """One line per rule."""
+    """Writes one line per rule."""
     if not rules:
         stream.write("no rules\n")
         return
@@ -66,7 +66,7 @@ def write_list(rules: Sequence[Listed], stream: TextIO) -> None:
 
 
 def write_list_md(rules: Sequence[Listed], stream: TextIO) -> None:
-    """The same as a table."""
+    """Writes the rules as a Markdown table."""
     titles = [column.title for column in _COLUMNS]
     stream.write(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n")
     for listed in rules:
@@ -75,12 +75,12 @@ def write_list_md(rules: Sequence[Listed], stream: TextIO) -> None:
 
 
 def write_list_json(rules: Sequence[Listed], stream: TextIO) -> None:
-    """The rules in full."""
+    """Writes the rules in full, as JSON."""
     _dump({"rules": [_fields(listed) for listed in rules]}, stream)
 
 
 def write_one(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
-    """Everything about one rule."""
+    """Writes everything about a rule, as text."""
     text = listed.rule.text
     traits = ", ".join((text.severity, text.confidence, text.status))
     stream.write(f"{text.id}  {text.name}   {traits}\n")
@@ -103,7 +103,7 @@ def write_one(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
 
 
 def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
-    """The same as Markdown."""
+    """Writes everything about a rule, as Markdown."""
     text = listed.rule.text
     traits = ", ".join((text.severity, text.confidence, text.status))
     lines = [f"# {text.id} {text.name}", "", f"{traits}. {_origin(listed)}", ""]
@@ -126,7 +126,7 @@ def write_one_md(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
 
 
 def write_one_json(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None:
-    """The same as JSON."""
+    """Writes everything about a rule, as JSON."""
     reads = [
         {"name": name, "unit": unit, "description": meaning}
         for name, unit, meaning in _names(listed.rule, catalogue)
@@ -135,13 +135,13 @@ def write_one_json(listed: Listed, catalogue: Catalogue, stream: TextIO) -> None
 
 
 def write_checked(files: Sequence[Checked], stream: TextIO) -> None:
-    """Every fault on a line of its own; what each sound file holds."""
+    """Writes each fault on a line, and for each sound file how many rules it has."""
     for checked in files:
         stream.writelines(f"{fault}\n" for fault in checked.faults)
         if checked.unreadable is not None:
             stream.write(f"{checked.unreadable}\n")
         if checked.pack is not None:
-            stream.write(f"{checked.file}: {_holds(checked.pack)}, no faults\n")
+            stream.write(f"{checked.file}: {_rule_count(checked.pack)}, no faults\n")
     failed = [checked for checked in files if not checked.sound]
     if failed:
         count = sum(len(c.faults) + (c.unreadable is not None) for c in failed)
@@ -149,7 +149,7 @@ def write_checked(files: Sequence[Checked], stream: TextIO) -> None:
 
 
 def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
-    """The same as JSON."""
+    """Writes the faults of packs, as JSON."""
     results = [
         {
             "file": checked.file,
@@ -166,7 +166,7 @@ def write_checked_json(files: Sequence[Checked], stream: TextIO) -> None:
 
 
 def _advice(text: RuleText) -> str:
-    """The fix, and what came of it on real kernels."""
+    """Returns the fix, with the results of trying it on real kernels."""
     trials = text.tried
     if not text.fix or trials is None:
         return text.fix
@@ -187,10 +187,10 @@ def _origin(listed: Listed) -> str:
     )
 
 
-def _holds(pack: Pack) -> str:
-    own = sum(rule.file == pack.file for rule in pack.rules)
-    taken_over = len(pack.rules) - own
-    return plural(own, "rule") + (f" and {taken_over} taken over" if taken_over else "")
+def _rule_count(pack: Pack) -> str:
+    own_rules = sum(rule.file == pack.file for rule in pack.rules)
+    taken_over = len(pack.rules) - own_rules
+    return plural(own_rules, "rule") + (f" and {taken_over} taken over" if taken_over else "")
 
 
 def _conditions(rule: Rule) -> list[tuple[str, str]]:
@@ -210,7 +210,7 @@ _CODE = frozenset({"Only where", "Requires", "Else says"})
 
 
 def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
-    """The metrics that a rule reads: name, unit, meaning; a metric with fields once."""
+    """Returns the metrics that a rule reads: name, unit, meaning; those with fields once."""
     reads = {}
     for name in (*rule.names, *rule.fix.names):
         spec = catalogue.spec(name.metric)
@@ -224,6 +224,7 @@ def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
 
 
 def _fields(listed: Listed) -> dict[str, Any]:
+    """Returns a rule as JSON values."""
     rule = listed.rule
     text = rule.text
     return {
@@ -252,7 +253,7 @@ def _fields(listed: Listed) -> dict[str, Any]:
 
 
 def _summary(text: str) -> str:
-    """The first sentence, cut where it is long."""
+    """Returns the first sentence, shortened if it is long."""
     words = " ".join(text.split())
     end = words.find(". ")
     return textwrap.shorten(words if end < 0 else words[:end], SUMMARY_WIDTH, placeholder=" …")

@@ -43,7 +43,7 @@ _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
 
 
 def write(
-    report: LintReport, stream: TextIO, *, root: Path | None = None, most: int = MOST_RESULTS
+    report: LintReport, stream: TextIO, *, root: Path | None = None, limit: int = MOST_RESULTS
 ) -> None:
     """Writes a log with one run.
 
@@ -52,25 +52,25 @@ def write(
         stream: the stream that it is written to.
         root: the repository's root, which the paths of files below it are relative to. None: the
             root of the current folder's repository.
-        most: the number of results that are kept, the worst first.
+        limit: the largest number of results, the worst first.
     """
-    json.dump(to_dict(report, root or repository_root(), most), stream, indent=2)
+    json.dump(to_dict(report, root or repository_root(), limit), stream, indent=2)
     stream.write("\n")
 
 
-def to_dict(report: LintReport, root: Path, most: int = MOST_RESULTS) -> dict[str, Any]:
-    """The log as plain values."""
+def to_dict(report: LintReport, root: Path, limit: int = MOST_RESULTS) -> dict[str, Any]:
+    """Returns the log as JSON values."""
     groups = view.groups(report, _STATES)
     rules = {rule: index for index, rule in enumerate(report.rules)}
     files = _Files(root)
     prints = _Fingerprints(files)
     results = [
         _result(report, group, rules=rules, files=files, fingerprint=prints.fingerprint_of(group))
-        for group in groups[:most]
+        for group in groups[:limit]
     ]
     notices = [_error(error, files) for error in report.errors]
-    if len(groups) > most:
-        notices.append(_notice(f"{len(groups) - most} results of lesser weight are left out"))
+    if len(groups) > limit:
+        notices.append(_notice(f"{len(groups) - limit} results of lesser weight are left out"))
     notices += [_notice(note) for note in report.notes]
     return {
         "$schema": SCHEMA,
@@ -117,7 +117,7 @@ def _driver(report: LintReport) -> dict[str, Any]:
 
 
 def _category(report: LintReport) -> str:
-    """The category of this run: code scanning replaces the alerts of the last run of the category.
+    """Returns the run's category: code scanning replaces the alerts of its last run.
 
     It ends in a slash, as SARIF asks of an id without a number of the run.
     """
@@ -132,6 +132,7 @@ def _category(report: LintReport) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
+    """Returns the descriptor of a rule."""
     text = rule.text
     links = [f"- [{reference.title}]({reference.url})" for reference in text.references]
     fix = view.general_fix(text)
@@ -176,12 +177,12 @@ def _result(
     files: _Files,
     fingerprint: str,
 ) -> dict[str, Any]:
-    """The result for the findings of one rule at one place; `rules` are the rules' indices."""
+    """Returns the result for a rule's findings at one place; `rules` has the rules' indices."""
     finding = group.first
     shown_at, related = files.anchor(group)
-    others = view.other_occurrences(group)
+    occurrences = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
-    message = f"{finding.message} ({kernel}{', ' + others if others else ''})"
+    message = f"{finding.message} ({kernel}{', ' + occurrences if occurrences else ''})"
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": _LEVELS[finding.severity],
@@ -230,7 +231,7 @@ def _result(
 
 
 def _suppressions(group: Group) -> list[dict[str, Any]]:
-    """The suppressions of a result; empty, which means "not suppressed", where there is none."""
+    """Returns the suppressions of a result; empty, which means "not suppressed", without one."""
     if group.state != "suppressed":
         return []
     if isinstance(group.by, Suppression):
@@ -274,7 +275,7 @@ class _Files:
     def physical(self, place: Place) -> dict[str, Any]:
         below = self.below(place.file)
         region: dict[str, Any] = {"startLine": place.line or 1}
-        if place.whole and place.text.strip():
+        if place.complete and place.text.strip():
             region["snippet"] = {"text": printable_columns(place.text)}
         return {"artifactLocation": self.artifact(place.file, below), "region": region}
 

@@ -58,8 +58,8 @@ DOUBT = "?"
 """Marks points of which an objective is unknown: nothing can be said to beat them."""
 NONE = "–"
 MOST_NOTE = 72
-_WHOLE = 1000
-"""From here on figures per work are shown without a fraction."""
+_NO_FRACTION_FROM = 1000
+"""Figures per work from here on are shown without a fraction."""
 _PER_WORK = frozenset({"scratch_per_work", "matrix_cycles_per_work", "full_waits_per_work"})
 _SIZES = frozenset({"lds_bytes", "code_bytes", "scratch_bytes"})
 _NOT_TIMES = (
@@ -68,7 +68,7 @@ _NOT_TIMES = (
 
 
 def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
-    """Prints the tables as they are, then the notes and counts of the sweep."""
+    """Prints the tables, then the notes and counts of the sweep."""
     paper = paper_for(stream, color)
     for table in sweep.tables:
         _text_table(paper, table, sweep.tables)
@@ -92,7 +92,7 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
 
 
 def summary(sweep: Sweep) -> str:
-    """How many points there are, and what became of them."""
+    """Returns in words how many points were compiled, stored, failed or are missing."""
     counts = sweep.counts
     parts = [f"{view.plural(counts.done, 'point')} in {sweep.seconds:.1f} s"]
     parts.append(f"{counts.from_store} from the store")
@@ -106,6 +106,7 @@ def summary(sweep: Sweep) -> str:
 
 
 def _text_table(paper: Paper, table: Table, tables: Sequence[Table]) -> None:
+    """Prints a table; its title names the attributes that distinguish it from the other tables."""
     title = Text(f"{table.kernel}[{table.case}]" if table.case else table.kernel, "bold")
     title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
     for attribute in distinction(table, tables):
@@ -139,12 +140,12 @@ def _figure_column(name: str, unit: Work | None) -> Column:
 
 
 def _unit(table: Table) -> Work | None:
-    """The unit that needed work is counted in; None where no objective depends on it."""
+    """Returns the unit of needed work; None if no objective is per work."""
     return next((o.work for o in table.objectives if o.work is not None), None)
 
 
 def _columns_shown(table: Table, unit: Work | None) -> tuple[str, ...]:
-    """The columns; per work those that are objectives, and scratch where there is any."""
+    """Returns the columns: of those per work, only objectives; scratch only if there is any."""
     objective_columns = {o.column for o in table.objectives} if unit is not None else set()
     figures = [line.row.figures for line in table.lines if line.row.figures is not None]
     if not any(point.scratch_in_loops or point.scratch_per_work for point in figures):
@@ -167,6 +168,7 @@ def _mark(line: Line) -> str:
 
 
 def _figure(line: Line, name: str) -> str:
+    """Returns a figure of a point as text; empty if its compile failed."""
     figures = line.row.figures
     if figures is None:
         return ""
@@ -177,11 +179,12 @@ def _figure(line: Line, name: str) -> str:
         # Per iteration of a loop that is not there.
         return NONE if name.endswith("_per_iteration") else view.UNKNOWN
     if name in _PER_WORK:
-        return f"{value:.0f}" if value >= _WHOLE else f"{value:.4g}"
+        return f"{value:.0f}" if value >= _NO_FRACTION_FROM else f"{value:.4g}"
     return view.show(value)
 
 
 def _note(line: Line) -> str:
+    """Returns the remark on a point: why it failed or cannot launch, or what it is equal to."""
     row = line.row
     if row.error is not None:
         text = f"failed in {row.error.stage}: {row.error.message}"
@@ -196,9 +199,9 @@ def _note(line: Line) -> str:
 
 
 def _front(objectives: tuple[Objective, ...]) -> str:
-    named = ", ".join(o.text for o in objectives[:-1])
-    last = objectives[-1].text
-    aims = f"{named} and {last}" if named else last
+    """Explains the mark of points on the Pareto front."""
+    *others, last = (objective.text for objective in objectives)
+    aims = f"{', '.join(others)} and {last}" if others else last
     return (
         "on the Pareto front: no other point is at least as good in all of these and better in"
         f" one: {aims}"
@@ -222,7 +225,7 @@ def write_json(sweep: Sweep, stream: TextIO) -> None:
 
 
 def to_dict(sweep: Sweep) -> dict[str, Any]:
-    """The sweep as plain JSON values."""
+    """Returns the sweep as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(sweep.tool),
@@ -238,13 +241,14 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
 
 
 def _table(table: Table) -> dict[str, Any]:
+    """Returns a table as JSON values."""
     return {
         "file": table.file,
         "kernel": table.kernel,
         "case": table.case,
         "arch": table.arch,
         "types": list(table.types),
-        "attributes": {name: dict(of) for name, of in table.attributes.items()},
+        "attributes": {name: dict(values) for name, values in table.attributes.items()},
         "names": list(table.names),
         "objectives": [
             {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
@@ -255,6 +259,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _row(line: Line) -> dict[str, Any]:
+    """Returns a point as JSON values."""
     row = line.row
     return {
         "number": line.number,
@@ -273,7 +278,7 @@ def _row(line: Line) -> dict[str, Any]:
 def write_csv(sweep: Sweep, stream: TextIO) -> None:
     """Writes one header and one line per point; a cell is empty where nothing is known.
 
-    What all points have in common stands there as well: the header does not depend on values.
+    Columns that are equal for all points are written as well: the header depends on no value.
     """
     names = list(dict.fromkeys(name for table in sweep.tables for name in table.names))
     settings = (name for row in sweep.rows for name in everything(row))

@@ -46,6 +46,7 @@ def write(
 
 
 def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
+    """Prints a table with one line per kernel."""
     files = {view.path_of(k) for k in kernels}
     columns = [
         Column("file", lambda k: view.file_name(view.path_of(k)) if len(files) > 1 else ""),
@@ -95,6 +96,7 @@ def _marks(kernel: KernelReport) -> str:
 
 
 def _kernel(paper: Paper, kernel: KernelReport) -> None:
+    """Prints a kernel in full."""
     title = Line(kernel.name, style="bold")
     title.append(f"  {kernel.arch or 'unknown target'}")
     if kernel.source is not None:
@@ -120,6 +122,7 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
 
 
 def _resources(paper: Paper, kernel: KernelReport) -> None:
+    """Prints registers, LDS and code, with bars, and the occupancy."""
     m = kernel.metrics
     vgprs, limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
     line = _gauge("VGPRs", view.show(vgprs), view.show(limit), vgprs, limit)
@@ -157,6 +160,7 @@ def _kib_number(size: int | None) -> str:
 
 
 def _loops(paper: Paper, kernel: KernelReport) -> None:
+    """Prints the figures of the main loop and one more hot loop, or of a kernel without loops."""
     loops = [loop for loop in kernel.loops if loop.hot]
     main = loop_view.main_loop(kernel)
     paper.print(Line())
@@ -196,6 +200,7 @@ def _scorecard(paper: Paper, pairs: list[tuple[str, str]]) -> None:
 
 
 def _memory(paper: Paper, kernel: KernelReport) -> None:
+    """Prints the accesses of the main loop, or of the kernel, and why some are narrow."""
     rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
     if not rows:
         return
@@ -222,7 +227,7 @@ def _spills(paper: Paper, kernel: KernelReport) -> None:
 
 
 def spill_lines(kernel: KernelReport) -> list[str]:
-    """A title, the slots that hurt most and the knobs; nothing where no hot loop has spills."""
+    """Returns a title, the worst slots and the knobs; nothing if no hot loop has spills."""
     hot = {loop.id for loop in kernel.loops if loop.hot}
     slots = [slot for slot in kernel.spills if not hot.isdisjoint(slot.loops)]
     if not slots:
@@ -272,7 +277,7 @@ def _slot_places(
 
 
 def _measured(paper: Paper, kernel: KernelReport) -> None:
-    """What a profiler measured by line; only reports that were joined with a recording have it."""
+    """Prints the measured lines of a report that was joined with a recording."""
     if kernel.measured_lines:
         from ..profile.placing.stalls import stalls
         from .profile_text import stall_table
@@ -281,7 +286,7 @@ def _measured(paper: Paper, kernel: KernelReport) -> None:
 
 
 def _emulated(paper: Paper, kernel: KernelReport) -> None:
-    """What the emulator counted; only reports of `--emulate` have it."""
+    """Prints the emulator's counts of a report of `--emulate`."""
     lines = emulated_lines(kernel)
     if lines:
         paper.print(Line())

@@ -47,12 +47,13 @@ def write(profile: Profile, stream: TextIO) -> int:
 
 
 def is_drawn(run: Recording) -> Iterator[bool]:
-    """For each dispatch, whether a timeline has it."""
+    """Yields for each dispatch whether a timeline has it."""
     for start, end in zip(run.dispatches.start, run.dispatches.end, strict=True):
         yield NONE not in (start, end) and end >= start
 
 
 def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
+    """Yields JSON texts of names and dispatches, and whether each is a dispatch."""
     run = profile.recording
     table = run.dispatches
     origins = _origins(table)
@@ -85,14 +86,14 @@ def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
 
 
 def _origins(table: Dispatches) -> dict[int, int]:
-    """When the timeline of each part begins: parts that overlap ran together and share a begin."""
+    """Returns the begin of each part's timeline, in ns: parts that overlap in time share one."""
     spans: dict[int, tuple[int, int]] = {}
     for part, start, end in zip(table.part, table.start, table.end, strict=True):
         if start == NONE or end == NONE or end < start:
             continue
-        least, most = spans.get(part, (start, end))
-        if start <= least or end >= most:
-            spans[part] = (min(start, least), max(end, most))
+        first, last = spans.get(part, (start, end))
+        if start <= first or end >= last:
+            spans[part] = (min(start, first), max(end, last))
     origins: dict[int, int] = {}
     origin = until = NONE
     for part, (start, end) in sorted(spans.items(), key=lambda item: item[1]):

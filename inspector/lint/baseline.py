@@ -1,8 +1,8 @@
-"""The findings that a project lives with: a file that is committed, and compared with each run.
+"""The baseline: a committed file of known findings that each run is compared with.
 
 One line for one kind of finding, sorted, so that a change of the file reads well in a review and
 two branches merge. Findings are recognised by their fingerprint, which survives unrelated edits.
-Several findings may share one (a rule that speaks twice of one line): they are counted.
+Several findings may share one (a rule that is broken twice on a line): they are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..writing import reason, replacing_text
 from .results import CheckedKernel
 
 SCHEMA_VERSION = 1
-_MOST_FINDINGS = 1_000_000  # those that have gone are told one by one
+_MOST_FINDINGS = 1_000_000  # the findings that are gone are listed one by one
 _AGAIN = "make it anew with --update-baseline after moving it away, or restore it"
 _TYPES: Mapping[str, type] = MappingProxyType(
     {"kernel": str, "rule": str, "message": str, "fingerprint": str, "count": int}
@@ -51,23 +51,23 @@ EMPTY = Baseline(MappingProxyType({}))
 
 
 class Compared(Struct, frozen=True):
-    """A run held against a baseline.
+    """A run's findings divided by a baseline.
 
     Args:
         kernels: as they were, their findings divided into new and known ones.
         gone: entries with the number of findings that are no longer there.
-        unseen: how many entries are of kernels or rules that the run did not look at.
+        unchecked: how many entries are of kernels or rules that the run did not look at.
     """
 
     kernels: tuple[CheckedKernel, ...]
     gone: tuple[Entry, ...]
-    unseen: int
+    unchecked: int
 
 
 def compare(
     baseline: Baseline, kernels: Sequence[CheckedKernel], rules: Collection[str]
 ) -> Compared:
-    """Tells known findings from new ones.
+    """Divides a run's findings into new and known ones.
 
     Args:
         baseline: what is known.
@@ -75,28 +75,28 @@ def compare(
             fingerprint the first count as known.
         rules: ids of the rules that the run asked: others cannot have gone.
     """
-    left = Counter({key: entry.count for key, entry in baseline.entries.items()})
+    remaining = Counter({key: entry.count for key, entry in baseline.entries.items()})
     divided = []
     for kernel in kernels:
         new: list[Finding] = []
         known: list[Finding] = []
         for finding in kernel.findings:
-            is_known = left[finding.fingerprint] > 0
-            left[finding.fingerprint] -= is_known
+            is_known = remaining[finding.fingerprint] > 0
+            remaining[finding.fingerprint] -= is_known
             (known if is_known else new).append(finding)
         divided.append(replace(kernel, findings=tuple(new), known=tuple(known)))
     checked_ids = {kernel.id for kernel in kernels}
-    gone, unseen = [], 0
+    gone, unchecked = [], 0
     for key, entry in baseline.entries.items():
         if entry.kernel not in checked_ids or entry.rule not in rules:
-            unseen += 1
-        elif left[key] > 0:
-            gone.append(replace(entry, count=left[key]))
-    return Compared(tuple(divided), tuple(gone), unseen)
+            unchecked += 1
+        elif remaining[key] > 0:
+            gone.append(replace(entry, count=remaining[key]))
+    return Compared(tuple(divided), tuple(gone), unchecked)
 
 
 def updated(baseline: Baseline, compared: Compared) -> Baseline:
-    """The baseline with what was found taken in, and what has gone taken out.
+    """Returns the baseline with the run's findings added and those that are gone removed.
 
     Entries of kernels and rules that the run did not look at stay.
     """
@@ -181,7 +181,7 @@ def _entry(item: Any, where: str) -> Entry:
 
 
 def render(baseline: Baseline) -> str:
-    """The file's text: one line for each entry, by kernel and rule."""
+    """Returns the file's text: one line per entry, sorted by kernel and rule."""
     entries = sorted(
         baseline.entries.values(), key=lambda e: (e.kernel, e.rule, e.message, e.fingerprint)
     )
@@ -198,7 +198,7 @@ def write(baseline: Baseline, path: Path) -> None:
     """Writes the file; an existing one is replaced only once the new one is complete.
 
     Raises:
-        KinspectError: the place cannot be written.
+        KinspectError: the file cannot be written.
     """
     try:
         with replacing_text(path) as out:

@@ -1,4 +1,4 @@
-"""Budgets: limits that a project sets on metrics of its kernels, asked as rules are."""
+"""Budgets: limits that a project sets on metrics of its kernels, evaluated as rules."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _FIX = (
 
 
 def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogue) -> Pack:
-    """A pack with the one rule that a budget is.
+    """Returns a pack whose only rule is the budget.
 
     Args:
         metric: the figure's name.
         limit: the most that is allowed, or a comparison such as `>= 2`.
-        label: what messages call the place that sets it.
+        label: names the setting in messages.
         catalogue: the metrics that exist.
 
     Raises:
@@ -53,14 +53,14 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
         require = f"{metric} {limit.strip()}"
     else:
         require = f"{metric} <= {limit}"
-    place = label.replace("{", "(").replace("}", ")")
+    safe_label = label.replace("{", "(").replace("}", ")")
     rule = {
         "id": BUDGET,
         "name": NAME,
         "severity": "error",
         "scope": "kernel",
         "require": require,
-        "message": f"{metric} is {{{metric}}}, the budget of {place} is {_limit_text(limit)}",
+        "message": f"{metric} is {{{metric}}}, the budget of {safe_label} is {_limit_text(limit)}",
         "explain": _EXPLAIN,
         "fix": _FIX,
     }
@@ -80,7 +80,7 @@ def _limit_text(limit: float | str) -> str:
 def over_budget(
     metric: str, pack: Pack, kernel: KernelReport, source_text: SourceText | None
 ) -> tuple[Finding, ...]:
-    """The findings of a budget for a kernel: none where it is kept, or cannot be judged."""
+    """Returns a kernel's findings for a budget: none if it is kept, or the figure is unknown."""
     findings = evaluate(pack, kernel, source_text)
     return tuple(replace(f, fingerprint=_fingerprint(metric, kernel, f)) for f in findings)
 

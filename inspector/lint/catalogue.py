@@ -166,7 +166,7 @@ class Entry(Struct, frozen=True):
     known: Known
 
     def hidden_from(self, scope: Scope) -> str | None:
-        """What it is a property of, in words, if a rule of this scope cannot read it; else None."""
+        """Names what it is a property of, if rules of this scope cannot read it; else None."""
         return None if self.known in _READABLE[scope] else _PLURAL[self.known]
 
 

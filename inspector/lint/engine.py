@@ -103,7 +103,7 @@ class _Judge:
         self._of_groups: dict[int, Sequence[Reading]] = {}
 
     def matches(self, rule: Rule) -> Iterator[Match]:
-        """Where the rule is broken; each match becomes a finding, unless it is superseded."""
+        """Yields where the rule is broken; each match is a finding, unless it is superseded."""
         scope, hot_only = rule.text.scope, rule.text.hot_only
         if scope == "kernel":
             values = Values(self._of_kernel, {})
@@ -117,7 +117,7 @@ class _Judge:
                 if self._breaks_whatever_unread(rule, values):
                     yield Match(rule, ordinal, (Reading(values, ()),))
         else:
-            for group in self._subjects.of(scope, hot_only):
+            for group in self._subjects.groups(scope, hot_only):
                 broken = [
                     reading
                     for reading in self._readings(group)
@@ -127,7 +127,7 @@ class _Judge:
                     yield Match(rule, group.ordinal, tuple(readings))
 
     def _breaks_whatever_unread(self, rule: Rule, values: Values) -> bool:
-        """Whether the rule is broken, whatever the code holds that was not read."""
+        """Tells whether the rule is broken, whatever the unread part of the code holds."""
         if not _breaks(rule, values):
             return False
         if not self._kernel.unread:
@@ -160,7 +160,7 @@ class _Judge:
         return self._of_loops[ordinal]
 
     def finding(self, match: Match, severity: Severity) -> Finding:
-        """The match as a finding; its figures are those of the worst place."""
+        """Makes a finding of a match; its figures are those of the worst access or wait."""
         rule, values = match.rule, match.readings[0].values
         count: dict[str, MetricValue] = {}
         if rule.text.scope in ("kernel", "loop"):
@@ -193,7 +193,7 @@ class _Judge:
 
 
 def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
-    """The figures that the rule reads, without those that are only bounds."""
+    """Returns the figures that the rule reads, without those of which only bounds are known."""
     figures = {metric.name: metric.evaluate(values) for metric in rule.names}
     return {name: value for name, value in figures.items() if not isinstance(value, Interval)}
 
@@ -212,7 +212,7 @@ def _by_cause(readings: Sequence[Reading]) -> Iterable[Sequence[Reading]]:
 
 
 def _breaks(rule: Rule, values: Values) -> bool:
-    """Whether `when` holds and `require` does not, both for certain."""
+    """Tells whether `when` certainly holds and `require` certainly does not."""
     if rule.when is not None and rule.when.evaluate(values) is not True:
         return False
     return rule.require.evaluate(values) is False
@@ -240,6 +240,7 @@ def _bounded(
 
 
 def _kernel_values(kernel: KernelReport) -> dict[str, MetricValue]:
+    """Returns a kernel's metrics, and `hot_loops.count.*`: counts summed over its hot loops."""
     values = {name: metric.value for name, metric in kernel.metrics.items()}
     hot_loops = [loop for loop in kernel.loops if loop.hot]
     for name in {
@@ -283,7 +284,7 @@ def fingerprint(rule: str, kernel_id: str, ordinal: int, source_line: str) -> st
 def _locations(
     rule: Rule, kernel: KernelReport, loop: LoopReport | None, source_text: SourceText | None
 ) -> Iterator[Location]:
-    """The accesses that the rule is about; if there are none, the place of the loop or kernel."""
+    """Yields the accesses that the rule is about, or else the position of the loop or kernel."""
     accesses = _accesses(rule, kernel, loop)
     places: list[SourceLoc] = []
     for access in accesses:
@@ -302,7 +303,7 @@ def _locations(
 
 
 def _places(places: Sequence[Place], source_text: SourceText | None) -> Iterator[Location]:
-    """Every match in the assembly, then the lines of the source, each once."""
+    """Yields the lines of the assembly, then the distinct lines of the source."""
     for place in places:
         yield Location("amdgcn", place.line, text=place.text)
     sources = [place.source.in_user_code for place in places if place.source is not None]
@@ -317,35 +318,34 @@ _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
         "cache.lines": lambda use: (use.lines or 0.0) - (use.lines_ideal or 0.0),
     }
 )
-"""Figures of what lanes touch -> of an access, what it adds to them."""
+"""Figures of what lanes touch -> the share of one access in them."""
 
 
-def _first_two(graded: tuple[float, int, MemoryOp]) -> tuple[float, int]:
-    return graded[:2]
+def _rank(ranked: tuple[float, int, MemoryOp]) -> tuple[float, int]:
+    return ranked[:2]
 
 
 def _accesses(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
-    """The narrowest memory accesses of the classes that the requirement names, or the worst ones.
+    """Returns the accesses that a requirement is about, the worst first, at most `MAX_ACCESSES`.
 
-    The worst where it names a figure of what their lanes touch.
+    If it names a figure of `_BADNESS`, they are sorted by that; otherwise they are the narrowest
+    of the classes that it names.
     """
-    words = {word for metric in rule.require.names for word in metric.name.split(".")}
+    classes = {word for metric in rule.require.names for word in metric.name.split(".")}
     spills = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
 
     def is_named(op: MemoryOp) -> bool:
-        if op.cls in words:
+        if op.cls in classes:
             return True
         family = _SPILLS if op.line in spills else _PRIVATE_ARRAYS
-        return op.cls in _SCRATCH and family in words
+        return op.cls in _SCRATCH and family in classes
 
-    here = [op for op in kernel.memory_ops if loop is None or op.loop == loop.id]
+    in_loop = [op for op in kernel.memory_ops if loop is None or op.loop == loop.id]
     for figure, badness in _BADNESS.items():
         if figure in {r.name for r in rule.require.names}:
-            graded = [(-badness(op.use), op.line, op) for op in here if op.use is not None]
-            return [op for grade, _, op in sorted(graded, key=_first_two) if grade < 0][
-                :MAX_ACCESSES
-            ]
-    ops = [op for op in here if is_named(op)]
+            ranked = [(-badness(op.use), op.line, op) for op in in_loop if op.use is not None]
+            return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0][:MAX_ACCESSES]
+    ops = [op for op in in_loop if is_named(op)]
     widest = max((op.bits for op in ops if op.bits is not None), default=0)
     return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))[
         :MAX_ACCESSES

@@ -110,23 +110,28 @@ class _Checker:
         self.names: list[MetricName] = []
 
     def node(self, node: ast.expr) -> tuple[Node, Kind]:
+        """Translates a node of the tree.
+
+        Raises:
+            ExpressionError: it is not allowed in conditions, or its operands are of a wrong kind.
+        """
         match node:
             case ast.BoolOp(op=op, values=values):
-                operands = self._all_of(values, "boolean")
+                operands = self._operands(values, "boolean")
                 return Join(isinstance(op, ast.Or), operands), "boolean"
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return Apply(FUNCTIONS["not"], self._all_of([operand], "boolean")), "boolean"
+                return Apply(FUNCTIONS["not"], self._operands([operand], "boolean")), "boolean"
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return Apply(FUNCTIONS["negative"], self._all_of([operand], "number")), "number"
+                return Apply(FUNCTIONS["negative"], self._operands([operand], "number")), "number"
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                sides = self._all_of([left, right], "number")
+                sides = self._operands([left, right], "number")
                 return Apply(FUNCTIONS[_ARITHMETIC[type(op)]], sides), "number"
             case ast.Compare():
                 return self._comparison(node), "boolean"
             case ast.Call(func=ast.Name(id="min" | "max" as name), args=args, keywords=[]) if (
                 len(args) > 1
             ):
-                return Apply(FUNCTIONS[name], self._all_of(args, "number")), "number"
+                return Apply(FUNCTIONS[name], self._operands(args, "number")), "number"
             case ast.Constant(value=value):
                 return Constant(value), self._constant_kind(node, value)
             case ast.Name(id=word) if word in _WORDS:
@@ -149,6 +154,7 @@ class _Checker:
         return pairs[0] if len(pairs) == 1 else Join(False, tuple(pairs))
 
     def _pair(self, left: ast.expr, op: str, right: ast.expr) -> Node:
+        """Translates one comparison of a chain; refuses those that are never or always true."""
         if op in ("in", "not in"):
             return self._membership(left, op, right)
         (left_node, left_kind), (right_node, right_kind) = self.node(left), self.node(right)
@@ -173,16 +179,17 @@ class _Checker:
         self._check_choice(right_node, left_node, left)
         return Apply(FUNCTIONS[op], (left_node, right_node))
 
-    def _check_choice(self, name: Node, value: Node, place: ast.expr) -> None:
-        """Refuses a text that the name never has as value: no run would reveal the typing error."""
+    def _check_choice(self, name: Node, value: Node, node: ast.expr) -> None:
+        """Refuses a text that the metric never has as value: a mistyped one would never match."""
         if not isinstance(name, MetricName) or not isinstance(value, Constant):
             return
         choices = self._catalogue.choices(name.name)
         if choices and value.value not in choices:
             hint = nearest(value.value, choices) or f" (it is {', '.join(sorted(choices))})"
-            raise self._error(place, f"{name.name} is never {self._text(place)}{hint}")
+            raise self._error(node, f"{name.name} is never {self._text(node)}{hint}")
 
     def _membership(self, left: ast.expr, op: str, right: ast.expr) -> Node:
+        """Translates `left in (…)`, whose choices must be constants of the kind of `left`."""
         item, kind = self.node(left)
         if not isinstance(right, (ast.Tuple, ast.List, ast.Set)) or not right.elts:
             raise self._error(right, f'`{op}` needs a list of choices, such as ("vgpr", "lds")')
@@ -200,6 +207,7 @@ class _Checker:
         return Apply(FUNCTIONS[op], (item, Constant(tuple(choices))))
 
     def _name(self, node: ast.expr) -> tuple[Node, Kind]:
+        """Translates the name of a metric, which the rule's scope must be able to read."""
         name = self._dotted(node)
         entry = self._catalogue.find(name)
         if entry is None:
@@ -232,7 +240,7 @@ class _Checker:
             )
         return ".".join([inner.id, *reversed(names)])
 
-    def _all_of(self, operands: Sequence[ast.expr], expected_kind: Kind) -> tuple[Node, ...]:
+    def _operands(self, operands: Sequence[ast.expr], expected_kind: Kind) -> tuple[Node, ...]:
         """The translated operands, each of which must be of the expected kind."""
         nodes = []
         for operand in operands:

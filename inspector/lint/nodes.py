@@ -204,13 +204,13 @@ class Join(Struct, frozen=True):
 
 
 class IsNone(Struct, frozen=True):
-    """Whether a value is unknown, or (`wanted` False) known."""
+    """Tests that a value is unknown, or, if `expected` is False, that it is known."""
 
     operand: Node
-    wanted: bool
+    expected: bool
 
     def evaluate(self, values: Values) -> bool:
-        return (self.operand.evaluate(values) is None) is self.wanted
+        return (self.operand.evaluate(values) is None) is self.expected
 
 
 Node = Constant | MetricName | Apply | Join | IsNone

@@ -49,6 +49,7 @@ def pack_schema() -> dict[str, Any]:
 
 
 def _object(shape: type[Any]) -> dict[str, Any]:
+    """Returns the JSON schema of a struct; descriptions are those of its docstring's `Args`."""
     hints = typing.get_type_hints(shape)
     documentation = inspect.getdoc(shape) or ""
     meanings = {name: " ".join(text.split()) for name, text in _ARGUMENT.findall(documentation)}
@@ -75,6 +76,7 @@ def _object(shape: type[Any]) -> dict[str, Any]:
 
 
 def _type(hint: Any) -> dict[str, Any]:
+    """Returns the JSON schema of a field's type."""
     if hint is int:
         return {"type": "integer", "minimum": 0}
     if hint in _PLAIN:
@@ -87,7 +89,7 @@ def _type(hint: Any) -> dict[str, Any]:
     if origin is tuple:
         return {"type": "array", "items": _type(arguments[0])}
     if origin in (typing.Union, types.UnionType):
-        # A key that may be left out; YAML's null says the same.
+        # A key that may be left out, or be null in YAML.
         choices = [{"type": "null"} if a is type(None) else _type(a) for a in arguments]
         return {"anyOf": choices}
     return {"type": "object", "additionalProperties": _type(arguments[1])}  # a Mapping

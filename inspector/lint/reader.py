@@ -1,4 +1,4 @@
-"""One rule pack's text: from YAML to rules, with every fault and its place."""
+"""Reads one rule pack: from YAML to compiled rules, and every fault with its line and column."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COMPILERS: Mapping[str, Callable[[str, Catalogue, Scope], Expression | Template
 
 
 class Draft(Struct, frozen=True):
-    """A pack as its own file has it; numbers are characters of the text, for faults.
+    """A pack as its own file states it. The numbers are offsets into the text, for error messages.
 
     Args:
         name: name of the pack.
@@ -63,13 +63,13 @@ class Draft(Struct, frozen=True):
 
 @functools.cache
 def _types() -> Mapping[type, dict[str, Any]]:
-    """The keys of each kind of mapping, and the types of their values."""
+    """Returns the keys of each kind of mapping with the types of their values."""
     shapes = (PackText, RuleText, Reference, Override, Trials)
     return {shape: typing.get_type_hints(shape) for shape in shapes}
 
 
 class Reader:
-    """One pass over one pack, gathering its faults.
+    """Reads one pack and collects its faults.
 
     Args:
         text: the file's contents.
@@ -90,7 +90,7 @@ class Reader:
         self.faults: list[Fault] = []
 
     def pack(self) -> Draft | None:
-        """The pack in the text; None if it is not a pack at all."""
+        """Returns the pack in the text, or None if it is not a pack at all; see `faults`."""
         try:
             root = document.compose(self._text)
         except document.DocumentError as error:
@@ -126,7 +126,7 @@ class Reader:
         )
 
     def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
-        """The rules of a list that are free of faults, each with its place in the text."""
+        """Returns the valid rules of a list, each with its offset in the text."""
         rules = []
         line_of: dict[str, int] = {}
         for node in listed.value:
@@ -141,13 +141,13 @@ class Reader:
         return tuple(rules)
 
     def _extends(self, node: yaml.Node) -> tuple[tuple[str, int], ...]:
-        """The names or paths of other packs, one or a list, each with its place in the text."""
+        """Returns the names or paths of the packs to extend, each with its offset in the text."""
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
         names = [(self._value(item, str), item.start_mark.index) for item in items]
         return tuple((name, index) for name, index in names if name is not None)
 
     def _override(self, node: yaml.Node) -> tuple[tuple[str, Override, int], ...]:
-        """Ids of other packs' rules, what changes of each, and its place in the text."""
+        """Returns (id of another pack's rule, the changes to it, offset in the text)."""
         if not isinstance(node, yaml.MappingNode):
             self._fault(node, "override is a mapping from the id of a rule to what changes")
             return ()
@@ -163,7 +163,7 @@ class Reader:
         return tuple((rule_id, change, index) for rule_id, (change, index) in overrides.items())
 
     def _rule(self, node: yaml.Node) -> Rule | None:
-        """One rule with its conditions and texts compiled; None where it has a fault."""
+        """Returns a rule with its conditions and texts compiled, or None if it has a fault."""
         fault_count = len(self.faults)
         record = self._record(node, RuleText)
         if record is None:
@@ -176,6 +176,30 @@ class Reader:
             self._fault(
                 nodes["hot_only"], "hot_only is for rules of scope loop, instruction or wait"
             )
+        compiled = self._compiled(nodes, values, scope)
+        for superior in values.get("superseded_by", ()):
+            if superior == values.get("id") or not _ID.fullmatch(superior):
+                self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
+        for tag in values.get("tags", ()):
+            if not _TAG.fullmatch(tag):
+                self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
+        if len(self.faults) > fault_count:
+            return None
+        return Rule(
+            text=RuleText(**values),
+            when=compiled.get("when"),
+            require=compiled["require"],
+            message=compiled["message"],
+            fix=compiled.get("fix") or Template(()),
+            line=node.start_mark.line + 1,
+            file=self._file,
+            pack=self._name,
+        )
+
+    def _compiled(
+        self, nodes: Mapping[str, yaml.Node], values: Mapping[str, Any], scope: Scope
+    ) -> dict[str, Any]:
+        """Compiles a rule's conditions and templates; those with a fault are left out."""
         compiled: dict[str, Any] = {}
         for key, compiler in _COMPILERS.items():
             if values.get(key) is None:
@@ -186,31 +210,12 @@ class Reader:
                 index = self._index(nodes[key], values[key], error.offset)
                 reason = error.message if self._may_quote else f"{key} cannot be read"
                 self._fault(nodes[key], reason, index)
-        for superior in values.get("superseded_by", ()):
-            if superior == values.get("id") or not _ID.fullmatch(superior):
-                self._fault(nodes["superseded_by"], f"{superior!r} is no id of another rule")
-        for tag in values.get("tags", ()):
-            if not _TAG.fullmatch(tag):
-                self._fault(nodes["tags"], f"a tag is a word in small letters, not {tag!r}")
-        if len(self.faults) > fault_count:
-            return None
-        line = node.start_mark.line + 1
-        text = RuleText(**values)
-        return Rule(
-            text=text,
-            when=compiled.get("when"),
-            require=compiled["require"],
-            message=compiled["message"],
-            fix=compiled.get("fix") or Template(()),
-            line=line,
-            file=self._file,
-            pack=self._name,
-        )
+        return compiled
 
     def _record(
         self, node: yaml.Node, shape: type[Any]
     ) -> tuple[dict[str, yaml.Node], dict[str, Any]] | None:
-        """The keys of a mapping with their nodes and their values, as `shape` has them."""
+        """Returns a mapping's nodes and converted values by key, as `shape` declares them."""
         if not isinstance(node, yaml.MappingNode):
             self._fault(node, f"a mapping with {', '.join(self._types[shape])} goes here")
             return None
@@ -229,7 +234,7 @@ class Reader:
         return nodes, values
 
     def _keys(self, node: yaml.MappingNode, allowed: tuple[str, ...]) -> dict[str, yaml.Node]:
-        """The nodes of a mapping by their keys; keys that are not `allowed` are faults."""
+        """Returns the nodes of a mapping by key; a key that is not `allowed` is a fault."""
         key_nodes: dict[str, yaml.Node] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
@@ -247,7 +252,7 @@ class Reader:
         return key_nodes
 
     def _value(self, node: yaml.Node, value_type: Any) -> Any:
-        """A node as a value of that type; None, and a fault noted, where it is none."""
+        """Converts a node to a type; returns None, and notes a fault, if it has another type."""
         if value_type == tuple[Reference, ...]:
             return self._references(node)
         if value_type == Trials | None:
@@ -287,7 +292,7 @@ class Reader:
         return tuple(references)
 
     def _index(self, node: yaml.Node, value: str, offset: int) -> int:
-        """Where in the file character `offset` of a scalar stands.
+        """Returns the position in the file of character `offset` of a scalar.
 
         YAML's folding and indentation change white space alone, so the n-th visible character of
         the value is the n-th of the text it was written as.
@@ -318,7 +323,7 @@ class Reader:
 
 
 def _is_pack(root: yaml.Node | None) -> bool:
-    """Whether a document is meant as a pack, however faulty: it has a rule, or extends another."""
+    """Tells whether a document is meant as a pack, however faulty: it has rules or extends one."""
     if isinstance(root, yaml.SequenceNode):
         return any(_names(item) >= _STATED_BY_RULES for item in root.value)
     names = _names(root)
@@ -333,7 +338,7 @@ def _is_pack(root: yaml.Node | None) -> bool:
 
 
 def _names(node: yaml.Node | None) -> set[str]:
-    """The keys of a mapping that are texts."""
+    """Returns the keys of a mapping that are scalars; none for any other node."""
     if not isinstance(node, yaml.MappingNode):
         return set()
     return {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}

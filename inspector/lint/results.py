@@ -1,4 +1,4 @@
-"""The result of a lint run: what the engine found, and what became of each finding.
+"""The result of a lint run: findings, and which are new, known or suppressed.
 
 A kernel's report is large and a run may hold thousands of them: what is kept of a kernel is its
 findings and what names it.

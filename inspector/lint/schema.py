@@ -1,4 +1,4 @@
-"""Rule packs: where they come from, what they take over from each other, and how they are loaded.
+"""Loads rule packs: finds their files and resolves `extends` and `override`.
 
 Every fault of a pack, and of those that it extends, is reported at once, each with
 `file:line:column`, so that one run shows all there is to correct.
@@ -44,7 +44,7 @@ Specs = Catalogue | Mapping[str, MetricSpec] | Iterable[MetricSpec]
 
 
 def load_named(name: str, catalogue: Specs) -> Pack:
-    """The pack of that name which ships with kinspect, else the one in the file of that name.
+    """Loads a pack by name: one that ships with kinspect, else the file of that name.
 
     Args:
         name: name of the pack; `DEFAULT_PACK` is the default of commands.
@@ -57,134 +57,140 @@ def load_named(name: str, catalogue: Specs) -> Pack:
 
 
 def load_packs(names: Sequence[str], catalogue: Specs) -> tuple[Pack, ...]:
-    """As `load_named`, for several; what they have in common is read once.
+    """Loads several packs by name, as `load_named`; a pack that two of them extend is read once.
 
     Raises:
         PackError: the faults of all of them.
         KinspectError: one of them cannot be read.
     """
     session = _Session(_as_catalogue(catalogue))
-    return session.loaded([_find(name, Path()) for name in names])
+    return session.load_all([_find(name, Path()) for name in names])
 
 
 def load_pack(path: Path, catalogue: Specs) -> Pack:
-    """Reads a pack from a file.
+    """Loads a pack from a file.
 
     Raises:
         PackError: it has faults, or a pack that it extends has: all of them, one per line.
         KinspectError: the file cannot be read.
     """
-    return _Session(_as_catalogue(catalogue)).load(_Place(path, str(path)))
+    return _Session(_as_catalogue(catalogue)).load(_PackFile(path, str(path)))
 
 
 def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
-    """Checks a pack's text; `file` is what errors call it, and where paths in it start from.
+    """Loads a pack from its text; `file` names it in errors, and paths in it are relative to that.
 
     Raises:
         PackError: as for `load_pack`.
     """
-    return _Session(_as_catalogue(catalogue)).load(_Place(Path(file), file), text)
+    return _Session(_as_catalogue(catalogue)).load(_PackFile(Path(file), file), text)
 
 
 def bundled_packs() -> tuple[str, ...]:
-    """Names of the packs that ship with kinspect, the default first."""
+    """Returns the names of the packs that ship with kinspect, the default first."""
     names = sorted(path.stem for path in _folder().glob(f"*{SUFFIX}"))
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PACK))
 
 
-class _Place(Struct, frozen=True):
-    """A pack's file, and what errors call it."""
+class _PackFile(Struct, frozen=True):
+    """A pack's file, and its name in errors."""
 
     path: Path
     label: str
 
 
 class _Session:
-    """The loading of one pack with those that it extends, each of them once."""
+    """Loads packs with those that they extend, each file once, and collects all faults."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._faults: list[Fault] = []
-        self._done: dict[str, Pack | None] = {}
-        self._under_way: list[_Place] = []
+        self._loaded: dict[str, Pack | None] = {}
+        self._under_way: list[_PackFile] = []
 
-    def load(self, place: _Place, text: str | None = None) -> Pack:
-        pack = self._pack(place, document.read(place.path) if text is None else text)
+    def load(self, file: _PackFile, text: str | None = None) -> Pack:
+        pack = self._pack(file, document.read(file.path) if text is None else text)
         if self._faults or pack is None:
             raise PackError(tuple(self._faults))
         return pack
 
-    def loaded(self, places: Sequence[_Place]) -> tuple[Pack, ...]:
-        """The packs of several files; the faults of all of them as one error."""
-        for place in places:
-            key = _identity(place)
-            if key not in self._done:
-                self._done[key] = self._pack(place, document.read(place.path))
+    def load_all(self, files: Sequence[_PackFile]) -> tuple[Pack, ...]:
+        """Loads the packs of several files; the faults of all of them are one error."""
+        for file in files:
+            key = _identity(file)
+            if key not in self._loaded:
+                self._loaded[key] = self._pack(file, document.read(file.path))
         if self._faults:
             raise PackError(tuple(self._faults))
-        packs = (self._done[_identity(place)] for place in places)
+        packs = (self._loaded[_identity(file)] for file in files)
         return tuple(pack for pack in packs if pack is not None)
 
-    def _pack(self, place: _Place, text: str) -> Pack | None:
-        reader = Reader(text, place.label, self._catalogue)
+    def _pack(self, file: _PackFile, text: str) -> Pack | None:
+        reader = Reader(text, file.label, self._catalogue)
         draft = reader.pack()
         pack = None
         if draft is not None:
-            self._under_way.append(place)
-            pack = self._joined(draft, reader, place)
+            self._under_way.append(file)
+            pack = self._joined(draft, reader, file)
             self._under_way.pop()
         self._faults += reader.faults
         return pack
 
-    def _joined(self, draft: Draft, reader: Reader, place: _Place) -> Pack:
-        parents = [self._parent(name, at, reader, place) for name, at in draft.extends]
+    def _joined(self, draft: Draft, reader: Reader, file: _PackFile) -> Pack:
+        """Joins a pack's own rules with those that it inherits and overrides; notes the faults."""
+        parents = [self._parent(name, index, reader, file) for name, index in draft.extends]
         rules = self._inherited(draft, parents, reader)
-        if None not in parents:  # else half of what may be overridden is not known
+        if None not in parents:  # else some rules that may be overridden are unknown
             self._override(draft.override, rules, reader, draft)
-        for rule, at in draft.rules:
-            first = rules.setdefault(rule.text.id, rule)
-            if first is not rule:
-                reader.fault(at, _id_taken(first))
-        for rule, at in draft.rules:
+        for rule, index in draft.rules:
+            earlier = rules.setdefault(rule.text.id, rule)
+            if earlier is not rule:
+                reader.fault(index, _id_taken(earlier))
+        for rule, index in draft.rules:
             for superior in rule.text.superseded_by:
                 if superior in rules and rule.text.id in rules[superior].text.superseded_by:
-                    reader.fault(at, f"{rule.text.id} and {superior} supersede each other")
-        return Pack(draft.name, draft.description, tuple(rules.values()), place.label)
+                    reader.fault(index, f"{rule.text.id} and {superior} supersede each other")
+        return Pack(draft.name, draft.description, tuple(rules.values()), file.label)
 
-    def _parent(self, name: str, at: int, reader: Reader, place: _Place) -> Pack | None:
+    def _parent(self, name: str, index: int, reader: Reader, file: _PackFile) -> Pack | None:
+        """Loads a pack that the one in `place` extends by `name`, which stands at offset `at`.
+
+        Returns None, and notes a fault, if it cannot be read or extends itself.
+        """
         try:
-            parent = _find(name, place.path.parent)
+            parent = _find(name, file.path.parent)
         except KinspectError as error:
-            reader.fault(at, error.message)
+            reader.fault(index, error.message)
             return None
         key = _identity(parent)
-        if key in self._done:
-            return self._done[key]
-        chain = [_identity(p) for p in self._under_way]
+        if key in self._loaded:
+            return self._loaded[key]
+        chain = [_identity(file) for file in self._under_way]
         if key in chain:
-            label = [p.label for p in self._under_way[chain.index(key) :]]
-            reader.fault(at, f"the pack extends itself: {' → '.join([*label, parent.label])}")
+            labels = [file.label for file in self._under_way[chain.index(key) :]]
+            reader.fault(index, f"the pack extends itself: {' → '.join([*labels, parent.label])}")
             return None
         try:
             text = document.read(parent.path)
         except KinspectError as error:
-            reader.fault(at, error.message)
+            reader.fault(index, error.message)
             return None
-        self._done[key] = self._pack(parent, text)
-        return self._done[key]
+        self._loaded[key] = self._pack(parent, text)
+        return self._loaded[key]
 
     def _inherited(
         self, draft: Draft, parents: Sequence[Pack | None], reader: Reader
     ) -> dict[str, Rule]:
+        """Returns the rules of all parents by id; two rules of one id are a fault."""
         rules: dict[str, Rule] = {}
-        for (_, at), parent in zip(draft.extends, parents, strict=True):
+        for (_, index), parent in zip(draft.extends, parents, strict=True):
             for rule in parent.rules if parent is not None else ():
-                first = rules.setdefault(rule.text.id, rule)
-                # One rule that came by two ways: the later has the last word.
-                if (first.file, first.line) == (rule.file, rule.line):
+                earlier = rules.setdefault(rule.text.id, rule)
+                # The same rule by two parents: the later parent's override wins.
+                if (earlier.file, earlier.line) == (rule.file, rule.line):
                     rules[rule.text.id] = rule
                 else:
-                    reader.fault(at, f"{rule.file}:{rule.line}: {_id_taken(first)}")
+                    reader.fault(index, f"{rule.file}:{rule.line}: {_id_taken(earlier)}")
         return rules
 
     def _override(
@@ -194,13 +200,14 @@ class _Session:
         reader: Reader,
         draft: Draft,
     ) -> None:
-        own = {rule.text.id for rule, _ in draft.rules}
-        for rule_id, change, at in overrides:
-            if rule_id in own and rule_id not in rules:
-                reader.fault(at, f"{rule_id} is a rule of this very pack; change it there")
+        """Applies `override` to the inherited `rules`, in place; `enabled: false` removes one."""
+        own_ids = {rule.text.id for rule, _ in draft.rules}
+        for rule_id, change, index in overrides:
+            if rule_id in own_ids and rule_id not in rules:
+                reader.fault(index, f"{rule_id} is a rule of this very pack; change it there")
             elif rule_id not in rules:
                 hint = nearest(rule_id, rules)
-                reader.fault(at, f"no rule {rule_id} in the packs that this one extends{hint}")
+                reader.fault(index, f"no rule {rule_id} in the packs that this one extends{hint}")
             elif not change.enabled:
                 del rules[rule_id]
             else:
@@ -213,26 +220,26 @@ class _Session:
                 rules[rule_id] = replace(rule, text=text)
 
 
-def _identity(place: _Place) -> str:
-    return os.path.realpath(place.path)
+def _identity(file: _PackFile) -> str:
+    return os.path.realpath(file.path)
 
 
-def _id_taken(first: Rule) -> str:
-    return f"id {first.text.id} is taken by {first.file}:{first.line}"
+def _id_taken(earlier: Rule) -> str:
+    return f"id {earlier.text.id} is taken by {earlier.file}:{earlier.line}"
 
 
 def _as_catalogue(catalogue: Specs) -> Catalogue:
     return catalogue if isinstance(catalogue, Catalogue) else Catalogue.of(catalogue)
 
 
-def _find(name: str, folder: Path) -> _Place:
-    """The bundled pack of that name, else the file of that name, seen from `folder`."""
+def _find(name: str, folder: Path) -> _PackFile:
+    """Finds the bundled pack of that name, else the file of that name, relative to `folder`."""
     shipped = bundled_packs()
     if name in shipped:
-        return _Place(_folder() / f"{name}{SUFFIX}", f"rules/{name}{SUFFIX}")
+        return _PackFile(_folder() / f"{name}{SUFFIX}", f"rules/{name}{SUFFIX}")
     path = Path(folder, os.path.expanduser(name))
     if os.path.exists(path):  # pathlib's own raises for a name that is too long
-        return _Place(path, str(path))
+        return _PackFile(path, str(path))
     raise KinspectError(
         f"no rule pack {name}{nearest(name, shipped)}: neither a file nor one of"
         f" {', '.join(shipped)}",
@@ -241,7 +248,7 @@ def _find(name: str, folder: Path) -> _Place:
 
 
 def _folder() -> Path:
-    # Found as a path: importing importlib.resources costs more than all of the loading.
+    # By its path: importing importlib.resources takes longer than loading all packs.
     spec = importlib.util.find_spec("kinspect.rules")
     folders = spec.submodule_search_locations if spec else None
     if not folders:

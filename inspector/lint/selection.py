@@ -1,4 +1,4 @@
-"""Which rules of the packs a run asks: words that name rules, and what each of them means."""
+"""Selects the rules that a run applies, by the words of `--select`, `--ignore` and the settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ error alone."""
 
 
 def union(packs: Sequence[Pack]) -> Pack:
-    """The rules of several packs as one pack; a rule that is in two of them is applied once.
+    """Joins the rules of several packs in one pack; a rule that is in two of them is applied once.
 
     Raises:
         KinspectError: two packs understand different things by one id.
@@ -84,7 +84,7 @@ class Words(Struct, frozen=True):
         return frozenset(id_ for word in words for id_ in self.ids(word))
 
     def fault(self, word: str, *, lenient: bool = False) -> str | None:
-        """What is wrong with a word; None if it selects a rule.
+        """Returns the fault of a word; None if it selects a rule.
 
         Args:
             word: as the user wrote it.
@@ -94,12 +94,16 @@ class Words(Struct, frozen=True):
             return None
         elsewhere = self.elsewhere()
         if word in elsewhere:
-            place = elsewhere[word]
-            return None if lenient else f"{word} stands in the pack {place}: add --rules {place}"
+            pack_name = elsewhere[word]
+            return (
+                None
+                if lenient
+                else f"{word} stands in the pack {pack_name}: add --rules {pack_name}"
+            )
         return f"no rule {word}{self._near(word)}"
 
     def unnamed(self, word: str) -> str | None:
-        """What is wrong with a word that should be a single rule's id or name; None if it is."""
+        """Returns the fault of a word that must be one rule's id or name; None if it is."""
         if word in self.besides or any(word in (r.text.id, r.text.name) for r in self.rules):
             return None
         if self.ids(word):

@@ -1,4 +1,4 @@
-"""What instruction and wait rules look at: a kernel's memory accesses and waits.
+"""The subjects of instruction and wait rules: a kernel's memory accesses and waits.
 
 A loop may hold hundreds of accesses, of few kinds. Those of which nothing tells one from another
 are judged once, for all rules: that keeps the cost of a rule at the number of kinds.
@@ -50,25 +50,25 @@ class Group(Struct, frozen=True):
 
 
 class Subjects:
-    """The accesses and waits of one kernel, sorted out when a rule asks for them first."""
+    """The accesses and waits of one kernel, grouped when a rule first needs them."""
 
     def __init__(self, kernel: KernelReport) -> None:
         self._kernel = kernel
         self._loops = {loop.id: (i, loop) for i, loop in enumerate(kernel.loops)}
         self._hot = frozenset(loop.id for loop in kernel.loops if loop.hot)
-        self._made: dict[tuple[Scope, bool], Sequence[Group]] = {}
+        self._groups: dict[tuple[Scope, bool], Sequence[Group]] = {}
 
-    def of(self, scope: Scope, hot_only: bool) -> Sequence[Group]:
+    def groups(self, scope: Scope, hot_only: bool) -> Sequence[Group]:
         """The groups that a rule of scope `instruction` or `wait` looks at, by loop."""
         key = (scope, hot_only)
-        if key not in self._made:
+        if key not in self._groups:
             loops = self._hot if hot_only and not self._is_hot_all_over() else None
             make = self._waits if scope == "wait" else self._instructions
-            self._made[key] = make(loops)
-        return self._made[key]
+            self._groups[key] = make(loops)
+        return self._groups[key]
 
     def _instructions(self, loops: frozenset[str] | None) -> list[Group]:
-        """By loop; in these loops alone, None: anywhere."""
+        """Returns the memory accesses by loop: of the named loops, or of the whole code if None."""
         accesses = self._accesses()
         spilled = {line for s in self._kernel.spills for line in (*s.stores, *s.reloads)}
         by_kind: dict[Any, tuple[MemoryOp, Access | None, bool, list[Place]]] = {}
@@ -106,6 +106,7 @@ class Subjects:
         return by_line
 
     def _waits(self, loops: frozenset[str] | None) -> list[Group]:
+        """Returns the waits by loop: of the named loops, or of the whole code if None."""
         by_kind: dict[Any, tuple[WaitOp, list[Place]]] = {}
         for wait in self._kernel.waits:
             if loops is not None and wait.loop not in loops:
@@ -129,15 +130,16 @@ class Subjects:
         for loop, alike in items:
             by_loop.setdefault(loop, []).append(alike)
         groups = []
-        for name, alike_ones in by_loop.items():
+        for name, subjects in by_loop.items():
             ordinal, loop_report = self._loops.get(name or "", (-1, None))
-            worst_first = tuple(sorted(alike_ones, key=lambda a: a.rank))
+            worst_first = tuple(sorted(subjects, key=lambda a: a.rank))
             groups.append(Group(ordinal, loop_report, worst_first))
         return sorted(groups, key=lambda g: g.ordinal)
 
     def _op_values(
         self, op: MemoryOp, access: Access | None, spill: bool
     ) -> dict[str, MetricValue]:
+        """Returns what conditions read of an instruction and the source access it belongs to."""
         values: dict[str, MetricValue] = {
             "op.mnemonic": op.mnemonic,
             "op.kind": op.cls,
@@ -168,6 +170,7 @@ class Subjects:
         )
 
     def _wait_values(self, wait: WaitOp) -> dict[str, MetricValue]:
+        """Returns what conditions read of a wait."""
         _, loop = self._loops.get(wait.loop or "", (-1, None))
         return {
             "wait.counter": wait.counter,
@@ -182,7 +185,7 @@ class Subjects:
         }
 
     def _is_hot_all_over(self) -> bool:
-        """Whether there is no loop: such a kernel runs its code once, for every element."""
+        """Tells whether there is no loop: then all of the code counts as hot."""
         return not self._kernel.loops and not self._kernel.unread
 
     def _is_hot(self, loop: str | None) -> bool | None:
@@ -192,6 +195,7 @@ class Subjects:
 
 
 def _access_values(access: Access) -> dict[str, MetricValue]:
+    """Returns what conditions read of an access of the source (TTGIR)."""
     return {
         "access.op": access.op,
         "access.dtype": access.dtype,

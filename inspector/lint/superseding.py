@@ -1,4 +1,4 @@
-"""One fact, one finding: which matches of rules are silent because another rule says it better."""
+"""Drops the matches of rules that another rule, named in `superseded_by`, explains better."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType({"error": 0, "warning":
 
 
 class Reading(Struct, frozen=True):
-    """The values that a rule read of accesses or waits that are equal to it.
+    """The values that a rule read, and the accesses or waits that have these values.
 
     Args:
         values: what its conditions and message read.
@@ -51,53 +51,57 @@ class Match(Struct, frozen=True):
 
 
 def without_superseded(matches: Sequence[Match]) -> Iterator[tuple[Match, Severity]]:
-    """The matches that become findings, each with its severity.
+    """Yields the matches that become findings, each with its severity.
 
-    A rule of the kernel as a whole is superseded wherever the other one is broken, and one of the
-    kernel as a whole supersedes everywhere. Else the loop must be the same, and between rules of
-    accesses or waits the very lines: what the other rule does not name stays. What supersedes a
-    graver match takes over its severity, so that no build passes for being told the cause.
+    A match is superseded by a match of another rule
+
+    - anywhere, if either rule has scope `kernel`;
+    - in the same loop, if that other rule has scope `loop`;
+    - at the same lines of the assembly, between rules of accesses or waits: the other lines remain.
+
+    The superior match takes over the severity of what it supersedes, if that is graver: naming the
+    cause must not make a failing build pass.
     """
-    of_rule: dict[str, list[int]] = {}
+    indices_by_rule: dict[str, list[int]] = {}
     for index, match in enumerate(matches):
-        of_rule.setdefault(match.rule.text.id, []).append(index)
-    remaining: list[Match | None] = []
-    severity = [match.rule.text.severity for match in matches]
-    silenced_by: dict[int, list[int]] = {}
+        indices_by_rule.setdefault(match.rule.text.id, []).append(index)
+    remainders: list[Match | None] = []
+    severities = [match.rule.text.severity for match in matches]
+    superiors_of: dict[int, list[int]] = {}
     for index, match in enumerate(matches):
         remainder: Match | None = match
         for superior_rule in match.rule.text.superseded_by:
-            for superior in of_rule.get(superior_rule, ()):
+            for superior in indices_by_rule.get(superior_rule, ()):
                 earlier = remainder
                 if remainder is not None:
                     remainder = _not_covered_by(matches[superior], remainder)
                 if remainder is not earlier:
-                    silenced_by.setdefault(index, []).append(superior)
-        remaining.append(remainder)
-    for index, superiors in silenced_by.items():
-        for superior in _all_superiors(superiors, silenced_by):
-            severity[superior] = min(
-                severity[superior], severity[index], key=SEVERITY_RANK.__getitem__
+                    superiors_of.setdefault(index, []).append(superior)
+        remainders.append(remainder)
+    for index, superiors in superiors_of.items():
+        for superior in _all_superiors(superiors, superiors_of):
+            severities[superior] = min(
+                severities[superior], severities[index], key=SEVERITY_RANK.__getitem__
             )
-    for match_left, graded in zip(remaining, severity, strict=True):
-        if match_left is not None:
-            yield match_left, graded
+    for remainder, severity in zip(remainders, severities, strict=True):
+        if remainder is not None:
+            yield remainder, severity
 
 
-def _all_superiors(superiors: Sequence[int], silenced_by: Mapping[int, Sequence[int]]) -> set[int]:
-    """The superiors, and what supersedes them in turn."""
+def _all_superiors(superiors: Sequence[int], superiors_of: Mapping[int, Sequence[int]]) -> set[int]:
+    """Returns the superiors, those that supersede them, and so on."""
     reached: set[int] = set()
-    ahead = list(superiors)
-    while ahead:
-        index = ahead.pop()
+    pending = list(superiors)
+    while pending:
+        index = pending.pop()
         if index not in reached:
             reached.add(index)
-            ahead += silenced_by.get(index, ())
+            pending += superiors_of.get(index, ())
     return reached
 
 
 def _not_covered_by(superior: Match, match: Match) -> Match | None:
-    """The part of a match that its superior does not cover; all of it where their places differ."""
+    """Returns the part of a match that its superior does not cover; None if it covers all."""
     if "kernel" in (match.rule.text.scope, superior.rule.text.scope):
         return None
     if match.ordinal != superior.ordinal:
@@ -120,10 +124,10 @@ def _not_covered_by(superior: Match, match: Match) -> Match | None:
 
 
 def _of_other_kinds(match: Match, superior: Match) -> Match | None:
-    """The accesses of a match that a rule about the same loop says nothing of.
+    """Returns the accesses of a match that the requirement of a rule for the loop does not name.
 
     A requirement such as `vector_bits.lds_read.mean >= 48` names the class that it is about; one
-    that names none speaks of the loop as a whole.
+    that names no class is about the loop as a whole.
     """
     parts = {part for name in superior.rule.require.names for part in name.name.split(".")}
     kinds = {reading.values.subject.get("op.kind") for reading in match.readings}

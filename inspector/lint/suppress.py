@@ -44,11 +44,11 @@ class Comment(Struct, frozen=True):
     last: int
 
     def covers(self, line: int) -> bool:
-        """Whether it applies to a line of its file."""
+        """Tells whether it applies to a line of its file."""
         return self.suppression.scope == "file" or self.first <= line <= self.last
 
     def names(self, rule: Collection[str]) -> tuple[str, ...]:
-        """Those of its names that are the rule's; `("",)` if it applies to all rules.
+        """Returns its names that are the rule's; `("",)` if it applies to all rules.
 
         Args:
             rule: id and name of the rule.
@@ -70,7 +70,7 @@ class Span(Struct, frozen=True):
     last: int
 
     def holds(self, line: int) -> bool:
-        """Whether a line of its file belongs to it."""
+        """Tells whether a line of its file belongs to it."""
         return self.first <= line <= self.last
 
 
@@ -316,7 +316,7 @@ def match(
 
 
 class Coverage(Struct, frozen=True):
-    """How much of a file a run has analysed.
+    """The part of a file that a run has analysed.
 
     Args:
         is_whole: whether everything in it was analysed.
@@ -327,7 +327,7 @@ class Coverage(Struct, frozen=True):
     lines: frozenset[int]
 
     def reaches(self, comment: Comment, spans: Iterable[Span]) -> bool:
-        """Whether this run analysed the code that a comment applies to.
+        """Tells whether this run analysed the code that a comment applies to.
 
         A file may have kernels that were not compiled; whether comments in those are unused is
         unknown.
@@ -349,7 +349,7 @@ def unused(
     *,
     narrowed: bool,
 ) -> Iterator[Suppression]:
-    """The suppressions of a file that suppressed nothing, as far as this run can tell.
+    """Yields the suppressions of a file that suppressed nothing, as far as this run can tell.
 
     Args:
         marks: the file's suppressions.

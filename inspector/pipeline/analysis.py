@@ -1,4 +1,4 @@
-"""From text and bytes to kernel reports: parse, compute the metrics, ask the rules.
+"""Analyses texts and code objects: parses them, computes metrics and applies the default rules.
 
 Pure functions over what was read; no process is started here (but for the disassembler of a code
 object) and nothing is written.
@@ -7,10 +7,7 @@ object) and nothing is written.
 from __future__ import annotations
 
 import functools
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,13 +25,11 @@ from ..lint.engine import evaluate
 from ..lint.schema import DEFAULT_PACK, Pack, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
-from ..metrics.subject import Facts, Subject
+from ..metrics.subject import Subject
 from ..model import (
     Artifact,
     Function,
     KernelReport,
-    LaunchOrigin,
-    LdsOrigin,
     Machine,
     Program,
     Resources,
@@ -42,6 +37,8 @@ from ..model import (
     TtgirModule,
     Variant,
 )
+from .launch_facts import Overrides, launch_facts
+from .naming import kernel_id, matches_all
 
 if TYPE_CHECKING:
     from .executing import Sample
@@ -50,17 +47,6 @@ ANALYSIS_VERSION = 23
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
-
-
-class Overrides(Struct, frozen=True):
-    """Facts on a launch that the user states, where the files do not have them."""
-
-    lds_bytes: int | None = None
-    waves_per_workgroup: int | None = None
-    workgroup: tuple[int, int, int] | None = None
-    llvm: str | None = None
-    cu_mode: bool | None = None
-    time_us: float | None = None
 
 
 class Context(Struct, frozen=True):
@@ -99,14 +85,14 @@ class Context(Struct, frozen=True):
 
 
 def analyze_text(text: str, context: Context) -> list[KernelReport]:
-    """Reports on every kernel of an assembly text or disassembly."""
+    """Analyses every kernel of an assembly text or disassembly."""
     return analyze_program(
         parse_text(text, context.path, includes_beside(Path(context.path))), context
     )
 
 
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
-    """Reports on every kernel of a code object."""
+    """Analyses every kernel of a code object."""
     # Only code objects need the ELF reader; importing it costs more than analysing a small text.
     from ..isa.objects.load import load_or_resources
 
@@ -114,7 +100,7 @@ def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
 
 
 def analyze_program(program: Program, context: Context) -> list[KernelReport]:
-    """Reports on every kernel of a program.
+    """Analyses every kernel of a program.
 
     Raises:
         KinspectError: it is for another target than asked for, or has no such kernel.
@@ -129,7 +115,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
     reports = []
     instructions = 0
     for function in functions:
-        facts = _facts(function, machine, module, context)
+        facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
         if not context.lanes or instructions > MOST_INSTRUCTIONS:
             facts = replace(facts, analyse_lanes=False)
@@ -154,7 +140,7 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
         )
         if context.sample is not None:
-            # The emulator's rooms take a tenth of a second to import.
+            # Importing the emulator takes a tenth of a second.
             from .executing import executed
 
             report = executed(
@@ -171,25 +157,25 @@ def analyze_program(program: Program, context: Context) -> list[KernelReport]:
 
 @functools.cache
 def catalogue() -> Catalogue:
-    """The names that rules may use."""
+    """Returns the names that rules may use."""
     return Catalogue.of(specs(), [*CLASSES, *COUNTERS])
 
 
 @functools.cache
 def recommended_pack() -> Pack:
-    """The pack that is applied by default, with its preview rules; read once."""
+    """Returns the default pack with its preview rules; read once."""
     return load_named(DEFAULT_PACK, catalogue())
 
 
 @functools.cache
 def default_pack() -> Pack:
-    """The rules that `analyze` applies: those of the default pack without previews."""
+    """Returns the pack that `analyze` applies: the default one without its preview rules."""
     pack = recommended_pack()
     return replace(pack, rules=tuple(r for r in pack.rules if r.text.status != "preview"))
 
 
 def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
-    """The resources of each kernel in the compile's code object; empty if it cannot be read."""
+    """Returns kernel -> resources as the compile's code object states them; {} if unreadable."""
     if context.code_object is None:
         return {}
     from ..isa.objects.codeobject import read_code_object
@@ -213,7 +199,7 @@ def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple
 
 
 def source_reader() -> Callable[[SourceLoc], str | None]:
-    """Reads lines of source files that are still there, each file once."""
+    """Returns a function that reads a line of a source file, each file once; None if missing."""
     files: dict[str, list[str]] = {}
 
     def read(loc: SourceLoc) -> str | None:
@@ -229,41 +215,7 @@ def source_reader() -> Callable[[SourceLoc], str | None]:
     return read
 
 
-def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
-    """`file::kernel@arch`, with a hash of signature, constexprs and options of a specialisation.
-
-    The file is named from the current folder where it lies in it, so that ids and the fingerprints
-    that depend on them are the same in every checkout.
-    """
-    # The source's name: generated code may give every kernel's symbol the same.
-    named = variant.kernel if variant is not None else name
-    base = f"{portable(path)}::{named}@{arch or 'unknown'}"
-    if variant is None:
-        return base
-    import hashlib  # loads OpenSSL: only where there is something to hash
-
-    key = json.dumps(
-        [
-            dict(variant.signature),
-            dict(variant.constexprs),
-            dict(variant.options),
-            {k: dict(v) for k, v in variant.attrs.items()},
-        ],
-        sort_keys=True,
-        default=str,
-    )
-    return f"{base}#{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-
-
-def portable(path: str) -> str:
-    """A file's path from the current folder where it lies in it; as it is otherwise."""
-    try:
-        return Path(path).resolve().relative_to(Path.cwd().resolve()).as_posix()
-    except (ValueError, OSError):
-        return path
-
-
-# --------------------------------------------------------------------------- what is known
+# --------------------------------------------------------------------------- facts besides the code
 
 
 def _arch(program: Program, context: Context) -> str | None:
@@ -287,21 +239,14 @@ def _chosen_functions(program: Program, context: Context) -> tuple[Function, ...
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
-    chosen = tuple(f for f in functions if named(context.patterns, (f.name, f.symbol or f.name)))
+    chosen = tuple(
+        f for f in functions if matches_all(context.patterns, (f.name, f.symbol or f.name))
+    )
     if not chosen:
         names = ", ".join(sorted(f.name for f in functions)[:8])
         patterns = " and ".join(context.patterns)
         raise KinspectError(f"{context.path}: no kernel named {patterns}", f"it has {names}")
     return chosen
-
-
-def named(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether each of `patterns` matches one of `names`.
-
-    `*` and `?` are wildcards; brackets are literal: `co*[case]` names a case.
-    """
-    globs = [pattern.replace("[", "[[]") for pattern in patterns]
-    return all(any(fnmatchcase(name, pattern) for name in names) for pattern in globs)
 
 
 def _ttgir(context: Context) -> TtgirModule | None:
@@ -316,7 +261,7 @@ def _ttgir(context: Context) -> TtgirModule | None:
 
 
 def _ttir(context: Context) -> TtgirModule | None:
-    """The kernel's TTIR; only its dots are read."""
+    """Returns the kernel's TTIR, of which only the dots are parsed; None if there is none."""
     text = _ttir_text(context)
     if text is None:
         return None
@@ -334,69 +279,14 @@ def _ttir_text(context: Context) -> str | None:
     return context.ttir
 
 
-def _facts(
-    function: Function, machine: Machine | None, module: TtgirModule | None, context: Context
-) -> Facts:
-    overrides, metadata = context.overrides, context.metadata or {}
-    lds_from: LdsOrigin | None = None
-    lds_bytes, note = overrides.lds_bytes, ""
-    if lds_bytes is not None:
-        lds_from, note = "typed", "--lds"
-    elif isinstance(metadata.get("shared"), int):
-        lds_bytes, lds_from, note = metadata["shared"], "triton", "Triton's metadata"
-    elif module is not None and isinstance(module.attributes.get("shared"), int):
-        lds_bytes, lds_from, note = module.attributes["shared"], "triton", "Triton's ttg.shared"
-    wave_size = function.resources.wave_size or (machine.wave_sizes[0] if machine else None)
-    workgroup_size: int | None = None
-    waves_from: LaunchOrigin | None = None
-    shape = overrides.workgroup
-    if shape is not None:
-        workgroup_size, waves_from = math.prod(shape), "typed"
-    elif overrides.waves_per_workgroup is not None and wave_size is not None:
-        workgroup_size, waves_from = overrides.waves_per_workgroup * wave_size, "typed"
-    elif isinstance(metadata.get("num_warps"), int) and wave_size is not None:
-        workgroup_size, waves_from = metadata["num_warps"] * wave_size, "triton"
-        shape = (workgroup_size, 1, 1)
-    variant = context.variant
-    triton = bool(context.metadata) or variant is not None
-    return Facts(
-        lds_bytes=lds_bytes,
-        lds_from=lds_from,
-        lds_note=note,
-        workgroup_size=workgroup_size,
-        workgroup_shape=shape,
-        waves_from=waves_from,
-        llvm=overrides.llvm or ("triton" if triton else "22"),
-        cu_mode=overrides.cu_mode,
-        grid=variant.grid if variant is not None else None,
-        options={**(variant.options if variant is not None else {}), **metadata},
-        constexprs=variant.constexprs if variant is not None else {},
-        unspecialised=variant.unspecialised if variant is not None else None,
-        values=variant.values if variant is not None else None,
-        generator=variant.generator if variant is not None else None,
-        signature=variant.signature if variant is not None else {},
-        attributes=variant.attrs if variant is not None else {},
-        time_us=overrides.time_us,
-        dynamic_sizes=variant is not None and _has_dynamic_sizes(variant),
-    )
-
-
-def _has_dynamic_sizes(variant: Variant) -> bool:
-    """Whether Inductor wrote a kernel for sizes of which it noted no divisor: see `Facts`."""
-    return variant.generator == "inductor" and any(
-        kind in ("i32", "i64") and "tt.divisibility" not in variant.attrs.get(name, {})
-        for name, kind in variant.signature.items()
-    )
-
-
 def _source(function: Function) -> SourceLoc | None:
-    """Where the kernel's own code begins, by its first instruction with a position."""
+    """Returns the source position of the kernel: that of its first instruction that has one."""
     loc = next((i.loc for i in function.instructions if i.loc is not None), None)
     return SourceLoc(loc.outermost.file, loc.outermost.line) if loc is not None else None
 
 
 def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
-    """Reports on a TTGIR file alone: the launch and LDS; registers and code are unknown.
+    """Analyses a TTGIR file alone: launch and LDS are known, registers and code are not.
 
     Raises:
         KinspectError: it cannot be parsed, or holds no kernel.

@@ -1,4 +1,4 @@
-"""From targets to variants: what `analyze`, `passes`, `sweep` and `--triton` start from."""
+"""Captures the variants of a target, for `analyze`, `passes`, `sweep` and `--triton`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..capture.targets import Kind, Target
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Machine, Variant
 from .emulators import emulator_command, why_not_emulated
-from .jobs import DEFAULT_ARCH, MOST_NAMED, Request, label_of, matches, read_text, record, wanted_of
+from .jobs import DEFAULT_ARCH, MOST_NAMED, Request, patterns_of, read_text, record
+from .naming import label_of, matches
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler
@@ -25,7 +26,7 @@ COMPILED: frozenset[Kind] = frozenset({"script", "ttir", "inductor", "trace"})
 
 
 def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[Found | Ended]:
-    """The specialisations a target would launch, those that were asked for, as they come.
+    """Yields the requested specialisations that a target would launch, as they come.
 
     Args:
         target: what to capture.
@@ -33,11 +34,11 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
         compiler: lends the process that runs the user's code.
 
     Yields:
-        A `Found` for each specialisation, and one `Ended`. A target that cannot be captured at all
-        is an error of that.
+        A `Found` for each specialisation, then one `Ended`. If the target cannot be captured at
+        all, that holds the error.
     """
     archs = target.archs or request.archs or (DEFAULT_ARCH,)
-    patterns = wanted_of(target, request)
+    patterns = patterns_of(target, request)
     try:
         if target.fault is not None:
             raise target.fault
@@ -50,7 +51,7 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
             return
         mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
         if mode == "trace":
-            # Read strictly here, where it can be said what is wrong; the guest takes what it can.
+            # Parsed strictly here, to report faults; the guest reads what it can.
             from ..capture.trace import read_trace
 
             with _reading(target):
@@ -73,15 +74,15 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
                 refusal = None
                 if isinstance(item, Ended) and item.errors:
                     refusal = compiler.store.refusal(folder)
-                if refusal is not None:  # a script can fail for want of room without saying so
+                if refusal is not None:  # a script can fail on a full disk without saying so
                     raise compiler.store.unwritable(refusal)
                 yield item
     except KinspectError as error:
         yield Ended((), (record(target, "capture", error),), ())
     except OSError as error:
-        where = error.filename or target.path
+        path = error.filename or target.path
         unreadable = KinspectError(
-            f"{where}: {error.strerror or error}", "check permissions and space"
+            f"{path}: {error.strerror or error}", "check permissions and space"
         )
         yield Ended((), (record(target, "capture", unreadable),), ())
     except Exception as error:
@@ -90,18 +91,18 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
 
 
 def _reading(target: Target) -> AbstractContextManager[None]:
-    """The bounds of what is read of a target here; those of the user's code are its own."""
+    """Limits time and memory for reading a target in this process."""
     try:
         size = target.path.stat().st_size
     except OSError:
-        size = 0  # said when it is read
+        size = 0  # reported when it is read
     return limits.reading(str(target.path), size)
 
 
 def variants_of(
     target: Target, request: Request, compiler: Compiler
 ) -> tuple[list[Variant], list[ErrorRecord]]:
-    """All of them at once, and what could not be captured."""
+    """Returns all requested variants of a target, and the errors of its capture."""
     for item in captured(target, request, compiler):
         if isinstance(item, Ended):
             return list(item.variants), list(item.errors)
@@ -111,7 +112,7 @@ def variants_of(
 def _chosen(
     items: Iterator[Found | Ended], patterns: Sequence[str], target: Target
 ) -> Iterator[Found | Ended]:
-    """Those that match. Where labels decide, which are known last, nothing comes before."""
+    """Yields the items that match; if a pattern names a case, only once all labels are known."""
     by_label = any("[" in pattern for pattern in patterns)
     captures: list[Variant] = []
     for item in items:
@@ -135,14 +136,14 @@ def _chosen(
             names = [label_of(v) for v in item.variants]
             listed = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
             message = f"no kernel matches {' and '.join(map(repr, patterns))}"
-            none = KinspectError(message, f"there is {listed}")
-            errors = (*errors, record(target, "capture", none))
+            no_match = KinspectError(message, f"there is {listed}")
+            errors = (*errors, record(target, "capture", no_match))
         yield from (Found(raw) for raw, _ in pairs)
         yield replace(item, variants=matching, errors=errors)
 
 
 def device_facts(machine: Machine) -> dict[str, object]:
-    """The properties of the GPU that a script may query; see `guest/world/device.py`."""
+    """Returns the properties of the GPU that a script may query; see `guest/world/device.py`."""
     return {
         "arch": machine.arch,
         "wave_size": machine.wave_sizes[0],

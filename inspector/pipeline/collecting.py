@@ -19,12 +19,12 @@ from ..version import VERSION
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
 from .jobs import Request, read_text
-from .reading import READ, Made, Work, asked_for, load_saved, read_target
+from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-__all__ = ("analyze", "asked_for", "collect", "each", "load_saved")
+__all__ = ("analyze", "collect", "load_saved", "requested_kernels", "transformed_reports")
 
 
 def collect(
@@ -33,12 +33,12 @@ def collect(
     *,
     partial: bool = True,
 ) -> Report:
-    """Runs everything and gives one report, kernels in the order of the targets.
+    """Runs a request and returns one report, kernels in the order of the targets.
 
     Args:
         request: the run.
         on_event: called with each event as it comes.
-        partial: whether an interrupt gives a report of what was done by then.
+        partial: whether an interrupt returns a report of the finished kernels.
 
     Raises:
         KinspectError: the request itself is wrong (no such file, unknown target).
@@ -71,28 +71,30 @@ def collect(
 
 
 def analyze(request: Request, executor: Executor | None = None) -> Iterator[Event]:
-    """Yields events as they come.
+    """Runs a request and yields its events as they come, in no fixed order across kernels.
 
     Args:
         request: the run.
         executor: where compiles run; None starts `request.jobs` threads, each with a worker.
     """
-    for event in each(request, _itself, executor):
-        yield Reported(event.order, event.value) if isinstance(event, Made) else event
+    for event in transformed_reports(request, _itself, executor):
+        yield Reported(event.order, event.value) if isinstance(event, Transformed) else event
 
 
-def each(
+def transformed_reports(
     request: Request,
     transform: Callable[[KernelReport], Any],
     executor: Executor | None = None,
     artifacts: frozenset[str] | None = None,
-) -> Iterator[Made | Captured | Compiled | Failed]:
-    """The same with something else in place of the reports, which may be large and many.
+) -> Iterator[Transformed | Captured | Compiled | Failed]:
+    """Yields the events of a run with each report replaced by what `transform` makes of it.
+
+    Reports are large: this way, only what is needed of them is kept and sent between processes.
 
     Args:
         request: the run. Many targets that are read are read by `request.jobs` processes.
-        transform: what to make of each report. It may be called in another process, so it is to
-            keep nothing but caches; what it returns is sent here.
+        transform: called with each report, maybe in another process: it must keep no state but
+            caches, and return something that can be pickled.
         executor: as for `analyze`.
         artifacts: the kinds that `transform` needs of an archive; None: all.
     """
@@ -123,20 +125,21 @@ def each(
                 yield event
 
 
-def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> Made | Failed:
+def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> Transformed | Failed:
+    """Applies `transform` to a report; an exception fails that kernel alone."""
     try:
-        return Made(event.order, transform(event.report))
+        return Transformed(event.order, transform(event.report))
     except Exception as error:
         # A bug in what judges one kernel must not take the others with it.
         bug, report = unforeseen(error), event.report
-        where = ErrorRecord(
+        record = ErrorRecord(
             file=report.id.partition("::")[0],
             kernel=report.name,
             stage="analyze",
             message=bug.message,
             hint=bug.hint,
         )
-        return Failed(event.order, where)
+        return Failed(event.order, record)
 
 
 def _in_parallel(files: list[tuple[int, Target]], jobs: int) -> bool:
@@ -152,7 +155,7 @@ def _itself(report: KernelReport) -> KernelReport:
 
 
 def _compilable(target: Target) -> bool:
-    """TTGIR for an AMD target is compiled on to code; other TTGIR is only read."""
+    """Tells whether a target is TTGIR for an AMD GPU, which is compiled; other TTGIR is read."""
     if target.kind != "ttgir" or target.fault is not None:
         return False
     from ..capture.ttir import compilable_ttgir
@@ -161,4 +164,4 @@ def _compilable(target: Target) -> bool:
         with limits.reading(str(target.path), target.path.stat().st_size):
             return compilable_ttgir(read_text(target.path))
     except (KinspectError, OSError):
-        return False  # said when it is read
+        return False  # reported when it is read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from ..errors import KinspectError
 from ..isa.asm.data import Constants, read_constants
 from ..isa.text import parse_text
 from ..machines.loader import load as load_machine
-from ..model import Function, Program
+from ..model import Function, Machine, Program
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
 from .emulation_tally import LaunchTally
@@ -48,7 +49,7 @@ _MOST_BYTES: Final = 1 << 31
 
 
 class CodeLaunch(Struct, frozen=True):
-    """What to launch.
+    """A launch of one kernel of a file.
 
     Args:
         path: assembly text or a code object.
@@ -101,7 +102,7 @@ class CodeResult(Struct, frozen=True):
 
 
 def launch_code(request: CodeLaunch) -> CodeResult:
-    """Executes the launch.
+    """Executes a launch.
 
     Raises:
         KinspectError: the file cannot be read, the kernel or an argument is not understood, or an
@@ -115,43 +116,9 @@ def launch_code(request: CodeLaunch) -> CodeResult:
         constants,
         program.functions if program.form == "asm" else (),
     )
-    block = request.block or _block_of(function)
-    threads, most_threads = math.prod(block), function.resources.max_workgroup_size
-    if most_threads is not None and threads > most_threads:
-        raise KinspectError(
-            f"{function.name}: a workgroup of {threads:,} work-items, and the code is made for"
-            f" {most_threads:,} at most",
-            "lower --block",
-        )
     buffers, scalars, arrays = _arguments(request.arguments)
-    lds_bytes = (function.resources.lds_bytes or 0) + request.lds_bytes
-    if lds_bytes > machine.lds_max:
-        raise KinspectError(
-            f"{function.name}: {lds_bytes:,} bytes of LDS, and a workgroup of {machine.arch} has"
-            f" {machine.lds_max:,}",
-            "lower --lds",
-        )
-    kernarg = bytearray(pack_scalars(scalars))
-    kernarg_bytes = function.resources.kernarg_bytes or 0
-    if kernarg_bytes:  # 0 where the file does not say
-        _check_size(function.name, len(kernarg), kernarg_bytes)
-    if kernarg_bytes - len(kernarg) >= _IMPLICIT_BYTES:
-        kernarg = kernarg.ljust(kernarg_bytes - _IMPLICIT_BYTES, b"\0")
-        kernarg += implicit_arguments(request.grid, block, request.lds_bytes, HOSTCALL_ADDRESS)
-    grid_workgroups = request.grid[0] * request.grid[1] * request.grid[2]
-    sampled_workgroups = (
-        spread(grid_workgroups, request.sample)
-        if request.sample and request.sample < grid_workgroups
-        else None
-    )
-    launch = Launch(
-        request.grid,
-        block,
-        lds_bytes,
-        bytes(kernarg),
-        workgroups=sampled_workgroups,
-        seconds=request.seconds,
-    )
+    launch = _launch(request, function, machine, scalars)
+    grid_workgroups = math.prod(request.grid)
     host_calls = HostCalls()
     tally = LaunchTally(machine.arch, emulator)
     started = time.perf_counter()
@@ -171,27 +138,83 @@ def launch_code(request: CodeLaunch) -> CodeResult:
     return CodeResult(tally.profile(), states, tuple(host_calls.printed.parts))
 
 
-def _check_size(kernel: str, given_bytes: int, segment_bytes: int) -> None:
+def _launch(
+    request: CodeLaunch,
+    function: Function,
+    machine: Machine,
+    arguments: Sequence[tuple[str, int | float]],
+) -> Launch:
+    """Checks the workgroup's size, LDS and arguments, and returns the launch.
+
+    Args:
+        request: what the user asked for.
+        function: the kernel.
+        machine: the emulated GPU.
+        arguments: type and value of each explicit argument.
+
+    Raises:
+        KinspectError: the code or the GPU does not allow it.
+    """
+    block = request.block or _block_of(function)
+    threads, most_threads = math.prod(block), function.resources.max_workgroup_size
+    if most_threads is not None and threads > most_threads:
+        raise KinspectError(
+            f"{function.name}: a workgroup of {threads:,} work-items, and the code is made for"
+            f" {most_threads:,} at most",
+            "lower --block",
+        )
+    lds_bytes = (function.resources.lds_bytes or 0) + request.lds_bytes
+    if lds_bytes > machine.lds_max:
+        raise KinspectError(
+            f"{function.name}: {lds_bytes:,} bytes of LDS, and a workgroup of {machine.arch} has"
+            f" {machine.lds_max:,}",
+            "lower --lds",
+        )
+    kernarg = bytearray(pack_scalars(arguments))
+    kernarg_bytes = function.resources.kernarg_bytes or 0
+    if kernarg_bytes:  # 0 where the file does not state it
+        _check_size(function.name, len(kernarg), kernarg_bytes)
+    if kernarg_bytes - len(kernarg) >= _IMPLICIT_BYTES:
+        kernarg = kernarg.ljust(kernarg_bytes - _IMPLICIT_BYTES, b"\0")
+        kernarg += implicit_arguments(request.grid, block, request.lds_bytes, HOSTCALL_ADDRESS)
+    grid_workgroups = math.prod(request.grid)
+    sampled_workgroups = (
+        spread(grid_workgroups, request.sample)
+        if request.sample and request.sample < grid_workgroups
+        else None
+    )
+    return Launch(
+        request.grid,
+        block,
+        lds_bytes,
+        bytes(kernarg),
+        workgroups=sampled_workgroups,
+        seconds=request.seconds,
+    )
+
+
+def _check_size(kernel: str, explicit_bytes: int, segment_bytes: int) -> None:
     """Refuses arguments that do not fill the kernel's segment, hidden arguments aside.
 
     Args:
         kernel: the kernel's name, for the error.
-        given_bytes: bytes of the typed arguments.
+        explicit_bytes: bytes of the explicit arguments.
         segment_bytes: bytes of the kernel's argument segment.
     """
-    missing = segment_bytes - -(-given_bytes // 8) * 8
+    missing = segment_bytes - -(-explicit_bytes // 8) * 8
     if missing >= _IMPLICIT_BYTES:
         missing -= _IMPLICIT_BYTES
-    if given_bytes > segment_bytes or (
+    if explicit_bytes > segment_bytes or (
         missing >= 8 and missing not in (_SCRATCH_POINTERS, _IMPLICIT_BYTES_V4)
     ):
         raise KinspectError(
-            f"{kernel} takes {segment_bytes} bytes of arguments, and --args gives {given_bytes}",
+            f"{kernel} takes {segment_bytes} bytes of arguments, and --args gives {explicit_bytes}",
             "name every argument, in the order of the kernel's parameters",
         )
 
 
 def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
+    """Reads the file; returns its program, the requested kernel, and its data sections."""
     try:
         data = request.path.read_bytes()
     except OSError as error:
@@ -216,6 +239,7 @@ def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
 
 
 def _block_of(function: Function) -> tuple[int, int, int]:
+    """Returns the workgroup shape that the code requires, else the largest that it allows."""
     required = function.resources.reqd_workgroup_size
     if required is not None:
         return required
@@ -268,6 +292,7 @@ def _arguments(
 
 
 def _filled(kind: str, count: int, fill: str | None, seed: int) -> Any:
+    """Returns `count` elements of a type; floats are random and integers ascend by default."""
     is_float = kind.startswith(("f", "bf"))
     fill = fill or ("random" if is_float else "arange")
     rng = np.random.default_rng(seed)
@@ -285,6 +310,7 @@ def _filled(kind: str, count: int, fill: str | None, seed: int) -> Any:
 
 
 def _state(buffer: Buffer, before: Any, kind: str) -> BufferState:
+    """Compares a buffer with its contents `before` the launch, bit by bit."""
     after = buffer.data[: buffer.size].view(before.dtype)
     bits = f"u{before.dtype.itemsize}"
     changed = int(np.count_nonzero(after.view(bits) != before.view(bits)))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import mmap
 import struct
 import sys
@@ -92,7 +93,7 @@ def pack_scalars(arguments: Sequence[tuple[str, int | float | str]]) -> bytes:
 def implicit_arguments(
     grid: tuple[int, int, int], threads: tuple[int, int, int], lds_bytes: int, hostcalls: int = 0
 ) -> bytes:
-    """The hidden arguments, which follow the explicit ones at a multiple of 8 bytes.
+    """Packs the hidden arguments, which follow the explicit ones at a multiple of 8 bytes.
 
     Source: LLVM's AMDGPUUsage, "Code Object V5 Kernel Argument Metadata" (hidden arguments), whose
     offsets are fixed; queues and the printf buffer of OpenCL are absent (0).
@@ -113,13 +114,13 @@ def implicit_arguments(
 
 
 def takes_implicit(function: Function, arguments: Sequence[tuple[str, int | float | str]]) -> bool:
-    """Whether the kernel's argument segment is longer than the arguments that Triton passes."""
+    """Tells whether the kernel's argument segment is longer than what Triton passes."""
     passed = pack_arguments(arguments, 0, b"")
     return (function.resources.kernarg_bytes or 0) > len(passed)
 
 
 def _scalar(kind: str, value: float | str) -> bytes:
-    """The bytes of a scalar, converted as Triton's launcher does.
+    """Returns the bytes of a scalar, converted as Triton's launcher does.
 
     bf16 is truncated, and a value too large for float32 becomes infinite.
     """
@@ -146,7 +147,7 @@ class Service:
         self._calls: HostCalls | None = None
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply to a message, with what the kernel printed until it ended or failed."""
+        """Answers a message; the reply has what the kernel printed, even if the launch failed."""
         self._calls = None
         try:
             if "load" in message:
@@ -169,6 +170,7 @@ class Service:
         return {"printed": self._calls.printed.parts}
 
     def _load(self, key: str, text: str, arch: str) -> dict[str, Any]:
+        """Loads the only kernel of an assembly text; launches name it by `key`."""
         started = time.perf_counter()
         machine = load_machine(arch)
         program = parse_text(text, key)
@@ -185,44 +187,19 @@ class Service:
         return {"loaded": key}
 
     def _launch(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Executes a launch; replies with the indices of the buffers that it wrote, and faults."""
         request = message["launch"]
         emulator = self._emulators[request["kernel"]]
         buffers = self._buffers(message["buffers"], message["memory"])
-        grid = tuple(request["grid"])
-        grid_workgroups = grid[0] * grid[1] * grid[2]
+        grid_workgroups = math.prod(request["grid"])
         scratch_bytes = request["scratch"] * grid_workgroups
         if scratch_bytes:
             data = np.zeros(scratch_bytes + 64, np.uint8)
             buffers.append(Buffer(SCRATCH_ADDRESS, scratch_bytes, data, "global scratch memory"))
-        calls = (
-            HostCalls() if takes_implicit(emulator.code.function, request["arguments"]) else None
-        )
-        if calls is not None:
-            buffers.append(calls.buffer)
-        sample = request["sample"]
-        # Forked processes share the guest's memory, but not buffers that were allocated here.
-        one_process = request.get("alone") or scratch_bytes or calls is not None
-        launch = Launch(
-            grid,
-            (request["threads"], 1, 1),
-            request["lds"],
-            pack_arguments(
-                request["arguments"],
-                SCRATCH_ADDRESS if scratch_bytes else 0,
-                implicit_arguments(
-                    grid,
-                    (request["threads"], 1, 1),
-                    request["lds"],
-                    HOSTCALL_ADDRESS if calls else 0,
-                ),
-            ),
-            workgroups=None
-            if sample is None or sample >= grid_workgroups
-            else spread(grid_workgroups, sample),
-            seconds=request["seconds"],
-            processes=1 if one_process else self._processes,
-        )
-        self._calls = calls
+        if takes_implicit(emulator.code.function, request["arguments"]):
+            self._calls = HostCalls()
+            buffers.append(self._calls.buffer)
+        launch = self._described_launch(request, grid_workgroups, scratch_bytes)
         started = time.perf_counter()
         tally = self._tallies[request["kernel"]]
         try:
@@ -249,8 +226,33 @@ class Service:
             "seconds": seconds,
         }
 
+    def _described_launch(
+        self, request: Mapping[str, Any], grid_workgroups: int, scratch_bytes: int
+    ) -> Launch:
+        """Returns the launch that a message describes; `self._calls` is set if it can print."""
+        grid, threads = tuple(request["grid"]), (request["threads"], 1, 1)
+        hostcall_address = HOSTCALL_ADDRESS if self._calls is not None else 0
+        sample = request["sample"]
+        # Forked processes share the guest's memory, but not buffers that were allocated here.
+        one_process = request.get("alone") or scratch_bytes or self._calls is not None
+        return Launch(
+            grid,
+            threads,
+            request["lds"],
+            pack_arguments(
+                request["arguments"],
+                SCRATCH_ADDRESS if scratch_bytes else 0,
+                implicit_arguments(grid, threads, request["lds"], hostcall_address),
+            ),
+            workgroups=None
+            if sample is None or sample >= grid_workgroups
+            else spread(grid_workgroups, sample),
+            seconds=request["seconds"],
+            processes=1 if one_process else self._processes,
+        )
+
     def profile(self) -> list[EmulationProfile]:
-        """The profile of each launched kernel, in the order in which they were loaded."""
+        """Returns the profile of each launched kernel, in the order in which they were loaded."""
         return [tally.profile() for tally in self._tallies.values() if tally.launches]
 
     def _buffers(self, described: Sequence[Mapping[str, Any]], size: int) -> list[Buffer]:
@@ -268,7 +270,7 @@ class Service:
 
 
 def spread(total: int, count: int) -> tuple[int, ...]:
-    """`count` workgroup numbers spread evenly over a grid, with the first and the last."""
+    """Returns `count` workgroup numbers spread evenly over a grid, with the first and the last."""
     if count <= 1:
         return (0,)
     return tuple(sorted({round(index * (total - 1) / (count - 1)) for index in range(count)}))

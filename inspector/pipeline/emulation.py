@@ -1,4 +1,4 @@
-"""Runs a script on an emulated GPU: starts its interpreter, and gathers what was counted."""
+"""Runs a script on an emulated GPU: starts its interpreter, and collects the profiles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .emulation_profile import EmulationProfile
 from .emulators import emulator_command
 
 LAUNCH_SECONDS = 600.0
-"""Seconds that one launch may take, unless told."""
+"""Default limit on the seconds that one launch may take."""
 
 
 class EmulationRequest(Struct, frozen=True):
@@ -76,12 +76,12 @@ def emulate(
     environment: dict[str, str],
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
 ) -> EmulationResult:
-    """Runs the script with this process's own standard streams.
+    """Runs a script with this process's own standard streams.
 
     Args:
         request: what to run.
         environment: the script's.
-        signals: passes signals on while it runs.
+        signals: makes a context that passes signals on to the process.
 
     Raises:
         KinspectError: the interpreter cannot be started, or the script is not there.
@@ -92,7 +92,7 @@ def emulate(
     try:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()
-        wanted = {
+        description = {
             "path": str(request.path.absolute()),
             "argv": list(request.argv),
             "arch": request.arch,
@@ -106,9 +106,9 @@ def emulate(
             "sets": request.sets,
             "test": request.test,
         }
-        (folder / "request.json").write_text(json.dumps(wanted))
+        (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
-        return _gathered(status, records, profile)
+        return _result(status, records, profile)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -119,6 +119,7 @@ def _run(
     environment: dict[str, str],
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
 ) -> int:
+    """Runs the guest and returns its status; of a signal, 128 plus its number, as shells do."""
     command: Sequence[str] = [python, str(BOOTSTRAP), "emulate", str(request)]
     try:
         process = subprocess.Popen(command, env=guest_environment(environment))
@@ -130,7 +131,8 @@ def _run(
     return 128 - status if status < 0 else status
 
 
-def _gathered(status: int, records: Path, profile: Path) -> EmulationResult:
+def _result(status: int, records: Path, profile: Path) -> EmulationResult:
+    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing."""
     notes: list[str] = []
     launches, complete = 0, False
     for line in records.read_text().splitlines() if records.exists() else ():

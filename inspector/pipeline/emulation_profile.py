@@ -113,7 +113,7 @@ class WorkgroupSpread(Struct, frozen=True):
 
 
 class Traffic(Struct, frozen=True):
-    """What one launch moved and computed, as a mean over all launches.
+    """Bytes and operations of one launch, as a mean over all launches.
 
     Args:
         unique_read: distinct bytes of global memory that vector instructions read.

@@ -1,4 +1,4 @@
-"""Counts what a kernel's launches in the emulator executed, and makes its profile of the counts."""
+"""Sums up the counts of a kernel's launches in the emulator, and makes its profile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLASSES: Final[Mapping[str, str]] = {
     "lds_direct": "lds_direct", "scratch_load": "scratch", "scratch_store": "scratch",
     "smem_load": "smem", "wait": "wait", "barrier": "barrier", "branch": "branch",
 }  # fmt: skip
-"""Instruction class of `isa/` -> class in a profile; what is not listed counts as `other`."""
+"""Instruction class of `isa/` -> class in a profile; `other` for those not listed."""
 
 
 class LaunchTally:
@@ -92,7 +92,7 @@ class LaunchTally:
             self._troubles.setdefault((trouble.kind, trouble.site), trouble)
 
     def profile(self) -> EmulationProfile:
-        """The profile of all launches so far."""
+        """Makes the profile of all launches so far."""
         function = self._code.function
         executed, lines = self._executions()
         traffic = self._traffic()
@@ -120,13 +120,13 @@ class LaunchTally:
         )
 
     def _instruction_runs(self) -> Iterator[tuple[Instruction, int]]:
-        """Every instruction with how many waves executed it."""
+        """Yields every instruction with the number of waves that executed it."""
         for block in self._code.blocks:
             for instruction in self._code.function.instructions[block.first : block.stop]:
                 yield instruction, block.runs
 
     def _executions(self) -> tuple[dict[str, int], tuple[LineCount, ...]]:
-        """Executions of the kernel by class, and of each source line, the most first."""
+        """Returns the executed instructions by class, and by source line, the most first."""
         total: Counter[str] = Counter()
         by_line: dict[tuple[str | None, int | None], Counter[str]] = {}
         for instruction, runs in self._instruction_runs():
@@ -134,9 +134,9 @@ class LaunchTally:
                 continue
             name = CLASSES.get(instruction.cls, "other")
             loc = instruction.loc.outermost if instruction.loc is not None else None
-            place = (loc.file, loc.line) if loc is not None else (None, None)
+            position = (loc.file, loc.line) if loc is not None else (None, None)
             total[name] += runs
-            by_line.setdefault(place, Counter())[name] += runs
+            by_line.setdefault(position, Counter())[name] += runs
         lines = [
             LineCount(file, line, counts.total(), dict(counts.most_common()))
             for (file, line), counts in by_line.items()
@@ -145,22 +145,24 @@ class LaunchTally:
         return executed, tuple(sorted(lines, key=lambda count: -count.instructions))
 
     def _branches(self) -> Iterator[BranchProfile]:
+        """Yields the conditional branches that were executed."""
         for block in self._code.blocks:
             leave = block.leave
             if leave.kind is not Kind.BRANCH or not block.runs:
                 continue
-            place = _place(self._code.function.instructions[leave.site])
+            position = _position_of(self._code.function.instructions[leave.site])
             yield BranchProfile(
-                line=place.line,
-                instruction=place.instruction,
-                file=place.file,
-                source_line=place.source_line,
+                line=position.line,
+                instruction=position.instruction,
+                file=position.file,
+                source_line=position.source_line,
                 waves=block.runs,
                 taken=block.taken,
                 divided=block.divided if leave.mask is not None else None,
             )
 
     def _traffic(self) -> Traffic | None:
+        """Returns the mean traffic of a launch; None if accesses were not counted."""
         if self._emulator.counts is None or not self.launches:
             return None
         flops = Counter[str]()
@@ -184,21 +186,22 @@ class LaunchTally:
         return counted(self._instruction_runs(), self._arch, lanes, self._waves, conflicts)
 
     def _accesses(self) -> Iterator[AccessProfile]:
+        """Yields the counted accesses, by instruction and address space."""
         counts = self._emulator.counts
         if counts is None:
             return
         lanes = self._emulator.target.lanes
         for (site, space), count in sorted(counts.accesses.items()):
             instruction = self._code.function.instructions[site]
-            place = _place(instruction)
+            position = _position_of(instruction)
             in_global = space == "global"
             yield AccessProfile(
                 space=space,
                 op=_operation(instruction, space),
-                line=place.line,
-                instruction=place.instruction,
-                file=place.file,
-                source_line=place.source_line,
+                line=position.line,
+                instruction=position.instruction,
+                file=position.file,
+                source_line=position.source_line,
                 bytes_per_lane=count.size,
                 waves=count.waves,
                 active_lanes=round(count.lanes / (count.waves * lanes), 4) if count.waves else 0.0,
@@ -209,8 +212,8 @@ class LaunchTally:
             )
 
 
-class _Place(NamedTuple):
-    """Where an instruction stands: its line and text in the assembly, and its source."""
+class _Position(NamedTuple):
+    """The position of an instruction in the assembly, and in the source."""
 
     line: int
     instruction: str
@@ -218,16 +221,16 @@ class _Place(NamedTuple):
     source_line: int | None
 
 
-def _place(instruction: Instruction) -> _Place:
+def _position_of(instruction: Instruction) -> _Position:
     text = f"{instruction.mnemonic} {instruction.operands}".strip()
     loc = instruction.loc
     if loc is None:
-        return _Place(instruction.line, text, None, None)
-    return _Place(instruction.line, text, loc.file, loc.line)
+        return _Position(instruction.line, text, None, None)
+    return _Position(instruction.line, text, loc.file, loc.line)
 
 
 def _spread(counts: Mapping[int, int]) -> WorkgroupSpread | None:
-    """The spread of values, each with how often it occurs."""
+    """Returns the spread of values, given how often each occurs; None if there are none."""
     total = sum(counts.values())
     if not total:
         return None
@@ -249,9 +252,9 @@ def _operation(instruction: Instruction, space: str) -> str:
 
 
 def trip_counts(code: Code) -> dict[str, float]:
-    """Iterations of each loop every time that a wave entered it, in the mean.
+    """Returns loop -> mean iterations per entry of a wave.
 
-    A loop is entered as often as its header ran without coming from one of its latches.
+    A loop is entered as often as its header runs other than from one of its latches.
     """
     function = code.function
     starts = {block.first: block for block in code.blocks}
@@ -267,7 +270,7 @@ def trip_counts(code: Code) -> dict[str, float]:
 
 
 def _jumps(block: CodeBlock, code: Code, start: int) -> int:
-    """How many waves went from a block to the one that starts there."""
+    """Returns how many waves went from a block to the one that begins at index `start`."""
     leave = block.leave
     if leave.target >= 0 and code.blocks[leave.target].first == start:
         return block.taken if leave.kind is Kind.BRANCH else block.runs
@@ -277,13 +280,13 @@ def _jumps(block: CodeBlock, code: Code, start: int) -> int:
 
 
 def finding_of(trouble: Trouble, function: Function) -> EmulationFinding:
-    """A trouble with its place in assembly and source."""
-    place = _place(function.instructions[trouble.site])
+    """Returns a trouble with its position in assembly and source."""
+    position = _position_of(function.instructions[trouble.site])
     return EmulationFinding(
         kind=trouble.kind,
         detail=trouble.detail,
-        line=place.line,
-        instruction=place.instruction,
-        file=place.file,
-        source_line=place.source_line,
+        line=position.line,
+        instruction=position.instruction,
+        file=position.file,
+        source_line=position.source_line,
     )

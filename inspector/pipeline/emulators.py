@@ -1,4 +1,4 @@
-"""The process that executes launches: how a guest starts it, and which targets it knows."""
+"""The emulator's process: the command that starts it, and the targets that it supports."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _START = (
     "import sys; sys.path[:1] = []; sys.path.append(sys.argv.pop(1)); "
     "from kinspect.inspector.pipeline.emulating import main; main()"
 )
-"""It starts in a script's folder, whose modules it must not take for its own."""
+"""Removes the script's folder, where it is started, from the path: modules there are not ours."""
 
 
 def emulator_command(profile: Path | None = None, processes: int | None = None) -> list[str]:
-    """The process that executes launches, for a guest to start.
+    """Returns the command of the process that executes launches, for a guest to start.
 
     Args:
-        profile: where it leaves what it counted.
+        profile: the file that it writes its profiles to.
         processes: how many processes may execute a launch; None for one per core.
     """
     beside = Path(__file__).absolute().parents[3]  # where `kinspect` lies, if it is not installed
@@ -30,7 +30,7 @@ def emulator_command(profile: Path | None = None, processes: int | None = None) 
 
 
 def why_not_emulated(arch: str) -> str:
-    """Why launches for a target cannot be executed with this installation; "" where they can."""
+    """Returns why launches for a target cannot be executed here; "" if they can."""
     if not arch.startswith(FAMILIES):
         return f"the emulator does not know {arch}"
     if importlib.util.find_spec("numpy") is None:

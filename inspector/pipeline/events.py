@@ -1,4 +1,4 @@
-"""What happens in a run, as it happens: what the pipeline yields."""
+"""The events that the pipeline yields while a run goes on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Captured(Struct, frozen=True):
-    """All of a target's specialisations are known; their compiles are under way."""
+    """A target's capture has ended: all its specialisations are known, and are being compiled."""
 
     target: str
     variants: tuple[Variant, ...]

@@ -5,7 +5,6 @@ The results go into the kernel's report: metrics of origin `emulated`, and count
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -69,7 +68,7 @@ _MAY_BE_ADDRESSES: Final = frozenset({"int64", "uint64"})
 
 
 class Sample(Struct, frozen=True):
-    """How much of each launch is executed.
+    """The part of each launch that is executed.
 
     Args:
         workgroups: how many workgroups, spread evenly over the grid.
@@ -90,7 +89,7 @@ def executed(
     metadata: Mapping[str, Any],
     sample: Sample,
 ) -> KernelReport:
-    """The report with the emulated figures, or with a note that says why there are none.
+    """Executes a kernel's captured launch and adds its figures, or a note on why there are none.
 
     Args:
         function: the kernel's code.
@@ -98,15 +97,15 @@ def executed(
         report: the kernel's report; its variant holds the captured launch.
         machine: the target; None where it is unknown.
         metadata: Triton's metadata of the compile.
-        sample: how much to execute.
+        sample: the part to execute.
     """
     variant = report.variant
     if variant is None:
-        return _noted(report, ONLY_CODE)
+        return _with_note(report, ONLY_CODE)
     if variant.passed is None or variant.grid is None or machine is None:
-        return _noted(report, NO_LAUNCH)
+        return _with_note(report, NO_LAUNCH)
     if 0 in variant.grid:
-        return _noted(report, "not emulated: its grid is empty")
+        return _with_note(report, "not emulated: its grid is empty")
     try:
         # The reports of the whole run are in memory: each garbage collection would scan them.
         with without_collections():
@@ -121,24 +120,26 @@ def executed(
                 sample=sample,
             )
     except NotCoveredError as error:
-        return _noted(report, f"not emulated: the emulator does not carry out this yet: {error}")
+        return _with_note(
+            report, f"not emulated: the emulator does not carry out this yet: {error}"
+        )
     except EmulationLimitError as error:
         hint = "kinspect emulate SCRIPT executes all of it"
-        return _noted(report, f"not emulated: {error.message}; {hint}")
+        return _with_note(report, f"not emulated: {error.message}; {hint}")
     except KinspectError as error:
-        return _noted(report, f"not emulated: {error.message}")
+        return _with_note(report, f"not emulated: {error.message}")
     except Exception as error:
         # A bug in the emulator must not take the report with it.
-        return _noted(report, f"not emulated: {unforeseen(error).message}")
+        return _with_note(report, f"not emulated: {unforeseen(error).message}")
     return _with_emulated(report, run, function)
 
 
-def _noted(report: KernelReport, note: str) -> KernelReport:
+def _with_note(report: KernelReport, note: str) -> KernelReport:
     return replace(report, notes=(*report.notes, note))
 
 
 class _Run(Struct, frozen=True):
-    """What was executed of one launch."""
+    """The counts of one executed launch."""
 
     profile: EmulationProfile
     made_up: tuple[str, ...]
@@ -162,11 +163,11 @@ def _run(
     metadata: Mapping[str, Any],
     sample: Sample,
 ) -> _Run:
-    """Executes the sample; see `executed` for the arguments."""
+    """Executes the sample of a launch; see `executed` for the arguments."""
     emulator = Emulator(function, machine, _constants(report), functions)
     grid_x, grid_y, grid_z = (*grid, 1, 1, 1)[:3]
     grid_workgroups = grid_x * grid_y * grid_z
-    whole_grid_up_to = max(sample.workgroups, SMALL_GRID)
+    largest_whole_grid = max(sample.workgroups, SMALL_GRID)
     buffers, made_up = buffers_of(passed.memories)
     scratch_bytes = int(metadata.get("global_scratch_size") or 0) * grid_workgroups
     if scratch_bytes:
@@ -191,7 +192,7 @@ def _run(
         ),
         workgroups=(
             None
-            if grid_workgroups <= whole_grid_up_to
+            if grid_workgroups <= largest_whole_grid
             else spread(grid_workgroups, sample.workgroups)
         ),
         seconds=sample.seconds,
@@ -216,7 +217,7 @@ def _run(
 
 
 def _doubted(made_up: Sequence[str], passed: Passed) -> frozenset[str]:
-    """Kinds of faults that may come from made-up contents, not from the kernel.
+    """Returns the kinds of faults that may come from made-up contents, not from the kernel.
 
     Args:
         made_up: element types of the buffers whose contents were made up.
@@ -230,7 +231,7 @@ def _doubted(made_up: Sequence[str], passed: Passed) -> frozenset[str]:
 
 
 def _constants(report: KernelReport) -> Constants:
-    """The constants in the data sections of the kernel's assembly."""
+    """Returns the constants in the data sections of the kernel's assembly."""
     artifact = report.artifacts.get("amdgcn")
     if artifact is None:
         return Constants()
@@ -238,7 +239,7 @@ def _constants(report: KernelReport) -> Constants:
 
 
 def _with_emulated(report: KernelReport, run: _Run, function: Function) -> KernelReport:
-    """The report with the metrics, lines and faults of a run."""
+    """Adds the metrics, lines and faults of a run to a report."""
     profile = run.profile
     faults = tuple(
         EmulatedFault(finding.kind, finding.detail, finding.line)
@@ -263,6 +264,7 @@ def _with_emulated(report: KernelReport, run: _Run, function: Function) -> Kerne
 
 
 def _lines(run: _Run) -> Iterator[EmulatedLine]:
+    """Yields the executed instructions with how often they ran, and what accesses touched."""
     accesses = {access.line: access for access in run.profile.accesses}
     for index, runs in run.runs.items():
         instruction = run.code.instructions[index]
@@ -281,11 +283,12 @@ def _lines(run: _Run) -> Iterator[EmulatedLine]:
 
 
 def _per_execution(total: int | None, runs: int) -> float | None:
-    """A total of an instruction per execution: one execution may access two places."""
+    """Divides the total of an instruction, one execution of which may access memory twice."""
     return round(total / runs, 3) if total is not None else None
 
 
 def _loop(loop: LoopReport, function: Function, run: _Run) -> LoopReport:
+    """Adds a loop's trip count and its share of the executed instructions to its report."""
     metrics = dict(loop.metrics)
     trips = run.profile.trips.get(loop.id)
     if trips is not None:
@@ -299,7 +302,7 @@ def _loop(loop: LoopReport, function: Function, run: _Run) -> LoopReport:
 
 
 def _own_instructions(function: Function, loop_id: str) -> Iterator[int]:
-    """Indices of a loop's instructions, those of nested loops left out."""
+    """Yields the indices of a loop's instructions, those of nested loops left out."""
     loop = next(loop for loop in function.loops if loop.id == loop_id)
     nested = {
         block for inner in function.loops if inner.parent == loop_id for block in inner.blocks
@@ -311,7 +314,7 @@ def _own_instructions(function: Function, loop_id: str) -> Iterator[int]:
 
 
 def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
-    """Figures of the executed workgroups; counters are scaled up to the whole grid."""
+    """Yields the figures of the executed workgroups; counters are scaled up to the whole grid."""
     sampled = profile.workgroups < profile.grid_workgroups
     sample_note = (
         f"of {profile.workgroups} of {profile.grid_workgroups} workgroups" if sampled else ""
@@ -329,12 +332,10 @@ def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
         label = name if name == "instructions" else f"count.{name}"
         yield metric(label, count / waves, "instructions/wave")
     yield from _memory(profile, metric)
-    divided = Counter[str]()
-    for branch in profile.branches:
-        if branch.divided is not None:
-            divided["all"] += branch.waves
-            divided["divided"] += branch.divided
-    share = 100 * divided["divided"] / divided["all"] if divided["all"] else None
+    mask_branches = [branch for branch in profile.branches if branch.divided is not None]
+    branching_waves = sum(branch.waves for branch in mask_branches)
+    divided_waves = sum(branch.divided or 0 for branch in mask_branches)
+    share = 100 * divided_waves / branching_waves if branching_waves else None
     note = sample_note if share is not None else "no branch on a lane mask was executed"
     yield metric("divided_branches", share, "%", note)
     if profile.traffic is not None:
@@ -357,7 +358,7 @@ def _metrics(profile: EmulationProfile, faults: int) -> Iterator[Metric]:
 
 
 def _memory(profile: EmulationProfile, metric: Any) -> Iterator[Metric]:
-    """Figures of memory accesses; `metric` makes a `Metric` of name, value and unit."""
+    """Yields the figures of memory accesses; `metric` makes a `Metric` of name, value and unit."""
     accesses = [access for access in profile.accesses if access.waves]
     executions = sum(access.waves for access in accesses)
     active = sum(access.active_lanes * access.waves for access in accesses)

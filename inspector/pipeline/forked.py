@@ -1,6 +1,6 @@
 """Reads saved targets in several processes, which are forks of this one.
 
-Each worker is sent the numbers of targets and sends back what was made of them. A worker that dies
+Each worker is sent the numbers of targets and sends back the outcomes. A worker that dies
 (a bug in a parser, no memory left) costs the target that it was reading and no other.
 """
 
@@ -24,7 +24,7 @@ from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
 from .events import Failed
 from .jobs import record
-from .reading import Made, Work, interrupted, read_target
+from .reading import Transformed, Work, interrupted, read_target
 
 MIN_BYTES = 1 << 20
 """Size of targets from which on forking pays: reading this much assembly takes half a second."""
@@ -33,12 +33,12 @@ _TARGETS_AHEAD = 2
 
 Indexed = tuple[int, Target]
 """A target with its place in the run."""
-Outcomes = list[Made | Failed]
-"""What was made of one target's kernels, and what could not be read."""
+Outcomes = list[Transformed | Failed]
+"""The results of one target: its transformed reports, and what could not be read."""
 
 
 def is_worthwhile(targets: Sequence[Indexed], jobs: int) -> bool:
-    """Whether several processes are possible here and would be faster than this one.
+    """Tells whether several processes are possible here and would be faster than this one.
 
     Forks are safe on Linux alone, and only while there is no second thread.
     """
@@ -55,8 +55,8 @@ def is_worthwhile(targets: Sequence[Indexed], jobs: int) -> bool:
     return False
 
 
-def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Failed]:
-    """Reads all targets, and reports on them in the order in which they are finished.
+def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed | Failed]:
+    """Reads all targets and yields their outcomes in the order in which they are finished.
 
     Args:
         targets: at least one.
@@ -64,27 +64,27 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Fail
 
     Yields:
         As `read_target` does, the outcomes of one target together and in order. An interrupt
-        (Ctrl-C) yields what is finished by then and one `Failed` that says how much is not.
+        (Ctrl-C) yields the outcomes finished so far and one `Failed` that counts the others.
     """
-    first, *others = range(len(targets))
-    pool = _Pool(targets, work, others)
-    done = 0
+    first, *later = range(len(targets))
+    pool = _Pool(targets, work, later)
+    finished = 0
     try:
         # This process reads the first: tables and rules, which are read once per process, are
         # loaded by it before the forks.
         yield from read_target(*targets[first], work)
-        done += 1
+        finished += 1
         gc.collect()
         gc.freeze()  # or the workers' collector would copy every page that it looks at
         for outcomes in pool.outcomes():
-            done += 1
+            finished += 1
             yield from outcomes
     except KeyboardInterrupt:
         for outcomes in pool.finished_outcomes():
-            done += 1
+            finished += 1
             yield from outcomes
         index, target = targets[-1]
-        yield interrupted(target, index, done, len(targets))
+        yield interrupted(target, index, read=finished, total=len(targets))
         raise
     finally:
         pool.kill()
@@ -92,7 +92,7 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Made | Fail
 
 
 class _Pool:
-    """The workers, and the numbers of the targets that none has been sent yet.
+    """The workers, and the numbers of the targets that were not sent to any yet.
 
     Args:
         targets: all of the run.
@@ -120,7 +120,7 @@ class _Pool:
                 yield outcomes
 
     def finished_outcomes(self) -> Iterator[Outcomes]:
-        """What workers have sent and was not received yet; waits for nothing."""
+        """Yields the outcomes that workers have sent already; waits for nothing."""
         for worker in _ready(self._workers, 0):
             outcomes = worker.receive()
             if outcomes is not None:
@@ -140,7 +140,7 @@ class _Pool:
                     worker.send(self._waiting.popleft())
 
     def _end_idle_workers(self) -> None:
-        """Ends the workers that nothing is left for; they would wait for ever."""
+        """Ends the workers that have no target left; they would wait for ever."""
         for worker in [worker for worker in self._workers if not worker.pending]:
             self._workers.remove(worker)
             worker.end()
@@ -156,6 +156,7 @@ class _Pool:
         return _death(self._targets[lost], dead.process)
 
     def _start_worker(self) -> None:
+        """Forks a worker; in it, the parent's ends of all pipes are closed."""
         parent_end, worker_end = multiprocessing.Pipe()
         parent_ends = [parent_end, *(worker.pipe for worker in self._workers)]
         context = multiprocessing.get_context("fork")

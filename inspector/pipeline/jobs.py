@@ -1,6 +1,6 @@
-"""From targets to compiled and reported variants: what `analyze` and `passes` have in common.
+"""Requests, and the jobs that compile and analyse one variant each.
 
-A target gives variants (`variants_of`), a variant is a `Job`, and a job can run in any thread or
+A target has variants (`capturing.py`), a variant becomes a `Job`, and a job runs in any thread or
 process (`compile_and_report`).
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,9 @@ from ..isa.asm.kinds import is_binary
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
-from .analysis import Context, Overrides
+from .analysis import Context
+from .launch_facts import Overrides
+from .naming import label_with_arch
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler, CompileSettings
@@ -33,17 +34,17 @@ DEFAULT_ARCH = "gfx942"
 MOST_TEXT_BYTES = 64 << 20
 """Text beyond this is not read: the largest kernels known are under 10 MiB."""
 _TYPED = "LDS or waves as typed, in place of what Triton states"
-"""The note of a report whose figures depend on what the user stated about the launch."""
+"""The note of a report whose figures rest on a launch that the user stated."""
 MOST_NAMED = 8
-"""How many names an error lists before it breaks off."""
+"""How many names an error lists at most."""
 
 
 class Request(Struct, frozen=True):
     """One run: what to look at, how to compile, and what the user states about launches.
 
-    `kernel` names kernels to keep, by name or by case, with shell wildcards. `rules` are what is
-    asked of each report; None for the default pack. `sample` is how much of each launch is
-    emulated; None: nothing. `lanes`: whether it is worked out what the lanes of accesses touch;
+    `kernel` selects kernels by name or case, with shell wildcards. `rules` is the pack that is
+    applied to each report; None: the default one. `sample` is how much of each launch is
+    emulated; None: nothing. `lanes`: whether the addresses of accesses' lanes are computed;
     `races`: whether LDS races are looked for.
     """
 
@@ -63,7 +64,7 @@ class Request(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A variant to compile and report on, with everything that takes."""
+    """A variant to compile and analyse, and how."""
 
     order: tuple[int, int]
     path: str
@@ -96,11 +97,11 @@ def settings_of(request: Request) -> CompileSettings:
 
 
 def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
-    """Compiles one variant and reports on it; runs in any thread or process.
+    """Compiles and analyses one variant, in any thread or process.
 
     Args:
         job: what to do.
-        compiler: this process's workers; None: one is kept per process and settings.
+        compiler: this process's workers; None: a cached one per process and settings.
     """
     from ..compile.pool import compile_variant
 
@@ -111,7 +112,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
         result = compile_variant(job.variant, job.settings)
     seconds = time.perf_counter() - started
     if result.error is not None:
-        error = replace(result.error, file=job.path, kernel=where(job.variant))
+        error = replace(result.error, file=job.path, kernel=label_with_arch(job.variant))
         return Outcome((), error, seconds, result.from_store)
     context = Context(
         path=job.path,
@@ -145,7 +146,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
 
 
 def _assumed(job: Job) -> tuple[str, ...]:
-    """What the figures depend on besides the compile itself."""
+    """Returns notes on what the figures rest on besides the compile itself."""
     notes = []
     if not job.variant.options:
         notes.append("no options stand beside the TTIR: compiled with Triton's defaults")
@@ -156,19 +157,9 @@ def _assumed(job: Job) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def wanted_of(target: Target, request: Request) -> tuple[str, ...]:
-    """The patterns of `TARGET::NAME` and of --kernel: a kernel must match both."""
+def patterns_of(target: Target, request: Request) -> tuple[str, ...]:
+    """Returns the patterns of `TARGET::NAME` and of --kernel: a kernel must match both."""
     return tuple(name for name in (target.kernel, request.kernel) if name is not None)
-
-
-def matches(patterns: Sequence[str], name: str, variant: Variant | None) -> bool:
-    """Whether a kernel's name, qualified name or case is all that was asked for."""
-    names = [name]
-    if variant is not None:
-        names += [n for n in (variant.qualname, variant.case) if n]
-        if variant.case:
-            names.append(label_of(variant))
-    return analysis.named(patterns, names)
 
 
 def _text(artifact: Artifact | None) -> str | None:
@@ -176,7 +167,7 @@ def _text(artifact: Artifact | None) -> str | None:
 
 
 def read_text(path: Path) -> str:
-    """An assembly or IR text.
+    """Reads an assembly or IR text.
 
     Raises:
         KinspectError: it is binary, or too large to be one kernel's code.
@@ -199,25 +190,16 @@ def _path(artifact: Artifact | None) -> Path | None:
     return artifact.path if artifact is not None else None
 
 
-def label_of(variant: Variant) -> str:
-    return f"{variant.kernel}[{variant.case}]" if variant.case else variant.kernel
-
-
 def record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
-    return _trimmed(str(target.path), target.kernel, stage, error)
+    return _record(str(target.path), target.kernel, stage, error)
 
 
 def job_record(job: Job, stage: str, error: KinspectError) -> ErrorRecord:
-    return _trimmed(job.path, where(job.variant), stage, error)
+    return _record(job.path, label_with_arch(job.variant), stage, error)
 
 
-def where(variant: Variant) -> str:
-    """How an error calls a variant: `kernel[case] on gfx942`."""
-    return f"{label_of(variant)} on {variant.arch}"
-
-
-def _trimmed(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
-    """The record of an error; messages name their file already, the record says it once."""
+def _record(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error; the file, which it names, is dropped from the message."""
     return ErrorRecord(
         file=file,
         kernel=kernel,

@@ -1,7 +1,7 @@
-"""The comments that suppress findings, in the source files of the kernels of a lint run.
+"""Applies the comments that suppress findings, in the source files of a lint run's kernels.
 
-Each file is read once, when the first kernel names it. What its comments left out is noted, so that
-those that left nothing out can be reported at the end.
+Each file is read once, when the first kernel names it. The findings that each comment suppresses
+are noted, so that unused comments can be reported at the end.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from ..lint.results import CheckedKernel, Suppressed, Suppression
 from ..model import ErrorRecord, Finding
-from . import analysis
 from .jobs import MOST_TEXT_BYTES, Request
 from .lint_judge import Judged, PlacedFinding
 from .lint_plan import Plan
+from .naming import portable
 
 if TYPE_CHECKING:
     from ..lint.suppress import Marks
@@ -42,7 +42,7 @@ class Comments:
         self._covered_lines: dict[str, set[int]] = {}  # file -> lines that kernels came from
 
     def apply(self, judged: Judged) -> CheckedKernel:
-        """A kernel with its findings, those that a comment or a setting suppresses apart."""
+        """Returns the kernel with its findings; those that are suppressed are apart."""
         kernel = judged.kernel
         headers = list(self._header_lines(kernel))
         for file, lines in judged.source_lines.items():
@@ -61,7 +61,7 @@ class Comments:
         return replace(kernel, findings=tuple(findings), suppressed=tuple(suppressed))
 
     def unused(self, request: Request, errors: Sequence[ErrorRecord]) -> Iterator[Suppression]:
-        """The suppressions that left nothing out, by file and line.
+        """Yields the suppressions that suppressed nothing, by file and line.
 
         Args:
             request: what the run was asked to look at.
@@ -86,7 +86,7 @@ class Comments:
     def _suppression_of(
         self, placed: PlacedFinding, kernel: CheckedKernel, headers: Sequence[tuple[str, int]]
     ) -> Suppression | None:
-        """The comment that suppresses a finding; None where there is none."""
+        """Returns the comment that suppresses a finding; None if there is none."""
         places = []
         for file, line in placed.places:
             name = self._local_name(file, kernel)
@@ -103,7 +103,7 @@ class Comments:
         return match((rule.id, rule.name), places, self._marks, self._used)
 
     def _header_lines(self, kernel: CheckedKernel) -> Iterator[tuple[str, int]]:
-        """The lines at which a comment applies to the kernel as a whole."""
+        """Yields (file, line) where a comment applies to the kernel as a whole."""
         places: list[tuple[str, int | None]] = []
         if kernel.source is not None:
             places.append((kernel.source.file, kernel.source.line))
@@ -115,9 +115,9 @@ class Comments:
                 yield from ((name, n) for n in self._marks[name].header(line, kernel.name))
 
     def _local_name(self, file: str, kernel: CheckedKernel) -> str | None:
-        """The name of a file on this machine if it has suppressions; else None.
+        """Returns the name of a file on this machine if it has suppressions; else None.
 
-        Assembly that the compiler made on the way is not read: users write no comments there.
+        Assembly that a compile has written is not read: users write no comments there.
         """
         key = (file, kernel.file)
         if key not in self._local_names:
@@ -127,7 +127,7 @@ class Comments:
         return self._local_names[key]
 
     def _has_marks(self, name: str) -> bool:
-        """Whether a file has suppressions; reads it the first time."""
+        """Tells whether a file has suppressions; reads it the first time."""
         if name not in self._marks and name not in self._without_marks:
             marks = _read_marks(name)
             if marks is None:
@@ -138,27 +138,27 @@ class Comments:
 
 
 def _is_users_assembly(kernel: CheckedKernel) -> bool:
-    """Whether the assembly is the user's file, not one that the compiler made on the way."""
+    """Tells whether the assembly is the user's own file, not the output of a compile."""
     return kernel.artifact is not None and kernel.artifact == kernel.file
 
 
 def _existing_name(file: str, target: str) -> str | None:
-    """The name of a source file on this machine; None where it is not there.
+    """Returns the name of a source file on this machine; None if it is not there.
 
-    A report that was saved in another checkout names the files of that checkout. The same file is
-    looked for here under the name of the kernel's target.
+    A report that was saved in another checkout names the files of that checkout; the file here is
+    then the kernel's target.
     """
     for name in (file, target) if file.endswith(f"/{target}") else (file,):
         try:
             if Path(name).is_file():
-                return analysis.portable(name)
+                return portable(name)
         except (OSError, ValueError):
             continue
     return None
 
 
 def _read_marks(name: str) -> Marks | None:
-    """The suppressions in a file; None where there are none, or it cannot be read."""
+    """Returns the suppressions in a file; None if there are none, or it cannot be read."""
     try:
         if Path(name).stat().st_size > MOST_TEXT_BYTES:
             return None
@@ -174,7 +174,7 @@ def _read_marks(name: str) -> Marks | None:
 
 
 def _analysed_paths(request: Request, errors: Sequence[ErrorRecord]) -> list[Path]:
-    """The files and folders that a run has looked at without leaving anything out."""
+    """Returns the files and folders of which a run has analysed everything."""
     if request.kernel is not None:
         return []
     failed = {Path(error.file).resolve() for error in errors if error.file}
@@ -187,6 +187,6 @@ def _analysed_paths(request: Request, errors: Sequence[ErrorRecord]) -> list[Pat
 
 
 def _is_below(file: str, paths: Sequence[Path]) -> bool:
-    """Whether a file is one of these paths or in one of these folders."""
-    own_path = Path(file).resolve()
-    return any(own_path == path or path in own_path.parents for path in paths)
+    """Tells whether a file is one of these paths or in one of these folders."""
+    resolved = Path(file).resolve()
+    return any(resolved == path or path in resolved.parents for path in paths)

@@ -16,7 +16,7 @@ from ..lint.engine import SourceText, evaluate
 from ..lint.results import SEVERITIES, CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
-from .lint_plan import Plan
+from .lint_plan import Override, Plan
 
 
 class PlacedFinding(Struct, frozen=True):
@@ -36,7 +36,7 @@ class PlacedFinding(Struct, frozen=True):
 
 
 class Judged(Struct, frozen=True):
-    """What a lint run needs of a report.
+    """The part of a report that a lint run needs.
 
     Args:
         kernel: the kernel, without findings yet.
@@ -63,29 +63,11 @@ class Judge:
     def __call__(self, report: KernelReport) -> Judged:
         """Applies the rules to a report; the findings in the report itself are not used."""
         plan = self._plan
-        text = _source_text(report, self._read)
-        matching = [
-            (index, override)
-            for index, override in enumerate(plan.overrides)
-            if override.matches(report)
-        ]
-        findings = list(evaluate(plan.pack, report, text))
-        budgets = {
-            metric: (pack, override)
-            for _, override in matching
-            for metric, pack in override.budgets.items()
-        }
-        unknown = []
-        for metric, (pack, override) in budgets.items():
-            findings += over_budget(metric, pack, report, text)
-            label = override.settings.label
-            unknown += [(name, label) for name in unknown_metrics(pack, report)]
-        severity = {
-            rule: level for _, override in matching for rule, level in override.severity.items()
-        }
-        ignored = {
-            rule: override.settings.label for _, override in matching for rule in override.ignore
-        }
+        indices = [i for i, override in enumerate(plan.overrides) if override.matches(report)]
+        overrides = [plan.overrides[index] for index in indices]
+        findings, unknown = self._findings(report, overrides)
+        severity = {r: level for override in overrides for r, level in override.severity.items()}
+        ignored = {r: override.settings.label for override in overrides for r in override.ignore}
         graded = by_severity(
             replace(finding, severity=severity.get(finding.rule, finding.severity))
             for finding in findings
@@ -103,13 +85,34 @@ class Judge:
                 for finding in graded
             ),
             source_lines=_source_lines(report),
-            overrides=tuple(index for index, _ in matching),
+            overrides=tuple(indices),
             unknown=tuple(unknown),
         )
 
+    def _findings(
+        self, report: KernelReport, overrides: Sequence[Override]
+    ) -> tuple[list[Finding], list[tuple[str, str]]]:
+        """Applies the rules, and the budgets of the overrides; of one metric's the last counts.
+
+        Returns:
+            The findings, and the unknown metrics that a budget needs with its setting's label.
+        """
+        text = _source_text(report, self._read)
+        findings = list(evaluate(self._plan.pack, report, text))
+        budgets = {
+            metric: (pack, override.settings.label)
+            for override in overrides
+            for metric, pack in override.budgets.items()
+        }
+        unknown = []
+        for metric, (pack, label) in budgets.items():
+            findings += over_budget(metric, pack, report, text)
+            unknown += [(name, label) for name in unknown_metrics(pack, report)]
+        return findings, unknown
+
 
 def _checked_kernel(report: KernelReport) -> CheckedKernel:
-    """The kernel of a report, without its findings."""
+    """Returns the kernel of a report, without findings."""
     file = report.id.partition("::")[0]
     artifact = report.artifacts.get("amdgcn")
     if artifact is not None:
@@ -137,7 +140,7 @@ def _is_text(file: str) -> bool:
 
 
 def _source_text(report: KernelReport, read: SourceText) -> SourceText:
-    """Reads source lines: as quoted in a saved report, else from the file as it is now."""
+    """Returns a reader of source lines: as a saved report quotes them, else from the file."""
     quoted = {
         (location.file, location.line): location.text
         for finding in report.findings
@@ -152,14 +155,14 @@ def _source_text(report: KernelReport, read: SourceText) -> SourceText:
 
 
 def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, most severe first; those of one severity keep their order."""
+    """Sorts findings, the most severe first; those of equal severity stay in order."""
     return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
 def _places(
     finding: Finding, report: KernelReport, listing: str | None
 ) -> Iterator[tuple[str, int]]:
-    """Where a comment may ignore a finding: at its own lines, and at its loop's statement."""
+    """Yields the lines at which a comment may ignore a finding: its own, and its loop's header."""
     loops: dict[str, LoopReport] = {}
     for location in finding.locations:
         if location.line is None:
@@ -185,12 +188,12 @@ def _innermost(loops: Sequence[LoopReport], line: int) -> LoopReport | None:
 
 
 def _source_lines(report: KernelReport) -> dict[str, frozenset[int]]:
-    """The source lines that a kernel's code came from, as far as its report names them."""
+    """Returns file -> source lines that a kernel's code came from, where the report has them."""
     lines_by_file: dict[str, set[int]] = {}
-    places = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
-    places += [report.source, *(start for loop in report.loops for start in loop.source)]
-    for place in {id(place): place for place in places}.values():  # instructions share positions
-        location = place
+    locations = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
+    locations += [report.source, *(start for loop in report.loops for start in loop.source)]
+    for start in {id(start): start for start in locations}.values():  # instructions share positions
+        location = start
         while location is not None:
             if location.in_library:
                 break

@@ -1,4 +1,4 @@
-"""Plans a lint run: its rules, settings and budgets, checked before anything is evaluated."""
+"""Plans a lint run: checks its rules, settings and budgets before anything is evaluated."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ..metrics.live_registers import LIVE_FIGURES
 from ..model import KernelReport
 from ..settings import KernelSettings, Settings
 from . import analysis
-from .jobs import matches
+from .naming import matches
 
 if TYPE_CHECKING:
     from ..lint.baseline import Baseline
 
 
-class Asked(Struct, frozen=True):
-    """The options of a lint run on the command line; None or empty where not given.
+class LintOptions(Struct, frozen=True):
+    """The options of a lint run on the command line; None or empty if absent.
 
     Args:
         rules: packs: names or paths.
@@ -51,14 +51,14 @@ class Asked(Struct, frozen=True):
 
 
 class Override(Struct, frozen=True):
-    """One `[[tool.kinspect.kernel]]` with its words resolved.
+    """A `[[tool.kinspect.kernel]]` table with its names of rules resolved.
 
     Args:
         settings: as written.
         ignore: ids of the rules that are left out.
         severity: id -> severity.
-        budgets: metric -> the rule that it is.
-        folder: where the pattern of files starts from.
+        budgets: metric -> the pack with its rule.
+        folder: the folder that patterns of files are relative to.
     """
 
     settings: KernelSettings
@@ -68,7 +68,7 @@ class Override(Struct, frozen=True):
     folder: Path
 
     def matches(self, kernel: KernelReport) -> bool:
-        """Whether it applies to a kernel."""
+        """Tells whether it applies to a kernel."""
         settings = self.settings
         if settings.arch is not None and not fnmatchcase(kernel.arch or "", settings.arch):
             return False
@@ -89,7 +89,7 @@ class Override(Struct, frozen=True):
 
 
 def _names(file: str, folder: Path) -> tuple[str, ...]:
-    """A file as it is named, and from a folder where it lies below."""
+    """Returns a file's name, and its path relative to a folder if it lies in it."""
     try:
         return file, Path(file).resolve().relative_to(folder.resolve()).as_posix()
     except (ValueError, OSError):
@@ -97,20 +97,20 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
 
 
 class Plan(Struct, frozen=True):
-    """What a run applies.
+    """The rules, settings and baseline of a run.
 
     Args:
         packs: names of the packs.
-        pack: the rules that are asked, of all of them.
-        rules: id -> rule: the same, and what budgets are called by.
+        pack: the selected rules of all packs.
+        rules: id -> rule: those of `pack`, and the budgets' under the id `BUDGET`.
         narrowed: whether rules of the packs are left out.
-        words: what names of rules mean.
-        overrides: for single kernels, in the order of the settings.
+        words: resolves names of rules.
+        overrides: the settings for single kernels, in the order of the file.
         fail_on: the least severity of a new finding that fails the run.
-        baseline: the file of known findings; None without.
-        accepted: what it holds; None without.
-        update: whether it is to be written.
-        notes: what the user should know of the selection.
+        baseline: the file of known findings; None if there is none.
+        accepted: the known findings; None if there is no baseline.
+        update: whether the baseline is to be written.
+        notes: remarks on the selection for the user.
     """
 
     packs: tuple[str, ...]
@@ -132,19 +132,19 @@ class Plan(Struct, frozen=True):
 
     @property
     def asks_of_races(self) -> bool:
-        """The same for LDS races."""
+        """Whether a rule or a budget reads the LDS races of kernels."""
         return RACES in self._metrics
 
     @property
     def _metrics(self) -> frozenset[str | None]:
-        """Those that rules and budgets read."""
+        """The metrics that rules and budgets read."""
         budgets = [pack for override in self.overrides for pack in override.budgets.values()]
         rules = [*self.rules.values(), *(rule for pack in budgets for rule in pack.rules)]
         return frozenset(name.metric for rule in rules for name in rule.names)
 
 
-def prepare(command_line: Asked, settings: Settings) -> Plan:
-    """Settles what a run asks: the command line first, then the settings.
+def make_plan(command_line: LintOptions, settings: Settings) -> Plan:
+    """Makes the plan of a run from its command line, which has precedence, and the settings.
 
     Raises:
         KinspectError: a pack, a name of a rule, a budget or the baseline is wrong.
@@ -159,54 +159,63 @@ def prepare(command_line: Asked, settings: Settings) -> Plan:
     ignore = (
         command_line.ignore if command_line.select else (*settings.ignore, *command_line.ignore)
     )
-    faults = [f"--select: {f}" for w in command_line.select if (f := words.fault(w))]
-    faults += [f"--ignore: {f}" for w in command_line.ignore if (f := words.fault(w, lenient=True))]
-    for key, named in (("select", settings.select or ()), ("ignore", settings.ignore)):
-        word_faults = [words.fault(word, lenient=True) for word in named]
-        faults += [
-            f"{settings.file}: tool.kinspect.{key}: {fault}" for fault in word_faults if fault
-        ]
-    faults += [f"{settings.file}: tool.kinspect.arch: {f}" for f in _unknown_archs(settings)]
+    faults = list(_faults_of_words(command_line, settings, words))
     overrides = [_override(entry, settings, words, faults) for entry in settings.kernels]
     if faults:
         raise FaultsError(faults, "`kinspect rules list` shows the rules")
-    asked_pack = chosen(pack, words, select or None, ignore)
-    if not asked_pack.rules and select and not any(override.budgets for override in overrides):
+    selected = chosen(pack, words, select or None, ignore)
+    if not selected.rules and select and not any(override.budgets for override in overrides):
         raise KinspectError(
             f"select {', '.join(select)}: no rule is left to ask",
             "ignore fewer; rules in preview are selected by id, by name or by `preview`",
         )
-    # A project's own selection is about rules; its budgets are a selection themselves.
-    left_out = BUDGET in words.all_of(ignore) or (
+    # `select` of the settings is about rules alone: their budgets stay.
+    without_budgets = BUDGET in words.all_of(ignore) or (
         bool(command_line.select) and BUDGET not in words.all_of(command_line.select)
     )
-    if left_out:
+    if without_budgets:
         overrides = [replace(override, budgets={}) for override in overrides]
-    rules = {rule.text.id: rule for rule in asked_pack.rules}
+    rules = {rule.text.id: rule for rule in selected.rules}
     for override in overrides:
         for budget in override.budgets.values():
             rules.setdefault(BUDGET, budget.rules[0])
     return Plan(
         packs=tuple(p.name for p in packs),
-        pack=asked_pack,
+        pack=selected,
         rules=rules,
-        narrowed=len(asked_pack.rules) < len(pack.rules),
+        narrowed=len(selected.rules) < len(pack.rules),
         words=words,
         overrides=tuple(overrides),
         fail_on=command_line.fail_on or settings.fail_on or "error",  # type: ignore[arg-type]
         baseline=file,
         accepted=accepted,
         update=command_line.update,
-        notes=tuple(_unasked_previews(pack, asked_pack, words, command_line.select)),
+        notes=tuple(_unselected_previews(pack, selected, words, command_line.select)),
     )
 
 
-def _unasked_previews(
-    pack: Pack, asked: Pack, words: Words, select: Sequence[str]
+def _faults_of_words(command_line: LintOptions, settings: Settings, words: Words) -> Iterator[str]:
+    """Yields the unknown names of rules, and the unknown archs of the settings."""
+    yield from (f"--select: {f}" for w in command_line.select if (f := words.fault(w)))
+    settings_file = f"{settings.file}: tool.kinspect"
+    for option, names in (
+        ("--ignore", command_line.ignore),
+        (f"{settings_file}.select", settings.select or ()),
+        (f"{settings_file}.ignore", settings.ignore),
+    ):
+        for fault in (words.fault(name, lenient=True) for name in names):
+            if fault:
+                yield f"{option}: {fault}"
+    for error in _unknown_archs(settings):
+        yield f"{settings_file}.arch: {error}"
+
+
+def _unselected_previews(
+    pack: Pack, selected: Pack, words: Words, select: Sequence[str]
 ) -> Iterator[str]:
-    """Words of the command line that match rules in preview too, which they do not select."""
-    left = {rule.text.id for rule in pack.rules} - {rule.text.id for rule in asked.rules}
-    previews = {rule.text.id for rule in pack.rules if rule.text.status == PREVIEW} & left
+    """Yields a note on each word of the command line that matches preview rules, unselected."""
+    unselected = {rule.text.id for rule in pack.rules} - {r.text.id for r in selected.rules}
+    previews = {rule.text.id for rule in pack.rules if rule.text.status == PREVIEW} & unselected
     for word in select:
         rules = words.ids(word) & previews
         if rules:
@@ -224,7 +233,8 @@ def _unknown_archs(settings: Settings) -> Iterator[str]:
             yield str(error)
 
 
-def _baseline(command_line: Asked, settings: Settings) -> Path | None:
+def _baseline(command_line: LintOptions, settings: Settings) -> Path | None:
+    """Returns the baseline's file, that of the command line first; None if there is none."""
     if command_line.baseline is not None:
         return command_line.baseline
     if settings.baseline is not None:
@@ -245,17 +255,17 @@ def _read_baseline(file: Path, update: bool) -> Baseline:
 def _override(
     entry: KernelSettings, settings: Settings, words: Words, faults: list[str]
 ) -> Override:
-    """Resolves the words of one entry; what is wrong with them is appended to `faults`."""
-    where = f"{settings.file}: {entry.place}"
-    for key, named in (("ignore", entry.ignore), ("severity", tuple(entry.severity))):
-        word_faults = [words.fault(word, lenient=True) for word in named]
-        faults += [f"{where}.{key}: {fault}" for fault in word_faults if fault]
+    """Resolves the names of rules and metrics of one entry; appends what is wrong to `faults`."""
+    label = f"{settings.file}: {entry.place}"
+    for key, names in (("ignore", entry.ignore), ("severity", tuple(entry.severity))):
+        word_faults = [words.fault(name, lenient=True) for name in names]
+        faults += [f"{label}.{key}: {fault}" for fault in word_faults if fault]
     budgets = {}
     for metric, limit in entry.budget.items():
         try:
             budgets[metric] = budget_rule(metric, limit, entry.label, analysis.catalogue())
         except KinspectError as error:
-            faults.append(f"{where}.budget.{metric}: {error.message}")
+            faults.append(f"{label}.budget.{metric}: {error.message}")
     severity = {id_: level for word, level in entry.severity.items() for id_ in words.ids(word)}
     return Override(
         settings=entry,
@@ -266,26 +276,27 @@ def _override(
     )
 
 
-def _packs(command_line: Asked, settings: Settings) -> tuple[Pack, ...]:
+def _packs(command_line: LintOptions, settings: Settings) -> tuple[Pack, ...]:
+    """Loads the packs of the command line, else of the settings, else the default one."""
     names = command_line.rules or tuple(_from_folder(n, settings) for n in settings.rules or ())
     if names in ((), (DEFAULT_PACK,)):
-        return (analysis.recommended_pack(),)  # read once, if the analysis asks it, too
+        return (analysis.recommended_pack(),)  # cached: the analysis may use it as well
     return load_packs(tuple(dict.fromkeys(names)), analysis.catalogue())
 
 
 def _from_folder(name: str, settings: Settings) -> str:
-    """A pack of the settings as it is named from here."""
+    """Returns the path of a pack that the settings name, or the name of one that ships."""
     return name if name in bundled_packs() else str(settings.folder / name)
 
 
 def _elsewhere(pack: Pack, settings: Settings) -> dict[str, str]:
-    """What names rules that are not asked: of kinspect's own packs, and of the settings'."""
-    asked_ids = {rule.text.id for rule in pack.rules}
+    """Returns ids, names and tags of rules outside `pack` -> the pack that has them."""
+    ids = {rule.text.id for rule in pack.rules}
     packs_by_word: dict[str, str] = {}
     names = [*bundled_packs(), *(_from_folder(name, settings) for name in settings.rules or ())]
     for other_pack in load_packs(tuple(dict.fromkeys(names)), analysis.catalogue()):
         for rule in other_pack.rules:
-            if rule.text.id not in asked_ids:
+            if rule.text.id not in ids:
                 for word in (rule.text.id, rule.text.name, *rule.text.tags):
                     packs_by_word.setdefault(word, other_pack.name)
     return packs_by_word

@@ -1,4 +1,4 @@
-"""A lint run: takes the events of a run and makes its `LintReport`.
+"""Makes the `LintReport` of a lint run from its events.
 
 A kernel's report is large and a run may hold thousands: each is judged when it comes
 (`lint_judge.py`), and only its findings are kept. Comments suppress findings kernel by kernel
@@ -22,24 +22,24 @@ from .jobs import Request
 from .lint_comments import Comments
 from .lint_judge import Judged, by_severity
 from .lint_plan import Plan
-from .reading import Made
+from .reading import Transformed
 
 if TYPE_CHECKING:
     from ..lint.baseline import Baseline, Compared
 
-Happened = Made | Captured | Compiled | Failed
+LintEvent = Transformed | Captured | Compiled | Failed
 """An event of a run that `lint` takes."""
 _MAX_NAMED = 5
-"""Kernels that a note names before it says that there are more."""
+"""How many kernels a note names at most."""
 
 
 def lint(
-    events: Iterable[Happened], request: Request, plan: Plan
+    events: Iterable[LintEvent], request: Request, plan: Plan
 ) -> tuple[LintReport, Baseline | None]:
     """Makes the report of a run.
 
     Args:
-        events: the run's events as they come; the value of a `Made` is a `Judged` of the same plan.
+        events: as they come; the value of a `Transformed` is a `Judged` of the same plan.
         request: what the run was asked to look at.
         plan: the rules.
 
@@ -55,7 +55,7 @@ def lint(
     notes: dict[str, None] = {}
     try:
         for event in events:
-            if isinstance(event, Made):
+            if isinstance(event, Transformed):
                 kernels.add(event.order, event.value)
                 if event.value.kernel.arch is None:
                     errors.append((event.order, _no_target(event.value.kernel)))
@@ -98,7 +98,7 @@ def _no_target(kernel: CheckedKernel) -> ErrorRecord:
 def _with_baseline(
     report: LintReport, plan: Plan, accepted: Baseline
 ) -> tuple[LintReport, Baseline | None]:
-    """The report with known findings told from new ones, and the updated baseline to write."""
+    """Divides the findings into new and known ones; returns the baseline to write as well."""
     from ..lint.baseline import compare, updated  # not for a run without one
 
     compared = compare(accepted, report.kernels, plan.rules.keys())
@@ -117,13 +117,13 @@ def _with_baseline(
 
 
 class _Kernels:
-    """The kernels of a run with their findings, as they come.
+    """The kernels of a run and their findings.
 
     Args:
         plan: the rules.
 
     Attributes:
-        comments: what suppresses their findings.
+        comments: the comments that suppress findings.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -140,17 +140,19 @@ class _Kernels:
         self._unknown.update(judged.unknown)
 
     def in_order(self) -> list[CheckedKernel]:
-        """The kernels in the order of the targets."""
+        """Returns the kernels in the order of the targets."""
         return [kernel for _, kernel in sorted(self._kernels, key=lambda item: item[0])]
 
     def notes(self) -> Iterator[str]:
-        """Notes on what could not be judged, and on settings that match no kernel (typos?)."""
+        """Yields notes on what could not be judged, and on settings that match no kernel."""
         for (metric, label), count in sorted(self._unknown.items()):
             kernels = "1 kernel" if count == 1 else f"{count} kernels"
             yield f"{metric} is not known of {kernels}: the budget of {label} was not checked there"
-        partly = [kernel.name for _, kernel in self._kernels if not kernel.all_read]
-        if partly:
-            listed = ", ".join(partly[:_MAX_NAMED]) + (", …" if len(partly) > _MAX_NAMED else "")
+        incomplete = [kernel.name for _, kernel in self._kernels if not kernel.all_read]
+        if incomplete:
+            listed = ", ".join(incomplete[:_MAX_NAMED]) + (
+                ", …" if len(incomplete) > _MAX_NAMED else ""
+            )
             yield (
                 f"not all of the code was read of {listed}: nothing is concluded from the rest"
                 " (`kinspect analyze` says what it is)"
@@ -177,13 +179,15 @@ def _update_refused(report: LintReport) -> ErrorRecord:
 
 
 def _after_update(report: LintReport, compared: Compared) -> LintReport:
-    """The report with all of its findings known, once the baseline holds them."""
-    new = sum(len(kernel.findings) for kernel in report.kernels)
-    gone = sum(entry.count for entry in compared.gone)
-    unseen_note = (
-        f"; {compared.unseen} of kernels or rules not looked at stay" if compared.unseen else ""
+    """Returns the report after its findings were added to the baseline: all are known."""
+    new_count = sum(len(kernel.findings) for kernel in report.kernels)
+    gone_count = sum(entry.count for entry in compared.gone)
+    unchecked_note = (
+        f"; {compared.unchecked} of kernels or rules not looked at stay"
+        if compared.unchecked
+        else ""
     )
-    note = f"{report.baseline}: findings: {new} added, {gone} removed{unseen_note}"
+    note = f"{report.baseline}: findings: {new_count} added, {gone_count} removed{unchecked_note}"
     kernels = tuple(
         replace(k, findings=(), known=by_severity((*k.known, *k.findings))) for k in report.kernels
     )

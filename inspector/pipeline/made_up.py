@@ -1,6 +1,6 @@
-"""The memory that a captured launch's kernel finds: what is known of it, else made up.
+"""Makes the memory of a captured launch: its captured contents, or made-up numbers.
 
-Floating-point numbers lie between -1 and 1, integers are 0: whatever they index is there. Large
+Made-up floats lie between -1 and 1; integers are 0, a valid index of any buffer. Large
 memory costs nothing until it is touched.
 """
 
@@ -21,10 +21,10 @@ from ..emulator.numbers import to_bf16
 from ..model import PassedMemory
 
 TILE: Final = 1 << 18
-"""Bytes of made-up numbers, repeated all over a memory."""
+"""Bytes of made-up numbers, which are repeated over a buffer."""
 MOST_TILES: Final = 1 << 12
-"""Of one memory: what lies behind is 0. A process may map some 65,000 pieces."""
-_WHOLE: Final[dict[str, Any]] = {
+"""Limit for one buffer, which is 0 beyond: Linux allows a process 65,530 mappings."""
+_NUMPY_TYPES: Final[dict[str, Any]] = {
     "float64": np.float64,
     "float32": np.float32,
     "float16": np.float16,
@@ -34,49 +34,50 @@ _MAP_PRIVATE: Final = 0x02
 
 
 def buffers_of(memories: Sequence[PassedMemory]) -> tuple[list[Buffer], tuple[str, ...]]:
-    """A buffer for each memory, and the element types of those whose contents were made up."""
+    """Makes a buffer for each memory; also returns the element types of those made up."""
     buffers, made_up = [], []
     for memory in memories:
         if memory.contents is not None:
-            data = np.zeros(_room(memory.size), np.uint8)
+            data = np.zeros(_padded_size(memory.size), np.uint8)
             data[: memory.size] = np.frombuffer(memory.contents, np.uint8)
         else:
-            data = _made_up(memory.dtype, _room(memory.size))
+            data = _made_up(memory.dtype, _padded_size(memory.size))
             made_up.append(memory.dtype)
         buffers.append(Buffer(memory.address, memory.size, data, memory.dtype))
     return buffers, tuple(made_up)
 
 
-def _room(size: int) -> int:
+def _padded_size(size: int) -> int:
     return (size + PADDING + 15) & ~15
 
 
-def _made_up(dtype: str, room: int) -> Any:
+def _made_up(dtype: str, size: int) -> Any:
+    """Returns `size` bytes: numbers for floats, tiled from one file on Linux, else zeros."""
     if not ("float" in dtype or "complex" in dtype):
-        return _mapped(room)
-    data = _mapped(room)
-    if sys.platform == "linux" and room > TILE:
-        _repeat(_tile_file(dtype), data, min(room // TILE, MOST_TILES))
+        return _mapped(size)
+    data = _mapped(size)
+    if sys.platform == "linux" and size > TILE:
+        _repeat(_tile_file(dtype), data, min(size // TILE, MOST_TILES))
         return data
     tile = _tile(dtype)
-    for start in range(0, min(room, 16 * TILE), TILE):
+    for start in range(0, min(size, 16 * TILE), TILE):
         part = data[start : start + TILE]
         part[:] = tile[: len(part)]
     return data
 
 
-def _mapped(room: int) -> Any:
-    """Zeros that take no room until they are written to."""
-    if room < TILE:
-        return np.zeros(room, np.uint8)
+def _mapped(size: int) -> Any:
+    """Returns zeros that take no memory until they are written to."""
+    if size < TILE:
+        return np.zeros(size, np.uint8)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    return np.frombuffer(mmap.mmap(-1, room, flags=flags), np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
 
 
 def _repeat(descriptor: int, data: Any, times: int) -> None:
-    """Lays a file of `TILE` bytes over the first bytes of mapped memory, over and over.
+    """Maps a file of `TILE` bytes over the first `times * TILE` bytes of mapped memory.
 
-    Pages are copied when they are written to, so the file stays as it is.
+    The mapping is private: pages are copied when they are written to.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
@@ -86,10 +87,10 @@ def _repeat(descriptor: int, data: Any, times: int) -> None:
     start = data.ctypes.data
     access = mmap.PROT_READ | mmap.PROT_WRITE
     for number in range(times):
-        place = start + number * TILE
-        got = libc.mmap(place, TILE, access, _MAP_PRIVATE | _MAP_FIXED, descriptor, 0)
-        if got != place:
-            return  # the rest stays 0
+        address = start + number * TILE
+        mapped = libc.mmap(address, TILE, access, _MAP_PRIVATE | _MAP_FIXED, descriptor, 0)
+        if mapped != address:
+            return  # memory from here on stays 0
 
 
 @functools.cache
@@ -101,7 +102,7 @@ def _tile_file(dtype: str) -> int:
 
 @functools.cache
 def _tile(dtype: str) -> Any:
-    """`TILE` bytes of numbers between -1 and 1, the same in every run."""
+    """Returns `TILE` bytes of numbers between -1 and 1, the same in every run."""
     random = np.random.default_rng(0)
     if dtype.startswith("float8"):
         # 0.125 to 1 in e4m3 and 0.03 to 0.5 in e5m2, and their negatives.
@@ -109,5 +110,5 @@ def _tile(dtype: str) -> Any:
     if dtype == "bfloat16":
         values = random.uniform(-1, 1, TILE // 2).astype(np.float32)
         return np.ascontiguousarray(to_bf16(values)).view(np.uint8)
-    kind = np.dtype(_WHOLE.get(dtype, np.float32))
+    kind = np.dtype(_NUMPY_TYPES.get(dtype, np.float32))
     return random.uniform(-1, 1, TILE // kind.itemsize).astype(kind).view(np.uint8)

@@ -39,7 +39,7 @@ LIKELY_EMPTY = (
 
 
 class Options(Struct, frozen=True):
-    """Which part of a recording is profiled, and how its kernels are analysed.
+    """The part of a recording that is profiled, and how its kernels are analysed.
 
     Args:
         kernel: a regular expression; only kernels whose name it matches anywhere.
@@ -73,7 +73,7 @@ def profiled(
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a profiler wrote this file or folder, so that it is no target to analyse."""
+    """Tells whether a profiler wrote this file or folder, so that it is no target to analyse."""
     if path.name == manifest.NAME or (path / manifest.NAME).is_file():
         return True
     if path.suffix in _DATA:  # a report of ours may have such a name as well
@@ -90,7 +90,7 @@ def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording
     if path.is_file() and path.name == manifest.NAME:
         path = path.parent
     if path.is_dir() and (path / manifest.NAME).is_file():
-        from ..profile.running.run import run_recording
+        from ..profile.running.recorded import run_recording
 
         return run_recording(path, progress)
     return reading.read(path, progress)

@@ -18,33 +18,34 @@ from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .analysis import Context
 from .events import Failed
-from .jobs import Request, matches, read_text, record, wanted_of
+from .jobs import Request, patterns_of, read_text, record
+from .naming import matches
 
 if TYPE_CHECKING:
     from ..report.json_read import SavedReport
 
 READ = frozenset({"asm", "code_object", "ttgir", "report", "archive"})
-"""Kinds of targets that are read; the others are compiled. Naming them here spares a run that only
-reads the import of all that captures.
+"""Kinds of targets that are read; the others are compiled. They are named here, so that a run that
+only reads need not import `capturing`.
 """
 
 _ANALYSED = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
 """The artifacts that an analysis looks at."""
 
 
-class Made(Struct, frozen=True):
-    """The value that a caller made of a kernel's report; `order` is its position in the run."""
+class Transformed(Struct, frozen=True):
+    """What `Work.transform` returned for a kernel's report; `order` is its position in the run."""
 
     order: tuple[int, int]
     value: Any
 
 
 class Work(Struct, frozen=True):
-    """What to do with each target.
+    """The work on each target: the run, and what is made of its reports.
 
     Args:
         request: the run.
-        transform: what to make of each report.
+        transform: called with each report; what it returns is the result.
         artifacts: the kinds that `transform` needs of an archive; None: all.
     """
 
@@ -53,8 +54,8 @@ class Work(Struct, frozen=True):
     artifacts: frozenset[str] | None = None
 
 
-def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
-    """Reports on one target.
+def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
+    """Reads one target and transforms the reports of its kernels.
 
     Args:
         index: its place in the run.
@@ -62,7 +63,7 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Faile
         work: what to do with it.
 
     Yields:
-        What was made of each of its kernels, and what could not be read.
+        The transformed report of each of its kernels, and what could not be read.
     """
     try:
         yield from limits.within(str(target.path), _size(target), _outcomes(index, target, work))
@@ -76,7 +77,8 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Made | Faile
         yield Failed((index, 0), record(target, "read", unforeseen(error)))
 
 
-def _outcomes(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
+def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
+    """As `read_target`, but raises the error of a target that cannot be read."""
     if target.fault is not None:
         raise target.fault
     if target.kind in ("report", "archive"):
@@ -90,51 +92,54 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Made | Failed]
     else:
         reports = analysis.analyze_text(read_text(target.path), context)
     for number, report in enumerate(reports):
-        yield Made((index, number), work.transform(report))
+        yield Transformed((index, number), work.transform(report))
 
 
 def _size(target: Target) -> int:
-    """Bytes of all files that are read for a target."""
+    """Returns the bytes of all files that are read for a target."""
     size = 0
     for path in (target.path, *target.siblings.values()):
-        with contextlib.suppress(OSError, ValueError):  # said when it is read
+        with contextlib.suppress(OSError, ValueError):  # reported when it is read
             size += path.stat().st_size
     return size
 
 
-def _saved(index: int, target: Target, work: Work) -> Iterator[Made | Failed]:
-    """The kernels of a saved report that were requested, failures included."""
-    report = _opened(target.path, work.artifacts)
+def _saved(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
+    """Yields the requested kernels of a saved report, and its errors."""
+    report = _open(target.path, work.artifacts)
     for number, error in enumerate(report.errors):
         yield Failed((index, number), error)
-    patterns, archs = wanted_of(target, work.request), work.request.archs
+    patterns, archs = patterns_of(target, work.request), work.request.archs
     number = 0
-    # Kernels that came with their artifacts are brought up to the present analysis.
+    # Kernels that were saved with their artifacts are analysed again by this version.
     outdated = report.folder is not None and _is_older(report.tool)
     for kernel in report.kernels():
-        if _is_asked_for(kernel, patterns, archs):
-            present = _renewed(kernel) if outdated else kernel
-            yield Made((index, number), work.transform(present))
+        if _is_requested(kernel, patterns, archs):
+            current = _reanalysed(kernel) if outdated else kernel
+            yield Transformed((index, number), work.transform(current))
             number += 1
     if not number and not report.errors:
         raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
 
 
-def asked_for(report: Report, patterns: Sequence[str], archs: Sequence[str]) -> list[KernelReport]:
-    """The kernels of a saved report that match what was asked for."""
-    return [k for k in report.kernels if _is_asked_for(k, patterns, archs)]
+def requested_kernels(
+    report: Report, patterns: Sequence[str], archs: Sequence[str]
+) -> list[KernelReport]:
+    """Returns the kernels of a report that match the patterns and archs; none given: all."""
+    return [k for k in report.kernels if _is_requested(k, patterns, archs)]
 
 
-def _is_asked_for(kernel: KernelReport, patterns: Sequence[str], archs: Sequence[str]) -> bool:
+def _is_requested(kernel: KernelReport, patterns: Sequence[str], archs: Sequence[str]) -> bool:
     return matches(patterns, kernel.name, kernel.variant) and (not archs or kernel.arch in archs)
 
 
 def load_saved(path: Path) -> Report:
-    """A report from a `.json` or `.kinspect` file."""
-    return _opened(path, None).report()
+    """Reads a report from a `.json` or `.kinspect` file."""
+    return _open(path, None).report()
 
 
-def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
+def _open(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
+    """Opens a saved report; `artifacts` are the kinds to unpack of an archive, None: all."""
     from ..report.json_read import SavedReport
 
     if path.suffix == ".json":
@@ -149,7 +154,7 @@ def _opened(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
 
 
 def _context(target: Target, request: Request) -> Context:
-    """The context of a target: the files beside it, and what the user stated about it."""
+    """Returns the context of a target: the files beside it, and what the user stated about it."""
     archs = target.archs or request.archs
     if len(archs) > 1:
         raise KinspectError(
@@ -159,7 +164,7 @@ def _context(target: Target, request: Request) -> Context:
     return Context(
         path=str(target.path),
         arch=archs[0] if archs else None,
-        patterns=wanted_of(target, request),
+        patterns=patterns_of(target, request),
         metadata=triton_metadata(target.siblings.get("metadata")),
         ttgir=ttgir.read_text("utf-8", "replace") if ttgir else None,
         ttir=ttir.read_text("utf-8", "replace") if ttir else None,
@@ -172,9 +177,9 @@ def _context(target: Target, request: Request) -> Context:
     )
 
 
-def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
-    """The error of an interrupted run, on what it did not read."""
-    message = f"interrupted: {done} of {total} files read"
+def interrupted(target: Target, index: int, *, read: int, total: int) -> Failed:
+    """Returns the error of an interrupted run: how many of its files were read."""
+    message = f"interrupted: {read} of {total} files read"
     hint = "run it again, or on fewer files"
     return Failed(
         (index, 1 << 30),
@@ -182,24 +187,24 @@ def interrupted(target: Target, index: int, done: int, total: int) -> Failed:
     )
 
 
-# --------------------------------------------------------------------------- of an older analysis
+# --------------------------------------------------------------------------- older reports
 
-# An archive holds what the compiler wrote beside what kinspect said of it then. Rules ask for
-# figures that older reports do not have; from the artifacts they can be had without a compile.
+# An archive holds the compiler's output beside the report of that time. Rules may need
+# figures that an older report lacks; the artifacts give them without a compile.
 
 
 def _is_older(tool: Mapping[str, str]) -> bool:
-    """Whether a report was made by an analysis that knew less than this one."""
+    """Tells whether a report was made by an older version of the analysis."""
     stated = tool.get("analysis", "")
     return stated.isdigit() and int(stated) < analysis.ANALYSIS_VERSION
 
 
-def _renewed(kernel: KernelReport) -> KernelReport:
-    """The kernel's report as it would be made today, findings aside; itself where it cannot be.
+def _reanalysed(kernel: KernelReport) -> KernelReport:
+    """Analyses a kernel again from its artifacts; returns it unchanged where that is impossible.
 
-    What was typed for the run that made it (LDS, waves) is not in the archive: such a report is
-    kept as it is, and so is one that does not say whether any was (of analysis 20 and before), or
-    of code that was disassembled.
+    The new report has no findings. A report stays unchanged if its launch (LDS, waves) was stated
+    on the command line, which the archive does not hold, if it does not say whether it was
+    (analysis 20 and before), or if its code was disassembled.
     """
     text = _text(kernel.artifacts.get("amdgcn"))
     if text is None or kernel.demand is None or kernel.demand.typed:

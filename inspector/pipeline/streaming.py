@@ -1,4 +1,4 @@
-"""The targets of a run that are compiled: captured one after the other, compiled meanwhile."""
+"""Compiles a run's targets: captures them one after another, and compiles at the same time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Variant
 from .capturing import captured
 from .events import Captured, Compiled, Event, Failed, Reported
-from .jobs import Job, Outcome, Request, compile_and_report, job_record, settings_of, where
+from .jobs import Job, Outcome, Request, compile_and_report, job_record, settings_of
+from .naming import label_with_arch
 
 
 def compile_targets(
     targets: Sequence[tuple[int, Target]], request: Request, executor: Executor | None
 ) -> Iterator[Event]:
-    """Captures, compiles and reports.
+    """Captures, compiles and reports on targets.
 
     Args:
         targets: each with its place in the run.
@@ -30,14 +31,14 @@ def compile_targets(
         executor: where compiles run; None starts `request.jobs` threads, each with a worker.
 
     Yields:
-        Events as they come. An interrupt (Ctrl-C) ends what is at work, yields what was done and
-        one `Failed` that says what was not, and then goes on as the exception it is.
+        Events as they come. An interrupt (Ctrl-C) ends the running compiles, yields the finished
+        ones and one `Failed` that counts the others, and is raised again.
     """
     with Compiler(settings_of(request)) as compiler:
-        own = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
-        run = Compiles(request, compiler, executor or own, shared=own is not None)
+        pool = ThreadPoolExecutor(request.jobs, "kinspect") if executor is None else None
+        run = Compiles(request, compiler, executor or pool, shared=pool is not None)
         try:
-            if own is not None:
+            if pool is not None:
                 compiler.prestart(request.jobs)
             yield from run.events(targets)
         except KeyboardInterrupt:
@@ -50,8 +51,8 @@ def compile_targets(
             raise
         finally:
             run.cancel()
-            if own is not None:
-                own.shutdown(wait=True, cancel_futures=True)
+            if pool is not None:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Compiles:
@@ -59,7 +60,7 @@ class Compiles:
 
     Args:
         request: the run.
-        compiler: captures, and compiles what its threads ask for.
+        compiler: captures, and compiles on the pool's threads.
         pool: takes the compiles.
         shared: whether the pool's threads can use `compiler`; another process makes its own.
     """
@@ -73,38 +74,40 @@ class Compiles:
         self._pool = pool
         self._run = partial(compile_and_report, compiler=compiler) if shared else compile_and_report
         self._jobs: dict[Future[Outcome], Job] = {}
-        self._untold: dict[Future[Outcome], None] = {}
-        self._fresh = 0
-        self._variants: dict[tuple[int, int], Variant] = {}
+        self._unreported: dict[Future[Outcome], None] = {}  # in order
+        self._compiled_now = 0  # compiles that the store did not have
+        self._variants: dict[tuple[int, int], Variant] = {}  # of the current target, by place
         self._target: tuple[int, str] = (0, "")
 
     def events(self, targets: Sequence[tuple[int, Target]]) -> Iterator[Event]:
-        """Everything, in the order in which it comes."""
+        """Captures and compiles all targets; yields the events in the order in which they come."""
         for index, target in targets:
             self._target = index, str(target.path)
             self._variants = {}
             yield from self._capture(index, target)
-            for future in [f for f in self._untold if f.done()]:
-                yield from self._tell(future)
-        for future in as_completed(list(self._untold)):
-            yield from self._tell(future)
-        if self._fresh:
+            for future in [f for f in self._unreported if f.done()]:
+                yield from self._events_of(future)
+        for future in as_completed(list(self._unreported)):
+            yield from self._events_of(future)
+        if self._compiled_now:
             self._compiler.store.prune()
 
     def after_interrupt(self) -> Iterator[Event]:
-        """After an interrupt: what was done and not told yet, and how much was not done."""
+        """Yields the finished compiles that were not reported yet, and the count of the others."""
         self._name(list(labelled(list(self._variants.values()))))
-        undone = 0
-        for future in list(self._untold):
+        unfinished = 0
+        for future in list(self._unreported):
             if future.done() and not future.cancelled():
-                events = list(self._tell(future))
+                events = list(self._events_of(future))
                 killed = any(isinstance(event, Failed) for event in events)
-                undone += killed
+                unfinished += killed
                 yield from [] if killed else events
             else:
-                undone += 1
+                unfinished += 1
         index, path = self._target
-        message = f"interrupted: {len(self._jobs)} specialisations captured, {undone} not compiled"
+        message = (
+            f"interrupted: {len(self._jobs)} specialisations captured, {unfinished} not compiled"
+        )
         hint = "the same command again goes on from the store"
         yield Failed(
             (index, 1 << 30),
@@ -112,15 +115,16 @@ class Compiles:
         )
 
     def cancel(self) -> None:
-        """Takes back what has not been begun."""
-        for future in self._untold:
+        """Cancels the compiles that have not begun."""
+        for future in self._unreported:
             future.cancel()
 
     def _capture(self, index: int, target: Target) -> Iterator[Event]:
+        """Captures a target and submits its compiles; yields the target's errors and labels."""
         path = str(target.path)
         for item in captured(target, self._request, self._compiler):
             if isinstance(item, Found):
-                # Compiled while the script still runs; how it is called is known later.
+                # Compiled while the script still runs; its label is known at the end.
                 order = (index, len(self._variants))
                 self._variants[order] = item.variant
                 settings = self._compiler.settings
@@ -137,7 +141,7 @@ class Compiles:
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job
-                self._untold[future] = None
+                self._unreported[future] = None
                 continue
             self._name(item.variants)
             for number, error in enumerate(item.errors):
@@ -146,14 +150,15 @@ class Compiles:
                 yield Captured(path, item.variants, item.notes)
 
     def _name(self, variants: Sequence[Variant]) -> None:
-        """Gives the jobs of the current target the variants as they are finally called."""
+        """Replaces the variants of the current target's jobs by those with their final labels."""
         final = dict(zip(self._variants, variants, strict=False))
         for future, job in self._jobs.items():
             if job.order in final:
                 self._jobs[future] = replace(job, variant=final[job.order])
 
-    def _tell(self, future: Future[Outcome]) -> Iterator[Event]:
-        del self._untold[future]
+    def _events_of(self, future: Future[Outcome]) -> Iterator[Event]:
+        """Yields the events of a finished compile."""
+        del self._unreported[future]
         job = self._jobs[future]
         try:
             outcome = future.result()
@@ -164,11 +169,11 @@ class Compiles:
             # A bug in the analysis of one kernel must not take the others' reports with it.
             yield Failed(job.order, job_record(job, "analyze", unforeseen(error)))
             return
-        self._fresh += not outcome.from_store
+        self._compiled_now += not outcome.from_store
         yield Compiled(job.variant, outcome.seconds, outcome.from_store)
         for report in outcome.reports:
             notes = dict.fromkeys((*report.notes, *job.variant.notes))
-            variant = replace(job.variant, passed=None)  # of no use any more, and large
+            variant = replace(job.variant, passed=None)  # large, and no longer needed
             yield Reported(job.order, replace(report, variant=variant, notes=tuple(notes)))
         if outcome.error is not None:
-            yield Failed(job.order, replace(outcome.error, kernel=where(job.variant)))
+            yield Failed(job.order, replace(outcome.error, kernel=label_with_arch(job.variant)))

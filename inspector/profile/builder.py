@@ -1,7 +1,7 @@
-"""Collects what readers find, row by row, into a `Recording`.
+"""Builds a `Recording` row by row: readers of all formats add what they read to a `Builder`.
 
-Numbers of strangers' files may be of any size, where ours are machine numbers; and they mean rows,
-tens of millions of them.
+A recording may have tens of millions of rows, so its columns are arrays of machine integers, while
+numbers in files may be of any size.
 """
 
 from __future__ import annotations
@@ -35,48 +35,48 @@ LARGEST = 2**63 - 1
 """The largest integer that a column of the recording holds (64 bits, signed)."""
 
 
-def whole(value: object) -> int | None:
-    """A value as a machine number; None where it is none."""
+def int64(value: object) -> int | None:
+    """Returns a value as a signed 64-bit integer; None if it is none, or out of range."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and -LARGEST <= value <= LARGEST else None
 
 
-def is_whole(value: object) -> bool:
-    """Whether it is an integer that a machine number holds."""
+def is_int64(value: object) -> bool:
+    """Tells whether a value is an integer of 64 bits, signed."""
     return isinstance(value, int) and -LARGEST <= value <= LARGEST
 
 
 _NEAR = 1 << 16
 _THIN = 16
-"""An array is that many times larger than what is in it at the most."""
+"""The array has at most this many elements per number that was added."""
 
 
 class Rows(Struct):
-    """Which row belongs to a number; numbers mostly count from 1, so that an array serves."""
+    """Number -> row. Numbers mostly count up from 1, so most of them are in an array."""
 
-    _near: array[int] = field(default_factory=lambda: array("i"))
-    _far: dict[int, int] = field(default_factory=dict)
-    _puts: int = 0
+    _array: array[int] = field(default_factory=lambda: array("i"))
+    _large: dict[int, int] = field(default_factory=dict)
+    _count: int = 0
 
     def get(self, number: int) -> int | None:
-        """The row of a number; None where it has none."""
-        if 0 <= number < len(self._near):
-            row = self._near[number]
+        """Returns the row of a number; None if it has none."""
+        if 0 <= number < len(self._array):
+            row = self._array[number]
             if row != NONE:
                 return row
-        return self._far.get(number)
+        return self._large.get(number)
 
-    def put(self, number: int, row: int) -> None:
-        """Sets it; four bytes for each number that is near to those before it."""
-        self._puts += 1
-        missing = number - len(self._near)
-        if missing >= 0 and number < _NEAR + _THIN * self._puts:
-            self._near.extend(array("i", [NONE]) * (missing + 1))
-        if 0 <= number < len(self._near):
-            self._near[number] = row
+    def add(self, number: int, row: int) -> None:
+        """Sets the row of a number: four bytes for one that is not far above those before it."""
+        self._count += 1
+        missing = number - len(self._array)
+        if missing >= 0 and number < _NEAR + _THIN * self._count:
+            self._array.extend(array("i", [NONE]) * (missing + 1))
+        if 0 <= number < len(self._array):
+            self._array[number] = row
         else:
-            self._far[number] = row
+            self._large[number] = row
 
 
 _COPY_PREFIX = "MEMORY_COPY_"
@@ -85,7 +85,7 @@ _MOST_COUNTERS = 2**15 - 1
 
 
 class Builder(Struct):
-    """A recording while it is read. Shapes and counter names are kept once each.
+    """A recording while it is read; each shape and counter name is stored once.
 
     `begin` opens a part; dispatches, counters and shapes added after it belong to that part.
     """
@@ -116,7 +116,7 @@ class Builder(Struct):
         self._rows = {}
 
     def shape(self, shape: KernelShape) -> int:
-        """The number of a shape, the same for an equal one."""
+        """Returns the number of a shape, the same for equal ones."""
         number = self._shapes.get(shape)
         if number is None:
             number = self._shapes[shape] = len(self._shapes)
@@ -141,7 +141,7 @@ class Builder(Struct):
             start: ns.
             end: ns.
             queue: its queue's id.
-            find_again: whether `row_of` must find it; costs memory, so not where nothing asks.
+            find_again: whether `row_of` must find it, which costs memory.
 
         Returns:
             Its row.
@@ -159,7 +159,7 @@ class Builder(Struct):
         return row
 
     def row_of(self, process: int | None, number: int) -> int | None:
-        """The row of a dispatch of this part, by its process and the profiler's id."""
+        """Returns the row of a dispatch of this part, by its process and the profiler's id."""
         return self._rows.get((NONE if process is None else process, number))
 
     def add_counter_value(self, row: int, counter: str, value: float) -> None:
@@ -171,7 +171,7 @@ class Builder(Struct):
         table.value.append(value)
 
     def counter(self, name: str) -> int:
-        """The number of a counter, the same for the same name.
+        """Returns the number of a counter, the same for the same name.
 
         Raises:
             KinspectError: there are more than any device has.
@@ -187,7 +187,7 @@ class Builder(Struct):
         return number
 
     def truncate_to_whole_rows(self) -> None:
-        """Makes its columns of one length again, after reading was ended between two of them."""
+        """Cuts the columns to one length, after reading was interrupted between two of them."""
         table, values = self.dispatches, self.values
         columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)
         rows = min(len(column) for column in columns)
@@ -196,7 +196,7 @@ class Builder(Struct):
         counted = (values.dispatch, values.counter, values.value)
         complete = min(len(column) for column in counted)
         if complete and max(values.dispatch[:complete]) >= rows:
-            complete = next(at for at, row in enumerate(values.dispatch) if row >= rows)
+            complete = next(i for i, row in enumerate(values.dispatch) if row >= rows)
         for value_column in counted:
             del value_column[complete:]
 
@@ -212,13 +212,13 @@ class Builder(Struct):
         totals[1] += max(nanoseconds, 0)
 
     def note(self, text: str) -> None:
-        """Says something of the recording as a whole, once."""
+        """Adds a note on the recording, once."""
         text = printable(text)
         if text not in self.notes:
             self.notes.append(text)
 
     def fail(self, path: Path | str, message: str, hint: str, kernel: str | None = None) -> None:
-        """Says what could not be read; the rest is read nevertheless."""
+        """Adds an error on a part that could not be read; the other parts are read nevertheless."""
         self.errors.append(
             ErrorRecord(
                 file=str(path),
@@ -230,21 +230,21 @@ class Builder(Struct):
         )
 
     def finish(self) -> Recording:
-        """The recording of everything that was added."""
+        """Returns the recording of everything that was added."""
         return Recording(
             path=str(self.path),
             tool=dict(self.tool),
             command=self.command,
             parts=tuple(self.parts),
             agents=tuple(self.agents.values()),
-            shapes=tuple(map(_named_harmlessly, self._shapes)),
+            shapes=tuple(map(_with_printable_name, self._shapes)),
             dispatches=self.dispatches,
             counters=tuple(map(printable_line, self._counters)),
             values=self.values,
             code_objects=tuple(self.code_objects),
             samples=tuple(self.samples),
             traces=tuple(self.traces),
-            summary=tuple(map(_named_harmlessly, self.summary)),
+            summary=tuple(map(_with_printable_name, self.summary)),
             notes=tuple(self.notes),
             errors=tuple(self.errors),
             transfers=tuple(
@@ -259,7 +259,7 @@ class Builder(Struct):
 _Named = TypeVar("_Named", KernelShape, TopKernel)
 
 
-def _named_harmlessly(item: _Named) -> _Named:
-    """The same with a kernel's name that can be shown."""
+def _with_printable_name(item: _Named) -> _Named:
+    """Returns the item with its kernel's name printable."""
     name = printable_line(item.name)
     return item if name == item.name else replace(item, name=name)

@@ -70,7 +70,7 @@ def _sha256(path: str) -> str | None:
 def match(
     kernel: KernelProfile, reports: Sequence[KernelReport], code: Hashes | None = None
 ) -> Match:
-    """Compares a measured kernel with all analysed ones.
+    """Matches a measured kernel with the analysed ones.
 
     Args:
         kernel: the measured kernel.
@@ -112,12 +112,12 @@ def match(
 
 
 def bare_name(name: str) -> str:
-    """A kernel's name without the mark of its descriptor: `f.kd` and `f(int) (.kd)` are `f`."""
+    """Removes the suffix of a kernel's descriptor: `f.kd` and `f(int) (.kd)` are `f`."""
     return _KD.sub("", name.strip())
 
 
 def _agreement(checks: Sequence[_Check]) -> str:
-    """The figures that agree, in words."""
+    """Lists the figures that agree, in words."""
     agreed = [check.text for check in checks if check.agrees]
     if not agreed:
         return "the name alone: nothing else was recorded to compare"
@@ -125,7 +125,7 @@ def _agreement(checks: Sequence[_Check]) -> str:
 
 
 def _same_name(name: str, report: KernelReport) -> bool:
-    """Whether a recorded name may be this kernel's.
+    """Tells whether a recorded name may be this kernel's.
 
     Arguments and template arguments are compared only where both names have them: profilers can
     cut them off (`--truncate-kernels`).
@@ -151,7 +151,7 @@ def _names_agree(recorded: tuple[str, str, str], compiled: tuple[str, str, str])
 
 
 def _name_parts(name: str) -> tuple[str, str, str]:
-    """A C++ name split into name (with namespaces), template arguments and arguments; no spaces."""
+    """Splits a C++ name into name (with namespaces), template arguments and arguments."""
     text = _RESULT.sub("", bare_name(name))
     text = text.replace("(anonymous namespace)", "{anonymous}")
     depth, plain, template, arguments = 0, "", "", ""
@@ -170,6 +170,7 @@ def _name_parts(name: str) -> tuple[str, str, str]:
 def _same_code(
     kernel: KernelProfile, reports: Sequence[KernelReport], code: Hashes
 ) -> list[KernelReport]:
+    """Returns the reports whose code object is the recorded one, byte by byte."""
     shape = kernel.shape
     if shape.code_object is None:
         return []
@@ -184,7 +185,7 @@ def _same_code(
 
 
 def _checks(kernel: KernelProfile, report: KernelReport) -> list[_Check]:
-    """The comparisons of a measured kernel with an analysed one, figure by figure."""
+    """Compares a measured kernel with an analysed one, figure by figure."""
     arch = kernel.agent.arch if kernel.agent else None
     target = base_arch(report.arch) if report.arch else None
     machine = load(target) if target in names() else None
@@ -283,6 +284,7 @@ def _agprs(kernel: KernelProfile, report: KernelReport, machine: Machine | None)
 
 
 def _lds(kernel: KernelProfile, report: KernelReport, machine: Machine | None) -> _Check:
+    """Compares LDS, which is recorded exactly or in granules."""
     recorded, compiled = kernel.shape.lds_bytes, int_of(report.metrics, "lds_bytes")
     if recorded is None or compiled is None:
         return _Check("LDS", None)
@@ -328,7 +330,7 @@ def _workgroup_size(kernel: KernelProfile) -> int | None:
 def _by_grid(
     kernel: KernelProfile, candidates: list[tuple[KernelReport, list[_Check]]]
 ) -> list[tuple[KernelReport, list[_Check]]]:
-    """Those of several candidates whose captured launch had the recorded grid, if any had.
+    """Returns the candidates whose captured launch had the recorded grid; all if none had.
 
     A different grid does not exclude a kernel: it may have been launched with several grids.
     """
@@ -343,6 +345,7 @@ def _by_grid(
 
 
 def _grid(kernel: KernelProfile, report: KernelReport) -> _Check:
+    """Compares grids, in work-items."""
     group = _workgroup_size(kernel)
     grid = report.variant.grid if report.variant else None
     if not grid or group is None:

@@ -1,4 +1,4 @@
-"""Gives samples and traced cycles of a recording to its kernels, and lands them on lines."""
+"""Assigns samples and traced cycles of a recording to its kernels, and to their lines."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SHARED = (
 )
 
 
-class _Own(Struct):
-    """The samples and traces of one kernel; `shared`: some may belong to another kernel."""
+class _KernelParts(Struct):
+    """The samples and traces of a kernel; `shared` names those that may be of another one too."""
 
     samples: list[Samples] = field(default_factory=list)
     traced: list[Traced] = field(default_factory=list)
@@ -31,24 +31,24 @@ class _Own(Struct):
 def landed(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Sequence[KernelReport]
 ) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
-    """The kernels with their measured lines, and the reports that they were joined to.
+    """Adds measured lines to the kernels, and to the reports that they are joined with.
 
-    What may be of several kernels is given to none, and each of them says so.
+    What may be of several kernels is given to none, and noted by each of them.
     """
     if not recording.samples and not recording.traces:
         return tuple(kernels), tuple(reports)
     by_id = {report.id: report for report in reports}
     joined = []
-    for kernel, own in zip(kernels, _shared_out(recording, kernels, by_id), strict=True):
-        notes = [*kernel.notes, *(_SHARED.format(words) for words in sorted(own.shared))]
+    for kernel, parts in zip(kernels, _parts_of_kernels(recording, kernels, by_id), strict=True):
+        notes = [*kernel.notes, *(_SHARED.format(words) for words in sorted(parts.shared))]
         measured = kernel.lines
-        if own.samples or own.traced:
+        if parts.samples or parts.traced:
             report = _matched(kernel, by_id)
             if report is None:
-                notes.append(_UNMATCHED.format("samples" if own.samples else "a thread trace"))
+                notes.append(_UNMATCHED.format("samples" if parts.samples else "a thread trace"))
             else:
-                saved = _saved(recording, own)
-                landing = lines.measured_lines(report, own.samples, own.traced, saved)
+                code_objects = _saved(recording, parts)
+                landing = lines.measured_lines(report, parts.samples, parts.traced, code_objects)
                 notes += landing.notes
                 measured = landing.lines
                 if not report.measured_lines:
@@ -62,33 +62,33 @@ def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> Kern
     return reports[kernel.match.kernels[0]] if sure else None
 
 
-def _shared_out(
+def _parts_of_kernels(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Mapping[str, KernelReport]
-) -> list[_Own]:
-    """Each sample and traced line to the kernel that it is of."""
+) -> list[_KernelParts]:
+    """Returns the samples and traced lines of each kernel."""
     owners = _Owners(recording, kernels, reports)
-    own = [_Own() for _ in kernels]
+    parts = [_KernelParts() for _ in kernels]
 
-    def give(place: Place, name: str | None, words: str) -> _Own | None:
-        numbers, sure = owners.of(place, name)
-        if sure:
-            return own[numbers[0]]
+    def parts_at(place: Place, name: str | None, words: str) -> _KernelParts | None:
+        numbers, is_sure = owners.candidates(place, name)
+        if is_sure:
+            return parts[numbers[0]]
         for number in numbers:
-            own[number].shared.add(words)
+            parts[number].shared.add(words)
         return None
 
     for sample in recording.samples:
-        if (owner := give(sample.place, None, "samples")) is not None:
+        if (owner := parts_at(sample.place, None, "samples")) is not None:
             owner.samples.append(sample)
     for trace in recording.traces:
         for line in trace.lines:
-            if (owner := give(line.place, trace.kernel, "thread traces")) is not None:
+            if (owner := parts_at(line.place, trace.kernel, "thread traces")) is not None:
                 owner.traced.append(line)
-    return own
+    return parts
 
 
 class _Owners:
-    """Which kernels a place may be of: by its shape, else by its name and its code object."""
+    """Finds the kernels that a place may be of: by its shape, else by name and code object."""
 
     def __init__(
         self,
@@ -110,13 +110,13 @@ class _Owners:
             for shape in kernel.shapes:
                 self._by_shape[shape] = number
                 self._by_name.setdefault(self._shapes[shape].name, {})[number] = None
-        # What --top or --kernel left out may have been traced as well, though it is not shown.
+        # Kernels that --top or --kernel leave out may have been traced as well.
         self._left_out = {
             self._shapes[shape].name for shape in self._dispatched if shape not in self._by_shape
         }
 
-    def of(self, place: Place, name: str | None) -> tuple[Sequence[int], bool]:
-        """The numbers of the kernels, and whether it is surely the one."""
+    def candidates(self, place: Place, name: str | None) -> tuple[Sequence[int], bool]:
+        """Returns the indices of the kernels, and whether the only one is certain."""
         if place.shape is not None:
             if place.shape in self._by_shape:
                 return (self._by_shape[place.shape],), True
@@ -132,10 +132,10 @@ class _Owners:
         return (same_code, True) if len(same_code) == 1 else (numbers, False)
 
 
-def _saved(recording: Recording, own: _Own) -> tuple[Path, ...]:
-    """Code objects that the profiler saved of these places."""
-    places = [recorded.place for recorded in own.samples] + [
-        recorded.place for recorded in own.traced
+def _saved(recording: Recording, parts: _KernelParts) -> tuple[Path, ...]:
+    """Returns the code objects that the profiler saved of these places."""
+    places = [recorded.place for recorded in parts.samples] + [
+        recorded.place for recorded in parts.traced
     ]
     objects = {(p.process, p.code_object) for p in places if p.code_object is not None}
     return tuple(

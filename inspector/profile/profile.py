@@ -1,4 +1,4 @@
-"""From a recording to what was measured of each kernel, most time first."""
+"""Makes the profiles of a recording's kernels: their times and metrics, most time first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import KernelReport, Metric, int_of, number_of
-from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Recording, TopKernel
+from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Recording
 from . import join
 from .figures import derived, quirks, readings
 from .figures.counters import figure
@@ -20,8 +20,8 @@ from .figures.grouping import Group, group
 from .figures.peaks import device
 from .figures.readings import Readings
 from .figures.spreads import spread
+from .undispatched import UNMATCHED, summarised, without_dispatches
 
-_UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
 _REPEATED = "rocprof-compute workload"
 """The format whose parts are runs of the same program; parts of others may be processes of one run.
 """
@@ -55,7 +55,7 @@ def profile(
     top: int | None = None,
     arch: str | None = None,
 ) -> tuple[KernelProfile, ...]:
-    """The kernels of `analyse`."""
+    """Returns the kernels of `analyse`."""
     analysis = analyse(recording, skip_warmup=skip_warmup, only=only, top=top, arch=arch)
     return analysis.kernels
 
@@ -68,7 +68,7 @@ def analyse(
     top: int | None = None,
     arch: str | None = None,
 ) -> Analysis:
-    """The measurements of each specialisation of each kernel.
+    """Computes the profile of each specialisation of each kernel.
 
     Args:
         recording: as it was read.
@@ -84,7 +84,7 @@ def analyse(
     pattern = _pattern(only)
     groups = group(recording, skip_warmup)
     readings_of_groups = readings.read(recording, groups)
-    # Passes with counters run slower: where some kernels were traced without, only theirs add up.
+    # Passes with counters run slower: if there is a trace without counters, its times alone count.
     any_traced = any(values.traced and values.total_ns for values in readings_of_groups)
     total = sum(values.total_ns for values in readings_of_groups if values.traced or not any_traced)
     kernels = [
@@ -103,9 +103,9 @@ def analyse(
     )
     kernels = [kernels[index] for index in order]
     if not kernels:
-        kernels = _summarised(recording.summary)
+        kernels = summarised(recording.summary)
         total = sum(entry.total_ns for entry in recording.summary)
-    kernels += _without_dispatches(recording, kernels)
+    kernels += without_dispatches(recording, kernels)
     named = [
         kernel for kernel in _numbered(kernels) if pattern is None or pattern.search(kernel.name)
     ]
@@ -153,7 +153,7 @@ def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelR
 
 
 def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric]:
-    """How near the fastest dispatch came to the lower bound on the analysed launch's time, in %.
+    """Yields the lower bound on the analysed launch's time as a share of the fastest dispatch's, %.
 
     A dispatch with as many workgroups is taken for the same launch; its sizes may still differ.
     """
@@ -179,7 +179,7 @@ def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric
 def _kernel(
     recording: Recording, group: Group, values: Readings, *, total_ns: float, arch: str | None
 ) -> KernelProfile:
-    """One specialisation with its metrics.
+    """Returns the profile of a specialisation.
 
     Args:
         recording: as it was read.
@@ -229,7 +229,7 @@ def _kernel(
         counters=values.counters,
         metrics=metrics,
         lines=(),
-        match=_UNMATCHED,
+        match=UNMATCHED,
         notes=(
             *_notes(group, values, shape, hardware.arch, derivation.notes),
             *_impossible_notes(impossible),
@@ -247,9 +247,9 @@ def _total_note(values: Readings) -> str:
 
 
 def _launches(recording: Recording, group: Group, values: Readings) -> tuple[int, str, str]:
-    """How often one run of the program launched it: value, unit and note of a metric.
+    """Returns how often a run of the program launched it: value, unit and note of a metric.
 
-    A program that is run once for each pass of counters launches it as often again in each.
+    A program that is run once for each pass of counters launches it in each.
     """
     rows: Counter[int] = Counter()
     for lane in group.lanes:
@@ -266,9 +266,9 @@ def _launches(recording: Recording, group: Group, values: Readings) -> tuple[int
 
 
 def is_impossible(metric: Metric) -> bool:
-    """Whether it is a share of over 100 %.
+    """Tells whether a metric is a share of over 100 %, which cannot be.
 
-    The share of the memory's peak may be: caches behind L2 serve bytes as well. Counters that are
+    The share of the memory's peak can be: caches behind L2 serve bytes as well. Counters that are
     percentages are the profiler's own figures, which are not judged.
     """
     value = metric.value
@@ -291,17 +291,18 @@ def _impossible_notes(impossible: Sequence[str]) -> list[str]:
 def _notes(
     group: Group, values: Readings, shape: KernelShape, arch: str | None, further: Sequence[str]
 ) -> list[str]:
+    """Returns the notes of a specialisation: on warm-up, readings and registers, then `further`."""
     notes = list(group.notes)
     if group.warmups:
         warmups_per_process = max(len(lane.warmups) for lane in group.lanes)
-        first_ones = (
+        first_dispatches = (
             "the first dispatch"
             if warmups_per_process == 1
             else f"the first {warmups_per_process} dispatches"
         )
         in_passes = " of all passes" if len(group.parts) > 1 else ""
         notes.append(
-            f"warm-up: {first_ones} in each process, {group.warmups} left out of the figures"
+            f"warm-up: {first_dispatches} in each process, {group.warmups} left out of the figures"
             f"{in_passes}"
         )
     notes += values.notes
@@ -314,7 +315,7 @@ def _notes(
 
 
 def _representative(recording: Recording, group: Group) -> KernelShape:
-    """The shape of the group with the fewest unknown fields."""
+    """Returns the shape of the group with the fewest unknown fields."""
     shapes = [recording.shapes[number] for number in group.shapes]
     return min(shapes, key=lambda shape: sum(value is None for value in _optional_fields(shape)))
 
@@ -332,7 +333,7 @@ def _optional_fields(shape: KernelShape) -> tuple[object, ...]:
 
 
 def _grids(recording: Recording, group: Group) -> set[object]:
-    """The different grids: in three dimensions where all are known, else by their work-items."""
+    """Returns the different grids: in three dimensions if all are known, else by work-items."""
     shapes = [recording.shapes[number] for number in group.shapes]
     if all(shape.grid is not None for shape in shapes):
         return {shape.grid for shape in shapes}
@@ -347,7 +348,7 @@ def _grids(recording: Recording, group: Group) -> set[object]:
 
 
 def _agent(recording: Recording, shape: KernelShape) -> Agent | None:
-    """The agent that a shape names; the only GPU where it names none."""
+    """Returns the agent that a shape names; the only GPU if it names none."""
     devices = [agent for agent in recording.agents if agent.kind == "gpu"]
     if shape.agent is None:
         return devices[0] if len(devices) == 1 else None
@@ -355,80 +356,8 @@ def _agent(recording: Recording, shape: KernelShape) -> Agent | None:
     return next((agent for agent in devices if _AGENT.sub("", agent.key) == key), None)
 
 
-def _summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
-    """Kernels of a profiler's own summary, where it kept no dispatches."""
-    total = sum(entry.total_ns for entry in summary)
-    kernels = []
-    for entry in sorted(summary, key=lambda entry: -entry.total_ns):
-        figures = {
-            "measured.dispatches": (entry.calls, "count"),
-            "measured.duration.mean": (entry.mean_ns, "ns"),
-            "measured.duration.min": (entry.min_ns, "ns"),
-            "measured.duration.max": (entry.max_ns, "ns"),
-            "measured.duration.total": (entry.total_ns, "ns"),
-            "measured.share_of_time": (100 * entry.total_ns / total if total else None, "%"),
-        }
-        note = "the profiler's own summary, warm-up included"
-        metrics = {
-            name: Metric(name=name, value=value, unit=unit, origin="measured", note=note)
-            for name, (value, unit) in figures.items()
-            if value is not None
-        }
-        notes = ("only the profiler's summary was recorded, no dispatches: warm-up is in it",)
-        bare = _bare(KernelShape(entry.name, entry.agent), entry.calls, metrics, notes)
-        kernels.append(replace(bare, total_ns=float(entry.total_ns)))
-    return kernels
-
-
-def _without_dispatches(
-    recording: Recording, dispatched: Sequence[KernelProfile]
-) -> list[KernelProfile]:
-    """Kernels of which only samples or thread traces were recorded."""
-    names = {kernel.name for kernel in dispatched}
-    shapes: dict[str, KernelShape] = {}
-    numbers: dict[str, dict[int, None]] = {}
-    places = [sample.place for sample in recording.samples]
-    places += [line.place for trace in recording.traces for line in trace.lines]
-    for place in places:
-        if place.shape is not None:
-            shape = recording.shapes[place.shape]
-            shapes.setdefault(shape.name, shape)
-            numbers.setdefault(shape.name, {})[place.shape] = None
-    for trace in recording.traces:
-        if trace.kernel is not None:
-            shapes.setdefault(trace.kernel, KernelShape(trace.kernel, agent=trace.agent))
-    note = "no dispatch of it was recorded, only samples or a thread trace"
-    return [
-        replace(_bare(shape, 0, {}, (note,)), shapes=tuple(numbers.get(name, ())))
-        for name, shape in shapes.items()
-        if name not in names
-    ]
-
-
-def _bare(
-    shape: KernelShape, dispatches: int, metrics: dict[str, Metric], notes: tuple[str, ...]
-) -> KernelProfile:
-    return KernelProfile(
-        id=shape.name,
-        name=shape.name,
-        shape=shape,
-        agent=None,
-        dispatches=dispatches,
-        counted=dispatches,
-        warmups=0,
-        role="main",
-        grids=0,
-        duration=None,
-        counters={},
-        metrics=metrics,
-        lines=(),
-        match=_UNMATCHED,
-        notes=notes,
-    )
-
-
 def _numbered(kernels: Sequence[KernelProfile]) -> list[KernelProfile]:
-    """The kernels with ids: `name#1` is the specialisation of that name that took most time."""
+    """Gives the kernels ids: `name#1` is the specialisation of that name that took most time."""
     counts: Counter[str] = Counter()
     numbered = []
     for kernel in kernels:

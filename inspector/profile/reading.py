@@ -46,13 +46,13 @@ class Reader(Protocol):
     FORMAT: str
 
     def find(self, files: Sequence[Path]) -> list[Group]:
-        """Which of these files it reads, by their names and first bytes; opens few of them."""
+        """Returns the files that it reads, by their names and first bytes; opens few of them."""
         ...
 
     def read(self, group: Group, builder: Builder) -> None:
-        """Reads them into the builder: `begin`s a part, adds what it finds.
+        """Reads files into the builder: `begin`s a part, then adds rows.
 
-        What is damaged is said by `builder.fail` (what, where, what to do) and the rest is read.
+        Damage is reported by `builder.fail` (what, where, what to do); what is sound is read.
         """
         ...
 
@@ -61,12 +61,12 @@ Progress = Callable[[str], None]
 
 
 def read(path: Path, progress: Progress | None = None, names: Sequence[str] = READERS) -> Recording:
-    """Reads whatever a profiler left at a path.
+    """Reads everything that a profiler has written to a path.
 
     Args:
         path: a file, or a folder: all that is below it.
-        progress: is told what is being read.
-        names: the readers to ask.
+        progress: called with what is being read, in words.
+        names: modules of the readers, in order of precedence.
 
     Raises:
         KinspectError: it does not exist, or nothing in it is of a known format.
@@ -93,36 +93,36 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
 
 
 def knows(path: Path, names: Sequence[str] = READERS) -> bool:
-    """Whether any reader would take something there; nothing is read but first bytes."""
+    """Tells whether any reader would take a file there; reads first bytes alone."""
     files = _files(path)
     return any(_groups(_reader(name), files, Builder(path)) for name in names)
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder, as limits count them; 0 where it is gone."""
+    """Returns the bytes of a file, or of all files below a folder, for limits; 0 if it is gone."""
     return sum(map(_size, _files(path))) if path.exists() else 0
 
 
 def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[Group]:
-    """The files that a reader takes; one that cannot be opened is an error and left out."""
-    whole = {file: _size(file) for file in files}
+    """Returns the files that a reader takes; one that cannot be opened is an error and left out."""
+    sizes = {file: _size(file) for file in files}
     try:
-        with limits.reading(str(builder.path), sum(whole.values())):
+        with limits.reading(str(builder.path), sum(sizes.values())):
             return reader.find(files)
-    except Exception:  # of which file it is, is found one by one
+    except Exception:  # which file causes it is found by trying them one by one
         if _is_debugging():
             raise
     sound = []
     for file in files:
         try:
-            with limits.reading(file.name, whole[file]):
+            with limits.reading(file.name, sizes[file]):
                 reader.find([file])
         except Exception as error:
             _fail(file, error, builder)
         else:
             sound.append(file)
     try:
-        with limits.reading(str(builder.path), sum(whole[file] for file in sound)):
+        with limits.reading(str(builder.path), sum(sizes[file] for file in sound)):
             return reader.find(sound)
     except Exception as error:
         _fail(builder.path, error, builder)
@@ -130,7 +130,7 @@ def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence
 
 
 def _read(reader: Reader, group: Group, builder: Builder) -> None:
-    """Reads one group within its limits; whatever fails in it is its own error."""
+    """Reads a group within its limits; a failure ends this group alone."""
     try:
         with limits.reading(group.name, sum(map(_size, group.files))):
             reader.read(group, builder)
@@ -163,6 +163,11 @@ def _reader(name: str) -> Reader:
 
 
 def _files(path: Path) -> list[Path]:
+    """Returns a file, or all files below a folder, sorted.
+
+    Raises:
+        KinspectError: there is no such path, or it holds too many files.
+    """
     if not path.exists():
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")
     if path.is_file():

@@ -99,19 +99,28 @@ class SavedReport(Struct, frozen=True):
             errors = tuple(_read_error(e) for e in convert(data["errors"], list[Failure]))
             notes = tuple(convert(data.get("notes", []), list[str]))
             target, tool = convert(data["target"], str), convert(data["tool"], Tool)
-            return cls(name, target, tool, errors, notes, folder, entries, kinds)
+            return cls(
+                name=name,
+                target=target,
+                tool=tool,
+                errors=errors,
+                notes=notes,
+                folder=folder,
+                entries=entries,
+                kinds=kinds,
+            )
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise _damaged(name, error) from None
 
     def report(self) -> Report:
-        """All of it."""
+        """Returns the complete report."""
         return Report(self.target, self.tool, tuple(self.kernels()), self.errors, self.notes)
 
     def kernels(self) -> Iterator[KernelReport]:
-        """The kernels, in their order.
+        """Yields the kernels in order.
 
         Raises:
-            KinspectError: one is damaged; those before it have been given.
+            KinspectError: one is damaged; those before it have been yielded.
         """
         for entry in self.entries:
             try:
@@ -123,14 +132,14 @@ class SavedReport(Struct, frozen=True):
             yield kernel
 
     def digests(self) -> set[str]:
-        """The sha256 of the artifacts that its kernels name."""
-        found: set[str] = set()
+        """Returns the sha256 of the artifacts that its kernels name."""
+        digests: set[str] = set()
         for entry in self.entries:
             try:
-                found.update(a.sha256 for a in self._artifacts(_kernel(entry)).values())
+                digests.update(a.sha256 for a in self._artifacts(_kernel(entry)).values())
             except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
                 raise _damaged(self.name, error) from None
-        return found
+        return digests
 
     def _artifacts(self, kernel: dict[str, Any]) -> dict[str, Artifact]:
         if self.folder is None:
@@ -204,6 +213,7 @@ def _read_error(e: Failure) -> ErrorRecord:
 
 
 def _read_kernel(k: dict[str, Any], artifacts: Mapping[str, Artifact]) -> KernelReport:
+    """Converts a kernel; keys that older versions did not write have defaults."""
     return KernelReport(
         id=k["id"],
         name=k["name"],
@@ -236,6 +246,7 @@ def _read_metrics(metrics: dict[str, Any]) -> dict[str, Metric]:
 
 
 def _read_loop(loop: dict[str, Any]) -> LoopReport:
+    """Converts a loop."""
     return LoopReport(
         id=loop["id"],
         depth=loop["depth"],

@@ -44,13 +44,13 @@ def write(report: Report, stream: TextIO) -> None:
 
 
 def to_dict(report: Report) -> dict[str, Any]:
-    """The report as plain JSON values."""
+    """Returns the report as JSON values."""
     document: dict[str, Any] = _with_lists(_document(report))
     return document
 
 
 def _with_lists(value: Any) -> Any:
-    """What comes of it once it has been JSON: msgspec leaves tuples as they are."""
+    """Converts tuples to lists, as JSON does: msgspec leaves them as they are."""
     if isinstance(value, dict):
         return {key: _with_lists(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -72,12 +72,12 @@ def _document(report: Report) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A struct, or several, as mappings, sequences and scalars, by the names of the JSON report."""
+    """Converts structs to mappings, sequences and scalars, with the names of the JSON report."""
     return to_builtins(value, enc_hook=dict)
 
 
 def error_fields(error: ErrorRecord) -> dict[str, Any]:
-    """What could not be reported, as every JSON form of ours spells it."""
+    """Returns an error as JSON values, the same in all formats."""
     return {
         "file": error.file,
         "kernel": error.kernel,
@@ -88,7 +88,7 @@ def error_fields(error: ErrorRecord) -> dict[str, Any]:
 
 
 def kernel_dict(k: KernelReport) -> dict[str, Any]:
-    """One kernel of a report."""
+    """Returns a kernel as JSON values."""
     return {
         "id": k.id,
         "name": k.name,
@@ -119,7 +119,7 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
 
 
 def metrics_dict(metrics: Mapping[str, Metric]) -> dict[str, Any]:
-    """`{NAME: {value, unit, origin}}`, with a `note` where there is one."""
+    """Returns `{NAME: {value, unit, origin}}`, with a `note` if there is one."""
     return {
         name: {
             "value": m.value,
@@ -132,10 +132,10 @@ def metrics_dict(metrics: Mapping[str, Metric]) -> dict[str, Any]:
 
 
 def finding_fields(finding: Finding) -> dict[str, Any]:
-    """A finding, as every JSON form of ours spells it."""
+    """Returns a finding as JSON values, the same in all formats."""
     locations = [
-        {"kind": at.kind, "file": at.file, "line": at.line, "text": at.text}
-        for at in finding.locations
+        {"kind": location.kind, "file": location.file, "line": location.line, "text": location.text}
+        for location in finding.locations
     ]
     fields: dict[str, Any] = plain(finding) | {"locations": locations}
     return fields | {"fingerprint": fields.pop("fingerprint")}
@@ -152,6 +152,7 @@ def _variant(v: Variant | None) -> dict[str, Any] | None:
 
 
 def _loop(loop: LoopReport) -> dict[str, Any]:
+    """Returns a loop as JSON values."""
     return {
         "id": loop.id,
         "depth": loop.depth,

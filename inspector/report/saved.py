@@ -70,7 +70,7 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
     Args:
         path: the archive.
         cache: a folder.
-        kinds: which artifacts are wanted; None: all.
+        kinds: the kinds of artifacts to unpack; None: all.
 
     Raises:
         KinspectError: it is not such an archive, or is damaged.
@@ -80,14 +80,14 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
             text = limits.zip_member(archive, archive.getinfo(_REPORT), str(path))
             report = SavedReport.open(text, str(path), cache, kinds)
             unpacked: set[str] = set()
-            wanted = report.digests()
-            counted = limits.artifact_budget(str(path), path.stat().st_size)
+            needed = report.digests()
+            budget = limits.artifact_budget(str(path), path.stat().st_size)
             for info in archive.infolist():
                 digest = info.filename.removeprefix(_ARTIFACTS)
-                if info.filename.startswith(_ARTIFACTS) and digest in wanted:
-                    _unpack(archive, info, cache, path, counted)
+                if info.filename.startswith(_ARTIFACTS) and digest in needed:
+                    _unpack(archive, info, cache, path, budget)
                     unpacked.add(digest)
-            # What lies in the folder from before is believed by its content alone.
+            # A file of an earlier run is used only if its content is right.
             for digest in report.digests() - unpacked:
                 _drop_if_changed(cache / digest, digest)
             return report
@@ -98,9 +98,9 @@ def opened(path: Path, cache: Path, kinds: frozenset[str] | None = None) -> Save
         raise KinspectError(f"{path}: not a readable .kinspect archive ({error})", _AGAIN) from None
 
 
-def _drop_if_changed(place: Path, digest: str) -> None:
-    if place.is_file() and sha256_of(place) != digest:
-        place.unlink()
+def _drop_if_changed(file: Path, digest: str) -> None:
+    if file.is_file() and sha256_of(file) != digest:
+        file.unlink()
 
 
 def _unpack(
@@ -108,20 +108,21 @@ def _unpack(
     info: zipfile.ZipInfo,
     cache: Path,
     path: Path,
-    counted: limits.Budget,
+    budget: limits.Budget,
 ) -> None:
+    """Unpacks an artifact to `cache`, unless it is there; checks its digest in either case."""
     digest = info.filename.removeprefix(_ARTIFACTS)
-    place = cache / digest
+    file = cache / digest
     hasher = hashlib.sha256()
-    pieces = limits.zip_pieces(archive, info, str(path), counted)
+    pieces = limits.zip_pieces(archive, info, str(path), budget)
     try:
-        if place.is_file() and sha256_of(place) == digest:
+        if file.is_file() and sha256_of(file) == digest:
             for piece in pieces:
                 hasher.update(piece)
             _check(hasher.hexdigest(), digest, path)
             return
         cache.mkdir(parents=True, exist_ok=True)
-        with replacing(place) as out:
+        with replacing(file) as out:
             for piece in pieces:
                 hasher.update(piece)
                 out.write(piece)

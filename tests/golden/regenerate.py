@@ -148,7 +148,7 @@ WRITERS: dict[str, Callable[[Report, TextIO], None]] = {
 LINT_WRITERS: dict[str, Callable[[LintReport, TextIO], None]] = {
     "lint_small.github": partial(github.write, root=FOLDER),
     "lint_small.json": lint_json.write,
-    "lint_small.junit.xml": partial(junit.write, now=datetime(2026, 1, 2, 3, 4, 5)),
+    "lint_small.junit.xml": partial(junit.write, date=datetime(2026, 1, 2, 3, 4, 5)),
     "lint_small.md": lint_md.write,
     "lint_small.sarif": partial(sarif.write, root=FOLDER),
     "lint_small.txt": lint_text.write,

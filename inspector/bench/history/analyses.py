@@ -203,12 +203,12 @@ def insert(connection: sqlite3.Connection, number: int, analysis: Analysis) -> N
 
 
 def _text(value: str | None) -> str | None:
-    """As SQLite takes it: names of files that are not UTF-8 with those bytes spelt out."""
+    """Returns a text that SQLite takes: bytes of file names that are not UTF-8 are escaped."""
     return None if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
 def checked_as(kind: Any, value: Any) -> Any:
-    """A value or row of the file as what it should be: SQLite keeps any value in any column.
+    """Converts a value or row of the file to its type: SQLite stores any value in any column.
 
     Args:
         kind: a type, or a struct.
@@ -227,8 +227,10 @@ def checked_as(kind: Any, value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
-def latest_runs(connection: sqlite3.Connection, kernel: str | None, most: int) -> list[AnalysisRun]:
-    """The last runs, newest first; of those that saw a kernel, if one is named."""
+def latest_runs(
+    connection: sqlite3.Connection, kernel: str | None, limit: int
+) -> list[AnalysisRun]:
+    """Returns the last runs, newest first; if a kernel is named, those that analysed it."""
     where = (
         "WHERE id IN (SELECT analysis FROM analysed WHERE kernel = ?)" if kernel is not None else ""
     )
@@ -237,7 +239,7 @@ def latest_runs(connection: sqlite3.Connection, kernel: str | None, most: int) -
         " (SELECT group_concat(DISTINCT arch) FROM analysed WHERE analysis = analysis.id),"
         " (SELECT count(*) FROM analysed WHERE analysis = analysis.id)"
         f" FROM analysis {where} ORDER BY id DESC LIMIT ?",
-        ((kernel,) if kernel is not None else ()) + (most,),
+        ((kernel,) if kernel is not None else ()) + (limit,),
     ).fetchall()
     return [
         checked_as(
@@ -260,7 +262,7 @@ def latest_runs(connection: sqlite3.Connection, kernel: str | None, most: int) -
 def sightings(
     connection: sqlite3.Connection, condition: str, values: Iterable[Any]
 ) -> list[Sighting]:
-    """Kernels of runs, the oldest run first, in the order of their reports.
+    """Returns kernels of runs, the oldest run first, in the order of their reports.
 
     Args:
         connection: to the history's file.
@@ -273,36 +275,27 @@ def sightings(
         f" WHERE {condition} ORDER BY analysis.id, analysed.rowid",
         tuple(values),
     ).fetchall()
-    return [
-        Sighting(
-            run=checked_as(int, number),
-            date=checked_as(str, date),
-            label=checked_as(str | None, label),
-            units=checked_as(dict[str, str], json.loads(units)),
-            kernel=checked_as(
-                AnalysedKernel,
-                (
-                    kernel,
-                    identity,
-                    arch,
-                    name,
-                    json.loads(config),
-                    json.loads(figures),
-                    None if findings is None else json.loads(findings),
-                ),
+    return [_sighting(row) for row in rows]
+
+
+def _sighting(row: Sequence[Any]) -> Sighting:
+    """Converts a row of `sightings` to its types."""
+    number, date, label, units, kernel, identity, arch, name, config, figures, findings = row
+    return Sighting(
+        run=checked_as(int, number),
+        date=checked_as(str, date),
+        label=checked_as(str | None, label),
+        units=checked_as(dict[str, str], json.loads(units)),
+        kernel=checked_as(
+            AnalysedKernel,
+            (
+                kernel,
+                identity,
+                arch,
+                name,
+                json.loads(config),
+                json.loads(figures),
+                None if findings is None else json.loads(findings),
             ),
-        )
-        for (
-            number,
-            date,
-            label,
-            units,
-            kernel,
-            identity,
-            arch,
-            name,
-            config,
-            figures,
-            findings,
-        ) in rows
-    ]
+        ),
+    )

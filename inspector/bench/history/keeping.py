@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ...lint.results import SEVERITIES, LintReport
 from ...model import Finding, KernelReport, Report
-from ...pipeline.reading import Made
+from ...pipeline.reading import Transformed
 from ...version import VERSION
 from .analyses import AnalysedKernel, Analysis, analysed
 from .store import History
@@ -24,7 +24,7 @@ GIT_SECONDS = 10.0
 
 
 class Noted(Struct, frozen=True):
-    """What is kept of one report, beside what the run made of it."""
+    """The part of a report that the history stores, with the run's own result for it."""
 
     value: Any
     id: str
@@ -34,7 +34,7 @@ class Noted(Struct, frozen=True):
 
 
 class Noting(Struct, frozen=True):
-    """Notes a report's figures before it is let go; for `collecting.each`, in any process."""
+    """Takes the history's figures of a report; a `transform` for any process."""
 
     judge: Callable[[KernelReport], Any]
 
@@ -47,9 +47,9 @@ class Noting(Struct, frozen=True):
 
 
 class Keeper:
-    """Gathers what is kept of a run, kernel by kernel, and writes it at the end.
+    """Collects the history's figures of a run, kernel by kernel, and writes them at the end.
 
-    The file is opened once before the run, so that a damaged one is found before the work is done.
+    The file is opened once before the run, so that a damaged one is an error before the work.
 
     Args:
         command: `analyze` or `lint`.
@@ -64,7 +64,7 @@ class Keeper:
         self, command: str, label: str | None = None, history: History | None = None
     ) -> None:
         self._history = history or History()
-        self._history.see_that_it_works()
+        self._history.check_readable()
         self._command = command
         self._label = label or commit()
         self._kernels: dict[str, AnalysedKernel] = {}
@@ -79,15 +79,15 @@ class Keeper:
         """A function to replace `judge`: it also keeps the report's figures, for `watched`."""
         return Noting(judge)
 
-    def watched(self, events: Iterable[Made | E]) -> Iterator[Made | E]:
+    def watched(self, events: Iterable[Transformed | E]) -> Iterator[Transformed | E]:
         """The events of a run for which a `Noting` made something of each report.
 
         Takes in what it noted, and passes on what was made.
         """
         for event in events:
-            if isinstance(event, Made):
+            if isinstance(event, Transformed):
                 self._take(event.value)
-                yield Made(event.order, event.value.value)
+                yield Transformed(event.order, event.value.value)
             else:
                 yield event
 
@@ -158,8 +158,9 @@ def commit(folder: Path | None = None) -> str | None:
 
 
 def _git(folder: Path | None, *arguments: str) -> str | None:
+    """Returns git's output; None if it fails, is missing or takes too long."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "--no-optional-locks", *arguments],
             cwd=folder,
             capture_output=True,
@@ -170,7 +171,7 @@ def _git(folder: Path | None, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 def _tally(findings: Iterable[Finding]) -> dict[str, int]:

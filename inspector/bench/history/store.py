@@ -151,8 +151,8 @@ class History:
             ).fetchone()
         return Before(float(row[0]), str(row[1])) if row is not None else None
 
-    def runs(self, kernel: str | None = None, most: int = 50) -> list[Run]:
-        """The last runs, newest first.
+    def runs(self, kernel: str | None = None, limit: int = 50) -> list[Run]:
+        """Returns the last runs, newest first; -1 for `limit`: all.
 
         Raises:
             KinspectError: the file is damaged.
@@ -165,7 +165,7 @@ class History:
                 "SELECT id, date, kernel, device, versions, mode,"
                 f" (SELECT count(*) FROM result WHERE run = run.id) FROM run {where}"
                 " ORDER BY id DESC LIMIT ?",
-                ((kernel,) if kernel is not None else ()) + (most,),
+                ((kernel,) if kernel is not None else ()) + (limit,),
             ).fetchall()
             return [
                 checked_as(Run, (run, date, name, device, json.loads(versions), mode, cases))
@@ -173,7 +173,7 @@ class History:
             ]
 
     def results(self, run: int) -> list[Kept]:
-        """The cases of a run.
+        """Returns the cases of a run.
 
         Raises:
             KinspectError: the file is damaged.
@@ -192,20 +192,20 @@ class History:
             ]
 
     def measured(self, kernel: str) -> list[tuple[Run, Kept]]:
-        """Every case of every fully timed run of a kernel, the oldest run first.
+        """Returns every case of every fully timed run of a kernel, the oldest run first.
 
         Raises:
             KinspectError: the file is damaged.
         """
         return [
             (run, case)
-            for run in reversed(self.runs(kernel, most=-1))
+            for run in reversed(self.runs(kernel, limit=-1))
             if run.mode == "time"
             for case in self.results(run.id)
         ]
 
     def add_analysis(self, analysis: Analysis) -> int | None:
-        """Keeps a run of `analyze` or `lint`; one without kernels leaves no trace.
+        """Stores a run of `analyze` or `lint`, unless it has no kernels.
 
         Returns:
             The run's number.
@@ -220,17 +220,17 @@ class History:
             analyses.insert(connection, number, analysis)
         return number
 
-    def analyses(self, kernel: str | None = None, most: int = 50) -> list[AnalysisRun]:
-        """The last analyses, newest first; of those that saw a kernel, if one is named.
+    def analyses(self, kernel: str | None = None, limit: int = 50) -> list[AnalysisRun]:
+        """Returns the last analyses, newest first; if a kernel is named, those that analysed it.
 
         Raises:
             KinspectError: the file is damaged.
         """
         with self._reading() as connection:
-            return analyses.latest_runs(connection, kernel, most) if connection is not None else []
+            return analyses.latest_runs(connection, kernel, limit) if connection is not None else []
 
     def analysed(self, run: int) -> list[Sighting]:
-        """The kernels of an analysis.
+        """Returns the kernels of an analysis.
 
         Raises:
             KinspectError: the file is damaged.
@@ -240,8 +240,8 @@ class History:
                 return []
             return analyses.sightings(connection, "analysis.id = ?", (run,))
 
-    def seen(self, kernel: str) -> list[Sighting]:
-        """All that was kept of the kernels of this name, the oldest run first.
+    def sightings(self, kernel: str) -> list[Sighting]:
+        """Returns everything stored about the kernels of a name, the oldest run first.
 
         Raises:
             KinspectError: the file is damaged.
@@ -252,12 +252,12 @@ class History:
             return analyses.sightings(connection, "kernel = ?", (kernel,))
 
     def names(self) -> list[str]:
-        """The names of all kernels in the history.
+        """Returns the names of all kernels in the history.
 
         Raises:
             KinspectError: the file is damaged.
         """
-        kernel_names = {run.kernel for run in self.runs(most=-1)}
+        kernel_names = {run.kernel for run in self.runs(limit=-1)}
         with self._reading() as connection:
             if connection is not None:
                 rows = connection.execute("SELECT DISTINCT kernel FROM analysed").fetchall()
@@ -273,13 +273,13 @@ class History:
         with self._open() as connection:
             yield connection if version_of(connection) >= ANALYSES_SINCE else None
 
-    def see_that_it_works(self) -> None:
-        """Reads a run, so that a damaged file is noticed before a long run, not after it.
+    def check_readable(self) -> None:
+        """Reads one entry, so that a damaged file is an error before a long run, not after it.
 
         Raises:
             KinspectError: the file is damaged or cannot be read.
         """
-        self.runs(most=1)
+        self.runs(limit=1)
 
     @contextmanager
     def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
@@ -324,11 +324,12 @@ def _in_words(error: sqlite3.OperationalError) -> str:
 
 
 def identity(case: Mapping[str, Any]) -> str:
-    """A key that is equal for cases with the same values; name and tolerance do not count."""
+    """Returns a key that is equal for cases with equal values, name and tolerance aside."""
     return _json({key: value for key, value in case.items() if key not in _NAMELESS})
 
 
 def _row(case: Timed) -> tuple[Any, ...]:
+    """Returns the columns of a timed case."""
     summary = case.summary
     assert summary is not None
     other_means = {

@@ -31,8 +31,8 @@ MOST_NAMED = 8
 """How many names an error lists."""
 
 
-class Wanted(Struct, frozen=True):
-    """What a chart shows.
+class ChartRequest(Struct, frozen=True):
+    """A request for a chart.
 
     Args:
         kernel: name of the kernel.
@@ -40,14 +40,14 @@ class Wanted(Struct, frozen=True):
         arch: gfx name, or name of the device for benchmarks; shell wildcards are allowed. None for
             all.
         case: name of the case; shell wildcards are allowed. None for all.
-        most: how many runs are shown, the last ones.
+        limit: how many runs are shown, the last ones.
     """
 
     kernel: str
     metric: str | None = None
     arch: str | None = None
     case: str | None = None
-    most: int = 50
+    limit: int = 50
 
 
 class _Point(Struct, frozen=True):
@@ -59,14 +59,14 @@ class _Point(Struct, frozen=True):
     value: float | None
 
 
-def chart(history: History, query: Wanted) -> Chart:
-    """A metric of a kernel over the runs, the oldest first.
+def chart(history: History, query: ChartRequest) -> Chart:
+    """Returns a metric of a kernel over the runs, the oldest first.
 
     Raises:
         KinspectError: there is nothing of that kernel, or not that metric of it; or the history is
             damaged.
     """
-    sightings = history.seen(query.kernel)
+    sightings = history.sightings(query.kernel)
     measured = history.measured(query.kernel)
     if not sightings and not measured:
         suggestion = nearest(query.kernel, history.names())
@@ -81,7 +81,7 @@ def chart(history: History, query: Wanted) -> Chart:
         points, unit = _compiled(sightings, metric, query), _unit(sightings, metric)
     if not any(point.value is not None for point in points):
         raise _nothing(query, metric, sightings, measured)
-    numbers = sorted({point.tick.run for point in points})[-query.most :]
+    numbers = sorted({point.tick.run for point in points})[-query.limit :]
     ticks = {point.tick.run: point.tick for point in points}
     return Chart(
         kernel=query.kernel,
@@ -104,32 +104,33 @@ def _series(points: Sequence[_Point], numbers: Sequence[int]) -> Iterable[Series
             yield series
 
 
-def _compiled(sightings: Sequence[Sighting], metric: str, query: Wanted) -> list[_Point]:
+def _compiled(sightings: Sequence[Sighting], metric: str, query: ChartRequest) -> list[_Point]:
+    """Returns the points of a metric of analysed kernels."""
     matching = [
-        match
-        for match in sightings
-        if _matches(match.kernel.arch, query.arch) and _matches(match.kernel.case, query.case)
+        sighting
+        for sighting in sightings
+        if _matches(sighting.kernel.arch, query.arch) and _matches(sighting.kernel.case, query.case)
     ]
     names = _names([sighting.kernel for sighting in matching])
     return [
         _Point(
-            _identity(match.kernel),
-            names[_identity(match.kernel)],
-            Tick(match.run, match.date, match.label or _minute(match.date)),
-            value_of(match.kernel, metric),
+            _identity(sighting.kernel),
+            names[_identity(sighting.kernel)],
+            Tick(sighting.run, sighting.date, sighting.label or _minute(sighting.date)),
+            value_of(sighting.kernel, metric),
         )
-        for match in matching
+        for sighting in matching
     ]
 
 
 def _identity(kernel: AnalysedKernel) -> str:
-    """A key of a specialisation that is the same in all runs, whatever the path of its folder."""
+    """Returns a specialisation's key that is the same in all runs, whatever its folder."""
     path, _, kernel_part = kernel.identity.partition("::")
     return f"{path.rpartition('/')[2]}::{kernel_part}"
 
 
 def _names(kernels: Sequence[AnalysedKernel]) -> dict[str, str]:
-    """Identity -> name in the chart: arch and case, with the options where names would be equal."""
+    """Returns identity -> name in the chart: arch and case, with options where those are equal."""
     short: dict[str, str] = {}
     for kernel in kernels:
         text = " ".join(word for word in (kernel.arch, kernel.case) if word) or kernel.kernel
@@ -153,7 +154,10 @@ def _unit(sightings: Sequence[Sighting], metric: str) -> str:
     )
 
 
-def _measured(measured: Sequence[tuple[Run, Kept]], metric: str, query: Wanted) -> list[_Point]:
+def _measured(
+    measured: Sequence[tuple[Run, Kept]], metric: str, query: ChartRequest
+) -> list[_Point]:
+    """Returns a point for each measured case that the query asks for."""
     return [
         _Point(
             f"{run.device}::{case.name}",
@@ -167,7 +171,7 @@ def _measured(measured: Sequence[tuple[Run, Kept]], metric: str, query: Wanted) 
 
 
 def _minute(date: str) -> str:
-    """The tick of a run without a label: its date to the minute, `2026-01-02 03:04`."""
+    """Returns the tick of a run without a label: its date to the minute, `2026-01-02 03:04`."""
     return date[:16].replace("T", " ")
 
 
@@ -176,16 +180,19 @@ def _matches(text: str | None, pattern: str | None) -> bool:
 
 
 def _nothing(
-    query: Wanted, metric: str, sightings: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
+    query: ChartRequest,
+    metric: str,
+    sightings: Sequence[Sighting],
+    measured: Sequence[tuple[Run, Kept]],
 ) -> KinspectError:
-    """The error where no run has the value: the metric is unknown, or the filters match nothing."""
+    """Returns the error that no run has a value: unknown metric, or filters that match nothing."""
     metrics = {name for sighting in sightings for name in sighting.kernel.figures}
     if any(sighting.kernel.findings is not None for sighting in sightings):
         metrics |= {f"{FINDINGS}{severity}" for severity in SEVERITIES}
     metrics |= {
         figure
         for figure in MEASURED
-        if any(getattr(kept, figure) is not None for _, kept in measured)
+        if any(getattr(case, figure) is not None for _, case in measured)
     }
     if metric not in metrics:
         choices = sorted(metrics)

@@ -80,7 +80,7 @@ class KernelFile(Struct, frozen=True, dict=True):
         return frozenset(names)
 
     def entries(self, table: str) -> int | None:
-        """How many entries CASES or BENCH has; None where the text does not show it."""
+        """Counts the entries of CASES or BENCH; returns None if the text does not show it."""
         count: int | None = 0
         for statement in self.tree.body:
             for target, value in _assigned(statement):
@@ -90,7 +90,7 @@ class KernelFile(Struct, frozen=True, dict=True):
 
 
 def bundled() -> list[KernelFile]:
-    """The kernel files that come with kinspect, by name."""
+    """Returns the kernel files that come with kinspect, sorted by name."""
     return [
         KernelFile(path.stem, path, True)
         for folder in _folders()
@@ -100,7 +100,7 @@ def bundled() -> list[KernelFile]:
 
 
 def find(text: str) -> KernelFile:
-    """A bundled kernel by its name, or a kernel file by its path.
+    """Finds a bundled kernel by its name, or a kernel file by its path.
 
     Raises:
         KinspectError: there is no such kernel, or no such file.
@@ -112,8 +112,8 @@ def find(text: str) -> KernelFile:
     if path.suffix == ".py" or path.is_file():
         if not path.is_file():
             raise KinspectError(f"{text}: no such file", "name a bundled kernel or a .py file")
-        own = next((k for k in by_name.values() if k.path.samefile(path)), None)
-        return own or KernelFile(path.stem, path, False)
+        bundled_kernel = next((k for k in by_name.values() if k.path.samefile(path)), None)
+        return bundled_kernel or KernelFile(path.stem, path, False)
     near = get_close_matches(text, by_name, n=2)
     suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise KinspectError(

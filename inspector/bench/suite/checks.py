@@ -1,4 +1,4 @@
-"""What checks of kernel files gave, and what kernel files hold: plain values."""
+"""The results of checks of kernel files, and the contents of kernel files: plain values."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class KernelCheck(Struct, frozen=True):
 
 
 class Description(Struct, frozen=True):
-    """What loading a kernel file shows of it.
+    """The contents of a kernel file, as loading it shows.
 
     Args:
         cases: entries of CASES, as plain data.

@@ -36,7 +36,7 @@ class Published(Struct, frozen=True):
     figure: Figure
 
     def is_for(self, case: Mapping[str, Any]) -> bool:
-        """Whether a case is this one. A key that only one of them has must be false or null."""
+        """Tells whether a case is this one; a key that only one of them has is false or null."""
         return all(
             case.get(key) in _values(self.case.get(key))
             for key in (self.case.keys() | case.keys()) - _BESIDE
@@ -44,7 +44,7 @@ class Published(Struct, frozen=True):
 
 
 def read_published(folder: Path = FOLDER) -> list[Published]:
-    """All figures of a folder's YAML files.
+    """Reads the figures of a folder's YAML files.
 
     Raises:
         KinspectError: a file is not what it should be.

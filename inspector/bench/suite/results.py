@@ -1,4 +1,4 @@
-"""What benchmarks gave: plain values, from the guest's records and for all renderers."""
+"""The results of benchmarks: plain values, from the guest's records and for all renderers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def summarize(times: Sequence[float]) -> Summary | None:
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
-    """Of positive values; None for none, or where one is not positive."""
+    """Returns the geometric mean; None if there are no values, or one is not positive."""
     logs = []
     for value in values:
         if value <= 0:
@@ -165,11 +165,11 @@ class Timed(Struct, frozen=True):
         return summarize(self.times)
 
     def tflops(self, us: float) -> float | None:
-        """Useful operations per second, in 10¹²; None where the work is not known."""
+        """Returns the useful operations per second, in 10¹²; None if the work is unknown."""
         return None if self.flop is None else self.flop / us / 1e6
 
     def gib_per_s(self, us: float) -> float | None:
-        """The least bytes per second, in GiB; None where they are not known."""
+        """Returns the least bytes per second, in GiB; None if they are unknown."""
         return None if self.bytes is None else self.bytes / us * 1e6 / GIB
 
 
@@ -183,7 +183,7 @@ class Bench(Struct, frozen=True):
         versions: `python`, `torch`, `triton`, `driver`, `cuda`, `hip`, `kinspect`, or None each.
         mode: `time`, `once` or `profile`.
         date: when it began, ISO 8601 in UTC.
-        cases: in order, as far as they were come to.
+        cases: in order, those that were reached.
     """
 
     kernel: str
@@ -200,20 +200,20 @@ class Bench(Struct, frozen=True):
         return tuple(case for case in self.cases if case.times)
 
     def mean_us(self) -> float | None:
-        """The geometric mean over the cases of their mean times."""
+        """Returns the geometric mean of the cases' mean times, µs."""
         return geometric_mean(s.mean for c in self.timed if (s := c.summary) is not None)
 
     def best_us(self) -> float | None:
-        """The geometric mean over the cases of their best times."""
+        """Returns the geometric mean of the cases' best times, µs."""
         return geometric_mean(s.best for c in self.timed if (s := c.summary) is not None)
 
     def ratio_to(self, operator: str) -> float | None:
-        """How many times as fast as another operator, the geometric mean over shared cases."""
+        """Returns how many times as fast as an operator, the geometric mean over shared cases."""
         return geometric_mean(r for case in self.timed if (r := ratio(case, operator)) is not None)
 
 
 def ratio(case: Timed, operator: str) -> float | None:
-    """How many times as fast as another operator a case ran: above 1 is faster."""
+    """Returns how many times as fast as another operator a case ran: above 1 is faster."""
     ours = case.summary
     theirs = next((o.summary for o in case.others if o.name == operator), None)
     return theirs.mean / ours.mean if ours is not None and theirs is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import TypeVar
@@ -50,7 +50,7 @@ def function_for(report: KernelReport, functions: Mapping[str, Function]) -> Fun
 
 
 def same_code(left: Function, right: Function) -> bool:
-    """Whether two functions are the same but for the names of labels."""
+    """Tells whether two functions are the same but for the names of labels."""
     sides = [
         [(i.mnemonic, _LABEL.sub("label", i.operands)) for i in side.instructions]
         for side in (left, right)
@@ -72,10 +72,11 @@ def region_of(function: Function, loop: LoopReport | None) -> tuple[Instruction,
     ]
     if len(header) != 1:
         return None
-    return tuple(_own(function, header[0]))
+    return tuple(_own_instructions(function, header[0]))
 
 
-def _own(function: Function, loop: Loop) -> Iterator[Instruction]:
+def _own_instructions(function: Function, loop: Loop) -> Iterator[Instruction]:
+    """Yields the instructions of a loop that are in no loop nested in it."""
     inner = {
         block
         for nested in function.loops
@@ -91,7 +92,7 @@ def _own(function: Function, loop: Loop) -> Iterator[Instruction]:
 def compare_regions(
     left: Sequence[Instruction], right: Sequence[Instruction], loop: str | None
 ) -> IsaDifference:
-    """What differs, source line by source line.
+    """Compares the code of a region, source line by source line.
 
     Args:
         left: instructions of one side, in the order of the code.
@@ -106,55 +107,63 @@ def compare_regions(
     lines = []
     shared_total = 0
     only = [0, 0]
-    for left_place, right_place in paired_places(*texts):
-        sides = _at(texts[0], left_place), _at(texts[1], right_place)
+    for left_line, right_line in paired_lines(*texts):
+        sides = _instructions_at(texts[0], left_line), _instructions_at(texts[1], right_line)
         shared, edits = _aligned(*sides)
         shared_total += shared
         for n in (0, 1):
             only[n] += len(sides[n]) - shared
         if edits:
-            counts = _counts(_at(left_lines, left_place), _at(right_lines, right_place))
-            lines.append(
-                LineDifference(_place_words(left_place, right_place), counts, tuple(edits))
+            counts = _counts(
+                _instructions_at(left_lines, left_line),
+                _instructions_at(right_lines, right_line),
             )
+            lines.append(LineDifference(_line_words(left_line, right_line), counts, tuple(edits)))
     return IsaDifference(loop, tuple(lines), shared_total, (only[0], only[1]))
 
 
-def paired_places(
+def paired_lines(
     left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]
 ) -> list[_Places]:
-    """Which source lines belong together: equal ones, as long as the source is the same.
+    """Pairs the source lines of both sides: equal ones, as long as the source is the same.
 
-    Where far more instructions would agree with lines shifted, the source was edited between the
-    two, and lines are aligned by what became of them, in their order.
+    If far more instructions would agree with lines shifted, the source was edited: then lines are
+    aligned in order by their instructions.
     """
     equal: list[_Places] = [(place, place) for place in sorted({*left, *right}, key=_order)]
     moved = _shifted(left, right)
-    agreeing = [
-        sum((Counter(_at(left, a)) & Counter(_at(right, b))).total() for a, b in pairs)
-        for pairs in (equal, moved)
-    ]
-    return moved if agreeing[1] > EDITED * agreeing[0] else equal
+    agreeing_equal, agreeing_moved = _agreeing(left, right, equal), _agreeing(left, right, moved)
+    return moved if agreeing_moved > EDITED * agreeing_equal else equal
 
 
-def _at(side: Mapping[str, Sequence[T]], place: str | None) -> Sequence[T]:
+def _agreeing(
+    left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]], pairs: Iterable[_Places]
+) -> int:
+    """Counts the instructions that pairs of lines have in common."""
+    return sum(
+        (Counter(_instructions_at(left, a)) & Counter(_instructions_at(right, b))).total()
+        for a, b in pairs
+    )
+
+
+def _instructions_at(side: Mapping[str, Sequence[T]], place: str | None) -> Sequence[T]:
     return side.get(place, ()) if place is not None else ()
 
 
-def _place_words(left_place: str | None, right_place: str | None) -> str:
-    """`k.py:17`, or `k.py:17 → 19` where the line moved."""
-    moved = left_place and right_place and left_place != right_place
+def _line_words(left_line: str | None, right_line: str | None) -> str:
+    """Returns `k.py:17`, or `k.py:17 → 19` if the line has moved."""
+    moved = left_line and right_line and left_line != right_line
     return (
-        f"{left_place} → {right_place.rpartition(':')[2]}"
-        if moved and right_place
-        else left_place or right_place or ""
+        f"{left_line} → {right_line.rpartition(':')[2]}"
+        if moved and right_line
+        else left_line or right_line or ""
     )
 
 
 def _shifted(
     left: Mapping[str, Sequence[str]], right: Mapping[str, Sequence[str]]
 ) -> list[_Places]:
-    """The lines of both in order, aligned so that most instructions agree."""
+    """Aligns the lines of both sides in order, so that as many instructions as possible agree."""
     rows, columns = sorted(left, key=_order), sorted(right, key=_order)
     left_counts = {place: Counter(texts) for place, texts in left.items()}
     right_counts = {place: Counter(texts) for place, texts in right.items()}
@@ -181,7 +190,7 @@ def _shifted(
 
 
 def canonical(instruction: Instruction) -> str:
-    """An instruction without register numbers, labels and offsets; widths of registers stay."""
+    """Returns an instruction without register numbers, labels and offsets, but with widths."""
     operands = _REGISTERS.sub(_register, instruction.operands)
     operands = _OFFSET.sub(r"offset\1", _LABEL.sub("label", operands))
     return f"{instruction.op.name} {' '.join(operands.split())}".rstrip()
@@ -195,17 +204,18 @@ def _register(match: re.Match[str]) -> str:
 
 
 def by_line(instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
-    """`file.py:17` -> its instructions; the user's line, not the library's that it was inlined
-    from. Instructions without a position come under the empty name.
+    """Returns `file.py:17` -> its instructions; "" for those without a position.
+
+    The line is the user's, not the library's that the code was inlined from.
     """
-    by_place: dict[str, list[Instruction]] = {}
+    by_line: dict[str, list[Instruction]] = {}
     for instruction in instructions:
-        place = ""
+        line = ""
         if instruction.loc is not None:
-            at = instruction.loc.in_user_code
-            place = f"{at.file.rpartition('/')[2]}:{at.line}"
-        by_place.setdefault(place, []).append(instruction)
-    return by_place
+            location = instruction.loc.in_user_code
+            line = f"{location.file.rpartition('/')[2]}:{location.line}"
+        by_line.setdefault(line, []).append(instruction)
+    return by_line
 
 
 def _order(place: str) -> tuple[bool, str, int]:
@@ -225,29 +235,29 @@ def _counts(
 
 
 def _aligned(left: Sequence[str], right: Sequence[str]) -> tuple[int, list[str]]:
-    """How many instructions both have, and those that one alone has, equal ones in a row once.
+    """Counts the instructions that both sides have, and lists the others, equal ones once.
 
-    Instructions of one line that only stand in another order count as the same: the scheduler
-    moves them at every change elsewhere.
+    Instructions of a line in another order count as the same: the scheduler moves them at any
+    change elsewhere.
     """
     if list(left) == list(right):
         return len(left), []
     left_counts, right_counts = Counter(left), Counter(right)
     shared = (left_counts & right_counts).total()
-    gone, new = left_counts - right_counts, right_counts - left_counts
-    if not gone and not new:
+    removed, added = left_counts - right_counts, right_counts - left_counts
+    if not removed and not added:
         return shared, []
     if max(len(left), len(right)) > MOST_FOR_ALIGNMENT:
-        edits = [("-", text, count) for text, count in gone.items()]
-        edits += [("+", text, count) for text, count in new.items()]
+        edits = [("-", text, count) for text, count in removed.items()]
+        edits += [("+", text, count) for text, count in added.items()]
         return shared, [_line(*item) for item in edits]
-    return shared, _in_order(left, right, gone, new)
+    return shared, _in_order(left, right, removed, added)
 
 
 def _in_order(
-    left: Sequence[str], right: Sequence[str], gone: Counter[str], new: Counter[str]
+    left: Sequence[str], right: Sequence[str], removed: Counter[str], added: Counter[str]
 ) -> list[str]:
-    """The instructions that one side alone has, where a plain diff has them."""
+    """Lists the instructions that only one side has, in the order of a plain diff."""
     rows: list[tuple[str, str]] = []
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
@@ -256,7 +266,7 @@ def _in_order(
             rows += [("+", text) for text in right[j1:j2]]
     counts: dict[tuple[str, str], int] = {}
     for sign, text in rows:
-        budget = gone if sign == "-" else new
+        budget = removed if sign == "-" else added
         if budget[text] > 0:
             budget[text] -= 1
             counts[sign, text] = counts.get((sign, text), 0) + 1

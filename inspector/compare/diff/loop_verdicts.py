@@ -104,7 +104,7 @@ def missing_loop(pair: LoopPair) -> Change | None:
 
 
 def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
-    """The judged figures of a region that differ."""
+    """Yields the judged figures of a region that differ."""
     for name, judged in JUDGED.items():
         if judged.where == "loop":
             yield from _figure(name, judged, region, setting)
@@ -112,12 +112,12 @@ def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
 
 
 def has_scratch(metrics: Mapping[str, Metric]) -> bool:
-    """Whether the region spills or reloads."""
+    """Tells whether a region spills or reloads."""
     return any(value_of(metrics, name) for name in SCRATCH)
 
 
 def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iterator[Change]:
-    """The judgement of one figure, where it differs once divided by the work of each side."""
+    """Yields the judgement of a figure, if it differs once divided by the work of each side."""
     left_value, right_value = value_of(region.left, name), value_of(region.right, name)
     metric_name = name
     if name == CYCLES and left_value is None and right_value is None:
@@ -134,6 +134,7 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
     def change(
         judgement: Judgement, figures: str, reason: str = "", *, weighs: bool = matters
     ) -> Change:
+        """Returns the change of this figure in this loop."""
         return Change(
             name=metric_name,
             unit=unit,
@@ -174,7 +175,7 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
     better_value, worse_value = (
         (left_scaled, right_scaled) if worse else (right_scaled, left_scaled)
     )
-    if setting.tolerances.of(name).allows(better_value, worse_value):
+    if setting.tolerances.for_figure(name).allows(better_value, worse_value):
         yield change("neutral", f"{figures}, within the tolerance", weighs=False)
         return
     matrix_cycles = _hidden(region, (left_raw, right_raw)) if name == INSTRUCTIONS else None
@@ -186,10 +187,10 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
 
 
 def _hidden(region: Region, counts: tuple[float, float]) -> float | None:
-    """The matrix cycles beside which the instructions of both sides fit; None if they do not.
+    """Returns the matrix cycles that hide the instructions of both sides; None if they do not.
 
-    A wave issues one instruction in 4 cycles at most (CDNA: each SIMD has its turn every fourth
-    cycle), and the matrix unit works on meanwhile: so few instructions do not decide the time.
+    A wave issues at most one instruction in 4 cycles (CDNA: each SIMD has its turn every fourth
+    cycle), and the matrix unit works meanwhile: so few instructions do not decide the time.
     """
     cycles = [number(value_of(side, CYCLES)) for side in (region.left, region.right)]
     known_cycles = [cycles_of_side for cycles_of_side in cycles if cycles_of_side is not None]

@@ -26,7 +26,7 @@ _KINDS = "matrix.instructions"
 def pair_loops(
     left: KernelReport, right: KernelReport, *, same_tiles: bool = True
 ) -> tuple[LoopPair, ...]:
-    """The hot loops of both, in the order of the code; each in one pair.
+    """Pairs the hot loops of both reports, in the order of the code; each is in one pair.
 
     A hot loop may be paired with one that is not hot on the other side, where nothing else has
     its source lines.
@@ -44,29 +44,18 @@ def pair_loops(
     matched, unmatched = _by_source(hot[0], hot[1], starts)
     if len(hot[0]) == len(hot[1]) and unmatched[0]:
         # As many loops as before, but at other lines: the source was edited.
-        matched = list(zip(*(sorted(side, key=_place) for side in hot), strict=True))
+        matched = list(zip(*(sorted(side, key=_sort_key) for side in hot), strict=True))
         unmatched = ([], [])
-    for side_index in (0, 1):
-        cold_pairs = _by_source(
-            unmatched[side_index],
-            cold[1 - side_index],
-            (starts[side_index], starts[1 - side_index]),
-        )[0]
-        matched += [
-            (hot_loop, cold_loop) if side_index == 0 else (cold_loop, hot_loop)
-            for hot_loop, cold_loop in cold_pairs
-        ]
-        paired_ids = {id(hot_loop) for hot_loop, _ in cold_pairs}
-        unmatched[side_index][:] = [
-            loop for loop in unmatched[side_index] if id(loop) not in paired_ids
-        ]
+    left_pairs, left_only = _by_source(unmatched[0], cold[1], starts)
+    right_pairs, right_only = _by_source(unmatched[1], cold[0], (starts[1], starts[0]))
+    matched += left_pairs + [(cold_loop, hot_loop) for hot_loop, cold_loop in right_pairs]
     pairs = [
         LoopPair(left_loop, right_loop, *loop_basis(left_loop, right_loop, waves, same_tiles))
         for left_loop, right_loop in matched
     ]
     pairs.sort(key=lambda pair: pair.left.header_line if pair.left is not None else 0)
-    pairs += [LoopPair(loop, None, None, "") for loop in unmatched[0]]
-    pairs += [LoopPair(None, loop, None, "") for loop in unmatched[1]]
+    pairs += [LoopPair(loop, None, None, "") for loop in left_only[0]]
+    pairs += [LoopPair(None, loop, None, "") for loop in right_only[0]]
     return tuple(pairs)
 
 
@@ -100,7 +89,7 @@ def _by_source(
 
 
 def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]) -> float:
-    """Share of common lines among the source lines of both; 0 where a side has none."""
+    """Returns the share of common lines among the source lines of both; 0 if a side has none."""
     return (
         len(left_lines & right_lines) / len(left_lines | right_lines)
         if left_lines and right_lines
@@ -109,7 +98,7 @@ def _overlap(left_lines: set[tuple[str, int]], right_lines: set[tuple[str, int]]
 
 
 def _lines(loop: LoopReport, start: int) -> set[tuple[str, int]]:
-    """A loop's source lines relative to the kernel's first line, which may move in the file."""
+    """Returns a loop's source lines relative to the kernel's first line, which may move."""
     return {(location.file.rpartition("/")[2], location.line - start) for location in loop.source}
 
 
@@ -117,15 +106,15 @@ def _start(kernel: KernelReport) -> int:
     return kernel.source.line if kernel.source is not None else 0
 
 
-def _place(loop: LoopReport) -> tuple[int, int]:
-    """Sort key of a loop: its first source line, then its line in the assembly."""
+def _sort_key(loop: LoopReport) -> tuple[int, int]:
+    """Returns a loop's first source line and its line in the assembly."""
     return min((location.line for location in loop.source), default=0), loop.header_line
 
 
 def loop_basis(
     left: LoopReport, right: LoopReport, waves: tuple[int, int], same_tiles: bool
 ) -> tuple[tuple[float, float] | None, str]:
-    """The divisors that make the figures of both sides comparable, and their unit in words.
+    """Returns the divisors that make the figures of both sides comparable, and their unit in words.
 
     Args:
         left: a loop.
@@ -145,7 +134,7 @@ def loop_basis(
 
 
 def _iterations(loop: LoopReport) -> float | None:
-    """Source iterations in one iteration of the ISA loop; None where unknown."""
+    """Returns the source iterations in an iteration of the ISA loop; None if unknown."""
     return loop.unroll or number_of(loop.metrics, "work.iterations")
 
 
@@ -153,15 +142,15 @@ def basis(
     left: Mapping[str, Metric],
     right: Mapping[str, Metric],
     waves: tuple[int, int],
-    each: str = "ISA iteration",
+    unit: str = "ISA iteration",
 ) -> tuple[tuple[float, float] | None, str]:
-    """How the figures of two loops, or two kernels without one, relate to the work that they do.
+    """Relates the figures of two loops, or two kernels without one, to the work that they do.
 
     Args:
         left: metrics of one iteration of one wave on the left.
         right: those on the right.
         waves: waves of a workgroup on each side.
-        each: name of the unit that the figures are of.
+        unit: what the figures are per, in words.
 
     Returns:
         The divisors of each side's figures, None where they are unknown; and their unit in words.
@@ -170,8 +159,8 @@ def basis(
     if least_work is not None:
         ratio = least_work[1] / waves[1] / (least_work[0] / waves[0])
         if isclose(ratio, 1):
-            return (1, 1), f"per {each}, in which both need the same work"
-        return (1, ratio), f"per {each} of the left; {_words(ratio)}"
+            return (1, 1), f"per {unit}, in which both need the same work"
+        return (1, ratio), f"per {unit} of the left; {_words(ratio)}"
     # Different matrix instructions do the same work in different numbers: do not count them then.
     same_kinds = _kinds(left) == _kinds(right)
     names = (*_MATRIX, *_TRAFFIC) if same_kinds else _TRAFFIC
@@ -185,18 +174,18 @@ def basis(
         left_amount == right_amount for left_amount, right_amount in known_work
     ):
         # Both issue the same, or nothing that is counted here (loops of plain arithmetic).
-        return (1, 1), f"per {each}"
+        return (1, 1), f"per {unit}"
     if same_kinds and all(left_amount and right_amount for left_amount, right_amount in known_work):
         ratios = [right_amount / left_amount for left_amount, right_amount in known_work]
         if all(isclose(ratio, ratios[0], rel_tol=1e-3) for ratio in ratios):
-            return (1, ratios[0]), f"per {each} of the left; {_words(ratios[0])}"
-    return None, f"the two do not do the same work in one {each}"
+            return (1, ratios[0]), f"per {unit} of the left; {_words(ratios[0])}"
+    return None, f"the two do not do the same work in one {unit}"
 
 
 def needed_work(
     left: Mapping[str, Metric], right: Mapping[str, Metric]
 ) -> tuple[float, float] | None:
-    """The source's work in one iteration on each side, over all waves; None where unknown."""
+    """Returns the source's work in an iteration on each side, over all waves; None if unknown."""
     for name in _WORK_METRICS:
         left_work, right_work = number_of(left, name), number_of(right, name)
         if left_work is None or right_work is None:
@@ -221,7 +210,7 @@ def _words(ratio: float) -> str:
 
 
 def waves_of(kernel: KernelReport) -> int:
-    """Waves of a workgroup; 1 where they are unknown, as both sides' are then."""
+    """Returns the waves of a workgroup; 1 if they are unknown, as both sides' are then."""
     metric = kernel.metrics.get("waves_per_workgroup")
     value = metric.value if metric is not None else None
     return value if isinstance(value, int) and value > 0 else 1

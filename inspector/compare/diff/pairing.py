@@ -1,4 +1,4 @@
-"""Which kernels of two reports are the same kernel.
+"""Pairs the kernels of two reports that are the same kernel.
 
 By everything that a specialisation is first; what is left over by less and less, each time only
 where there is one such kernel on either side. What cannot be told apart is left alone rather than
@@ -28,7 +28,7 @@ class Pair(Struct, frozen=True):
 
 
 class Pairing(Struct, frozen=True):
-    """All pairs, and who is left over."""
+    """The pairs, and the kernels without a counterpart."""
 
     pairs: tuple[Pair, ...]
     only_left: tuple[KernelReport, ...]

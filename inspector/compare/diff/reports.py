@@ -39,7 +39,7 @@ Text = Callable[[KernelReport], str | None]
 
 
 class Options(Struct, frozen=True):
-    """How to compare.
+    """The options of a comparison.
 
     Args:
         tolerances: how much each figure may get worse: noise, or a stated budget.
@@ -117,7 +117,7 @@ def diff_kernels(
     matched_by: str = "",
     comparison: Comparison | None = None,
 ) -> KernelDiff:
-    """Compares two reports of a kernel, all but the lines of their code.
+    """Compares two reports of a kernel, except for the lines of their code.
 
     Args:
         left: the report before the change.
@@ -165,7 +165,7 @@ def _changes(
     loops: Sequence[LoopPair],
     same_tiles: bool,
 ) -> list[Change]:
-    """All figures that differ; `same_tiles`: both programs do the same work."""
+    """Returns the figures that differ; `same_tiles`: both programs do the same work."""
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
         missing = [change for pair in loops if (change := missing_loop(pair)) is not None]
@@ -182,7 +182,7 @@ def _changes(
 
 
 def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
-    """The pair with the code of its hot loops compared, as far as it can be read."""
+    """Compares the code of a pair's hot loops, as far as it can be read."""
     sides = _functions(pair, text)
     if sides is None:
         return pair
@@ -206,7 +206,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
 
 
 def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
-    """A pair of equal figures, checked by its code where that can be read."""
+    """Compares the code of a pair with equal figures, if it can be read."""
     sides = _functions(pair, text)
     if sides is None:
         return pair
@@ -261,7 +261,7 @@ def _constexprs(kernel: KernelReport) -> Mapping[str, object]:
 
 
 def _figures_differ(left: KernelReport, right: KernelReport) -> bool:
-    """Whether any figure differs, judged or not."""
+    """Tells whether any figure differs, judged or not."""
     if _values(left.metrics) != _values(right.metrics) or len(left.loops) != len(right.loops):
         return True
     return any(
@@ -309,7 +309,7 @@ def _worst(pair: KernelDiff) -> tuple[int, float, str]:
 
 
 def _badness(change: Change) -> float:
-    """How much worse a figure got: its share, at most double; spills and lost waves come first."""
+    """Returns how much worse a figure got, at most 2; more for spills and lost waves."""
     before, after = number(change.left), number(change.right)
     smaller, larger = sorted((abs(before or 0), abs(after or 0)))
     share = min((larger - smaller) / smaller, 2.0) if smaller else 2.0

@@ -96,18 +96,18 @@ class LineDifference(Struct, frozen=True):
 
 
 class IsaDifference(Struct, frozen=True):
-    """How the code of a loop, or of a kernel without loops, differs, by source line.
+    """The differences of a loop's code, or of a kernel's without loops, by source line.
 
     Args:
         loop: id of the left side's loop; None for the whole kernel.
         lines: the source lines at which it differs, in the order of the source.
-        same: instructions that both sides have.
-        only: instructions that the left, and that the right has for itself.
+        common: instructions that both sides have.
+        only: instructions that only the left has, and that only the right has.
     """
 
     loop: str | None
     lines: tuple[LineDifference, ...]
-    same: int
+    common: int
     only: tuple[int, int]
 
 
@@ -156,7 +156,7 @@ class KernelDiff(Struct, frozen=True):
         return (*self.notes, code_note) if code_note else self.notes
 
     def of(self, judgement: Judgement, *, matters: bool | None = None) -> tuple[Change, ...]:
-        """The changes of one judgement."""
+        """Returns the changes of one judgement; `matters` selects those that do, or do not."""
         return tuple(
             c
             for c in self.changes
@@ -165,7 +165,7 @@ class KernelDiff(Struct, frozen=True):
 
 
 class Alone(Struct, frozen=True):
-    """A kernel that one side alone has, and why the other has not, where that is known."""
+    """A kernel that only one side has, and why the other does not, if known."""
 
     label: str
     arch: str | None
@@ -206,7 +206,7 @@ class DiffReport(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether anything at all is not the same on both sides."""
+        """Whether the two sides differ in anything: kernels, code, figures or errors."""
         alone = self.only_left or self.only_right or self.errors
         return bool(alone) or any(pair.verdict != "same" for pair in self.pairs)
 
@@ -216,7 +216,7 @@ class DiffReport(Struct, frozen=True):
         return tuple(p for p in self.pairs if p.verdict in ("regression", "mixed"))
 
     def not_compared(self, *, allow_new: bool = False) -> list[str]:
-        """What could not be compared, one sentence each.
+        """Returns what could not be compared, a sentence each.
 
         Args:
             allow_new: kernels that the right side alone has are no failing.

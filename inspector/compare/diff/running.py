@@ -20,7 +20,8 @@ from ...errors import KinspectError
 from ...model import ErrorRecord, KernelReport, Variant
 from ...pipeline import analysis
 from ...pipeline.capturing import COMPILED, variants_of
-from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, label_of, settings_of
+from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, settings_of
+from ...pipeline.naming import label_of
 from ...version import VERSION
 from ..stages import Comparison
 from ..tritons import compare_builds
@@ -67,22 +68,34 @@ def diff_options(
             for error in errors:
                 kernels.add_error("capture", error)
             jobs = [
-                Job(
-                    order=(index, number),
-                    path=str(target.path),
-                    variant=replace(variant, options={**variant.options, **side_options.values}),
-                    settings=compiler.settings,
-                    overrides=request.overrides,
-                )
+                _job(option_set, variant, (index, number), target, request, compiler)
                 for number, variant in enumerate(variants)
-                for side_options in sets
+                for option_set in sets
             ]
-            outcomes = _compile_all(jobs, compiler, request.jobs, progress)
-            for number, variant in enumerate(variants):
-                sides = outcomes[2 * number : 2 * number + 2]
+            outcomes = iter(_compile_all(jobs, compiler, request.jobs, progress))
+            for variant in variants:
+                sides = [next(outcomes) for _ in sets]
                 reports = [side.reports[0] if side.reports else None for side in sides]
                 kernels.add(variant, reports, [side.error for side in sides])
         return finished(kernels.report(_tool()), options, text)
+
+
+def _job(
+    option_set: OptionSet,
+    variant: Variant,
+    order: tuple[int, int],
+    target: Target,
+    request: Request,
+    compiler: Compiler,
+) -> Job:
+    """Returns the job of a variant with options set."""
+    return Job(
+        order=order,
+        path=str(target.path),
+        variant=replace(variant, options={**variant.options, **option_set.values}),
+        settings=compiler.settings,
+        overrides=request.overrides,
+    )
 
 
 def diff_builds(
@@ -137,7 +150,7 @@ class _Kernels:
         self._errors: list[tuple[str, ErrorRecord]] = []
 
     def add_error(self, label: str, error: ErrorRecord) -> None:
-        """Adds what failed before there was a kernel, under the stage or side that it was in."""
+        """Adds an error from before there was a kernel, with its stage or side as label."""
         self._errors.append((label, error))
 
     def add(
@@ -176,7 +189,7 @@ class _Kernels:
             self._only_right.append(_alone(variant, right, errors[0]))
 
     def report(self, tool: Mapping[str, str]) -> DiffReport:
-        """The comparison of all kernels, in the order in which they were added.
+        """Returns the comparison of all kernels, in the order in which they were added.
 
         Args:
             tool: name -> version of what made it.
@@ -195,13 +208,13 @@ class _Kernels:
 
 
 def _with_case(report: KernelReport, variant: Variant) -> KernelReport:
-    """A report whose specialisation has the case's name from the capture."""
-    own = report.variant if report.variant is not None else variant
-    return replace(report, variant=replace(own, case=variant.case))
+    """Gives a report's specialisation the case's name of the capture."""
+    report_variant = report.variant if report.variant is not None else variant
+    return replace(report, variant=replace(report_variant, case=variant.case))
 
 
 def _alone(variant: Variant, report: KernelReport, error: ErrorRecord | None) -> Alone:
-    """A kernel that the other side could not compile, and why."""
+    """Returns a kernel that the other side could not compile, with the reason."""
     why = f"{error.stage}: {error.message}" if error is not None else ""
     return Alone(label_of(variant), variant.arch, report, why)
 
@@ -222,17 +235,17 @@ def _refuse_unknown(
 def _compile_all(
     jobs: Sequence[Job], compiler: Compiler, threads: int, progress: Progress | None
 ) -> list[Outcome]:
-    """Compiles and reports on all jobs at a time, in the order of the jobs."""
+    """Compiles and analyses jobs in several threads; returns their outcomes in order."""
     with ThreadPoolExecutor(threads, "kinspect") as pool:
         futures: list[Future[Outcome]] = [
             pool.submit(compile_and_report, job, compiler) for job in jobs
         ]
         outcomes = []
         try:
-            for done, future in enumerate(futures, 1):
+            for finished_count, future in enumerate(futures, 1):
                 outcomes.append(future.result())
                 if progress is not None:
-                    progress(done, len(jobs))
+                    progress(finished_count, len(jobs))
         except BaseException:
             compiler.abort()
             for future in futures:

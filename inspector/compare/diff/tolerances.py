@@ -1,4 +1,4 @@
-"""Which figures are judged, how, and how much worse they may get.
+"""The figures that are judged, and how much worse each may get.
 
 The one table of judged figures. Registers, LDS and code size are not among those whose mere rise
 counts: they cost something only at a step, which `verdicts` knows. A tolerance that the user states
@@ -19,13 +19,13 @@ from ...errors import KinspectError
 
 
 class Tolerance(Struct, frozen=True):
-    """How much worse a figure may get: a share of the better value, or an absolute amount."""
+    """The limit on how much worse a figure may get: a share of the better value, or an amount."""
 
     amount: float
     relative: bool
 
     def allows(self, better: float, worse: float) -> bool:
-        """Whether the step from the better to the worse value is within the tolerance."""
+        """Tells whether the step from the better to the worse value is within the tolerance."""
         step = abs(worse - better)
         return step <= self.amount * abs(better) if self.relative else step <= self.amount
 
@@ -37,7 +37,7 @@ NONE = Tolerance(0.0, relative=False)
 
 
 class Judged(Struct, frozen=True):
-    """How one figure is judged.
+    """The way in which a figure is judged.
 
     Args:
         where: whether it is a figure of the kernel or of each hot loop (of the whole kernel where
@@ -118,16 +118,16 @@ class Tolerances(Struct, frozen=True):
 
     stated: Mapping[str, Tolerance]
 
-    def of(self, name: str) -> Tolerance:
-        """The tolerance of a figure."""
+    def for_figure(self, name: str) -> Tolerance:
+        """Returns the tolerance of a figure."""
         return self.stated.get(name) or JUDGED[name].tolerance
 
     def is_stated(self, name: str) -> bool:
-        """Whether the user has set it."""
+        """Tells whether the user has set the tolerance of a figure."""
         return name in self.stated
 
     def matters(self, name: str) -> bool:
-        """Whether more than that decides the kernel's verdict: always, where it was stated."""
+        """Tells whether a change beyond the tolerance decides the kernel's verdict."""
         return name in self.stated or JUDGED[name].matters
 
 

@@ -47,7 +47,7 @@ _ONE_UNKNOWN = "one is unknown"
 
 
 class Setting(Struct, frozen=True):
-    """What a judgement depends on besides the two reports.
+    """The facts that a judgement rests on besides the two reports.
 
     Args:
         tolerances: how much each figure may get worse: noise, or a budget that the user stated.
@@ -157,6 +157,7 @@ def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
 
 
 def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+    """Yields the change of the resident waves, or of those that VGPRs allow if LDS is unknown."""
     name = RESIDENT
     if value(left, name) is None and value(right, name) is None:
         name = BY_VGPR  # a bare .s or .hsaco of Triton's: its LDS is not known
@@ -183,7 +184,7 @@ def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Ite
         reason = "it cannot be launched"
     elif limited_by:
         reason = f"{'limited by' if fewer else 'was limited by'} {limited_by}"
-    tolerance = setting.tolerances.of(RESIDENT)
+    tolerance = setting.tolerances.for_figure(RESIDENT)
     if after != 0 and tolerance.allows(max(before, after), min(before, after)):
         judgement, matters = "neutral", False
         if reason:
@@ -218,8 +219,8 @@ def _resource(
     if before is None or after is None:
         yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=stated)
         return
-    if after > before and stated and not setting.tolerances.of(name).allows(before, after):
-        reason = f"over the tolerance of {setting.tolerances.of(name)}"
+    if after > before and stated and not setting.tolerances.for_figure(name).allows(before, after):
+        reason = f"over the tolerance of {setting.tolerances.for_figure(name)}"
         yield usage.change("regression", figures, reason, matters=True)
         return
     judgement, consequence = _consequence(name, after > before, left, right)
@@ -229,7 +230,7 @@ def _resource(
 def _consequence(
     name: str, grows: bool, left: KernelReport, right: KernelReport
 ) -> tuple[Judgement, str]:
-    """What a resource's change does to the resident waves: the judgement, and why in words.
+    """Judges a resource's change by the resident waves; returns the judgement and why, in words.
 
     Args:
         name: the metric of the resource.
@@ -274,8 +275,8 @@ def _spills(
     if before is None or after is None:
         yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=stated)
         return
-    if after > before and stated and not setting.tolerances.of(name).allows(before, after):
-        reason = f"over the tolerance of {setting.tolerances.of(name)}"
+    if after > before and stated and not setting.tolerances.for_figure(name).allows(before, after):
+        reason = f"over the tolerance of {setting.tolerances.for_figure(name)}"
         yield spills.change("regression", figures, reason, matters=True)
         return
     where = "some in a hot loop, judged there" if any(hot) else "none in a hot loop"
@@ -297,7 +298,7 @@ def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator
     if not setting.same_arch:
         yield size.change("shown", figures, _ELSEWHERE)
         return
-    if after > before and stated and not setting.tolerances.of(name).allows(before, after):
+    if after > before and stated and not setting.tolerances.for_figure(name).allows(before, after):
         judgement, reason = "regression", f"over the tolerance of {tolerance(setting, name)}"
     elif cache_bytes is not None:
         cache = f"the instruction cache of {cache_bytes // 1024} KiB"
@@ -324,7 +325,7 @@ def _emulated(
         return
     judgement: Judgement = "regression" if after > before else "improvement"
     reason = "emulated, of the launch that was captured"
-    if setting.tolerances.of(name).allows(min(before, after), max(before, after)):
+    if setting.tolerances.for_figure(name).allows(min(before, after), max(before, after)):
         judgement = "neutral"
     elif after > before and name in setting.tolerances.stated:
         reason = f"over the tolerance of {tolerance(setting, name)}"
@@ -334,7 +335,7 @@ def _emulated(
 
 def tolerance(setting: Setting, name: str) -> str:
     """The tolerance of a figure in words."""
-    return str(setting.tolerances.of(name))
+    return str(setting.tolerances.for_figure(name))
 
 
 # --------------------------------------------------------------------------- findings

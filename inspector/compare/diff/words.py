@@ -53,7 +53,7 @@ def arch_of(pair: KernelDiff) -> str:
 
 
 def files_of(pairs: Iterable[KernelDiff]) -> bool:
-    """Whether the kernels are of several files, so that their names need the file."""
+    """Tells whether the kernels are of several files, so that their names need the file."""
     return len({view.path_of(pair.left) for pair in pairs}) > 1
 
 
@@ -70,7 +70,7 @@ def first_stage(pair: KernelDiff) -> str:
 
 
 def in_short(pair: KernelDiff) -> str:
-    """What decides the verdict, in a few words; else what changed at all."""
+    """Returns what decides the verdict, in a few words; else what changed at all."""
     deciding = [c for c in pair.changes if c.matters and c.judgement != "neutral"]
     briefs = [_brief(c) for c in deciding[:MOST_WHY]]
     if len(deciding) > MOST_WHY:
@@ -117,7 +117,7 @@ def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
 
 
 def _scorecard(loop: LoopReport) -> dict[str, str]:
-    """As `loop_view.scorecard`, with matrix instructions by name, each in a line of its own."""
+    """Returns `loop_view.scorecard` with matrix instructions by name, each on a line of its own."""
     rows = dict(loop_view.scorecard(loop.metrics))
     kinds = value_of(loop.metrics, "matrix.instructions")
     cycles = value_of(loop.metrics, "cycles.mfma")
@@ -132,7 +132,7 @@ def _scorecard(loop: LoopReport) -> dict[str, str]:
 
 
 def loop_title(pair: LoopPair) -> str:
-    """Where the loops are, in the source and in the code of either side."""
+    """Returns the positions of the loops, in the source and in the code of either side."""
     loops = [loop for loop in (pair.left, pair.right) if loop is not None]
     ids = " | ".join(loop.id if loop is not None else "–" for loop in (pair.left, pair.right))
     unrolls = [view.show(loop.unroll) for loop in loops]
@@ -142,21 +142,21 @@ def loop_title(pair: LoopPair) -> str:
     return text
 
 
-def isa_lines(difference: IsaDifference, most: int | None) -> Iterator[str]:
-    """The difference of a loop's code: by source line how many of what, and the instructions.
+def isa_lines(difference: IsaDifference, limit: int | None) -> Iterator[str]:
+    """Yields lines on a loop's code: per source line how many of what differ, and the instructions.
 
     Args:
         difference: the difference.
-        most: lines at most, None for all; where it has more, the instructions go first.
+        limit: the number of lines, None for all; where it has more, the instructions go first.
     """
     lines = list(_isa_lines(difference))
-    if most is None or len(lines) <= most:
+    if limit is None or len(lines) <= limit:
         yield from lines
         return
     heads = [line for line in lines if not line.startswith(" ")]
-    yield from heads[:most]
-    if len(heads) > most:
-        yield f"and {len(heads) - most} more source lines"
+    yield from heads[:limit]
+    if len(heads) > limit:
+        yield f"and {len(heads) - limit} more source lines"
     yield "the instructions: --isa"
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ...errors import KinspectError
 from ...pipeline.jobs import Job
 from ...version import VERSION
-from .running import Outcome, run_point
+from .point import Outcome, run_point
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -260,6 +260,7 @@ def _per_work(
 
 
 def _scratch_per_work(report: KernelReport, unit: Work | None, waves: int | None) -> float | None:
+    """Returns the scratch accesses per unit of work, loops included; None where unknown."""
     if "count.scratch_load" not in report.metrics:
         return None  # no code was read
     if not report.loops:

@@ -104,8 +104,8 @@ def loss(figures: Figures, objective: Objective) -> float | None:
 
 
 def _complete(losses: Sequence[float | None]) -> tuple[float, ...] | None:
-    whole = tuple(part for part in losses if part is not None)
-    return whole if len(whole) == len(losses) and whole else None
+    known = tuple(loss for loss in losses if loss is not None)
+    return known if known and len(known) == len(losses) else None
 
 
 def _beats(losses: tuple[float, ...], other_losses: tuple[float, ...]) -> bool:

@@ -2,8 +2,7 @@
 
 Values of kernel parameters go through the front end: the guest launches the kernel anew for each
 (`CaptureOptions.axes`). Options that only the backend reads are set on the same TTIR here. Points
-are compiled while the capture still runs. The figures of a point are noted in the store beside
-the compile that it follows from, so that a second sweep neither compiles nor analyses.
+are compiled while the capture still runs (`point.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,14 +23,13 @@ from ...capture.axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_
 from ...capture.resolving import resolve_all
 from ...capture.script import Found
 from ...capture.targets import Target, only_of
-from ...errors import KinspectError, unforeseen
+from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
-from ...pipeline.analysis import ANALYSIS_VERSION, Overrides
+from ...pipeline.analysis import ANALYSIS_VERSION
 from ...pipeline.capturing import COMPILED, captured
-from ...pipeline.jobs import Job, Request, compile_and_report, job_record, settings_of
+from ...pipeline.jobs import Job, Request, settings_of
 from ...version import VERSION
-from . import figures as figures_room
-from .figures import Figures, figures_of
+from .point import Outcome, outcome_of, run_point
 from .table import Gathering, Point, Row, Sweep
 
 if TYPE_CHECKING:
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 MOST_POINTS = 1024
 MOST_TUNED = 256
 """Default limit on the points of the TUNING spaces of a file's cases, all together."""
-NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
-"""Name of the store's note beside a compile: it holds all else that the figures depend on."""
 
 
 class SweepRequest(Struct, frozen=True):
@@ -62,18 +58,8 @@ class SweepRequest(Struct, frozen=True):
     most_points: int = MOST_POINTS
 
 
-class Outcome(Struct, frozen=True):
-    """The result of one point's job: plain values, so that any Executor can pass it on."""
-
-    figures: Figures | None
-    error: ErrorRecord | None
-    from_store: bool
-    seconds: float
-    host: str | None = None
-
-
 class Planned(Struct, frozen=True):
-    """How many points are known by now; `complete`: there will be no more."""
+    """The number of points known so far; `complete`: there will be no more. Seconds of capture."""
 
     points: int
     complete: bool
@@ -81,7 +67,7 @@ class Planned(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """A point is done, or has failed."""
+    """A point has been compiled, or has failed."""
 
     row: Row
 
@@ -103,7 +89,7 @@ Work = Callable[[Job], Outcome]
 
 
 def gathering(request: SweepRequest) -> Gathering:
-    """An empty result, to be filled by `gather`."""
+    """Returns an empty result, to be filled by `gather`."""
     tool = {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
     return Gathering(request.run.targets, tool, request.axes)
 
@@ -137,9 +123,9 @@ def collect(request: SweepRequest, executor: Executor | None = None) -> Sweep:
 def sweep(
     request: SweepRequest, executor: Executor | None = None, work: Work | None = None
 ) -> Iterator[Event]:
-    """Yields events as they come.
+    """Runs a sweep and yields its events as they come.
 
-    Interrupted by Ctrl-C it yields what was done by then, and lets the interruption through.
+    An interrupt (Ctrl-C) yields the finished points and is raised again.
 
     Args:
         request: the sweep.
@@ -167,42 +153,11 @@ def sweep(
     yield from _Run(request, targets, executor, work).events()
 
 
-def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
-    """Compiles one point and works out its figures; runs in any thread or process.
-
-    Args:
-        job: the point's job.
-        compiler: this process's workers; None: one is kept per process and settings.
-    """
-    from ...compile.pool import compiler_of_process
-
-    compiler = compiler_of_process(job.settings) if compiler is None else compiler
-    started = time.perf_counter()
-    # A compile with its pass dump serves as well, and may be all there is.
-    keys = (compiler.key(job.variant), compiler.key(job.variant, passes=True))
-    # No key holds typed LDS and the like: figures that depend on them are not noted.
-    notable = job.overrides == Overrides() and compiler.settings.read_store
-    if notable:
-        for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
-            noted_figures = figures_room.decode(data)
-            if noted_figures is not None:
-                return Outcome(noted_figures, None, True, time.perf_counter() - started)
-    outcome = compile_and_report(job, compiler)
-    seconds = time.perf_counter() - started
-    if not outcome.reports:
-        return Outcome(None, outcome.error, outcome.from_store, seconds)
-    figures = figures_of(outcome.reports[0])  # a TTIR module holds one kernel
-    if notable:
-        for key in keys:  # where there is no such entry this does nothing
-            compiler.store.note(key, NOTE, figures_room.encode(figures))
-    return Outcome(figures, None, outcome.from_store, seconds)
-
-
 # --------------------------------------------------------------------------- one run
 
 
 class _Run:
-    """The state of one sweep: what was captured, submitted and done."""
+    """The state of a sweep: the points that were captured, submitted and finished."""
 
     def __init__(
         self,
@@ -217,32 +172,33 @@ class _Run:
         self._work = work
         self._points: dict[Future[Outcome], tuple[Point, Job]] = {}
         self._ready: SimpleQueue[Future[Outcome]] = SimpleQueue()
-        self._held: list[tuple[Point, Job]] = []
+        self._waiting: list[tuple[Point, Job]] = []
         self._parameters: dict[str, None] = {}
-        self._planned = self._done = self._fresh = 0
+        self._planned = self._finished_count = self._compiled_count = 0
         self._started = time.perf_counter()
 
     def events(self) -> Iterator[Event]:
-        # Only what compiles needs the workers' machinery.
+        """Captures and compiles all points; see `sweep`."""
+        # Imported only where something is compiled.
         from concurrent.futures import ThreadPoolExecutor
 
         from ...compile.pool import Compiler
 
-        run = replace(self._request.run, passes=False)  # nobody reads the dumps of a sweep
+        run = replace(self._request.run, passes=False)  # the dumps of a sweep are not used
         with Compiler(settings_of(run)) as compiler:
-            own = ThreadPoolExecutor(run.jobs, "kinspect") if self._executor is None else None
-            executor = self._executor or own
+            own_pool = ThreadPoolExecutor(run.jobs, "kinspect") if self._executor is None else None
+            executor = self._executor or own_pool
             assert executor is not None
             # Threads share this compiler; another process makes its own from the settings.
-            work = self._work or (partial(run_point, compiler=compiler) if own else run_point)
+            work = self._work or (partial(run_point, compiler=compiler) if own_pool else run_point)
             submit = partial(self._submit, executor, work)
             try:
-                if own is not None and self._work is None:
+                if own_pool is not None and self._work is None:
                     compiler.prestart(run.jobs)
                 yield from self._capture(compiler, submit)
-                while self._done < len(self._points):
+                while self._finished_count < len(self._points):
                     yield from self._finished(self._ready.get())
-                if self._fresh:
+                if self._compiled_count:
                     compiler.store.prune()
             except KeyboardInterrupt:
                 for future in self._points:
@@ -251,17 +207,22 @@ class _Run:
                 compiler.abort()
                 raise
             except BaseException:
-                # The result is lost: end running compiles, do not wait for them.
+                # There will be no result: running compiles are ended, not waited for.
                 compiler.abort()
                 raise
             finally:
                 for future in self._points:
                     future.cancel()
-                if own is not None:
-                    own.shutdown(wait=True, cancel_futures=True)
+                if own_pool is not None:
+                    own_pool.shutdown(wait=True, cancel_futures=True)
                 compiler.store.tidy()
 
     def _capture(self, compiler: Compiler, submit: Callable[[Point, Job], None]) -> Iterator[Event]:
+        """Captures the targets; submits points once all names of axes are known to be right.
+
+        Raises:
+            KinspectError: an unknown name, or too many points.
+        """
         request = self._capture_request()
         options = frozenset(compiler.toolchain().options)
         for index, target in enumerate(self._targets):
@@ -285,25 +246,25 @@ class _Run:
                         lanes=False,
                         races=False,
                     )
-                    self._held.append((point, job))
+                    self._waiting.append((point, job))
                     self._planned += 1
                 kernel_index += 1
                 if self._planned > self._request.most_points:
                     raise _too_many(f"{self._planned} points or more", self._request)
-                # Names that nothing has explained yet may be parameters of the next kernel.
+                # A name that is unknown so far may be a parameter of the next kernel.
                 if not self._unresolved(options):
-                    self._release(submit)
+                    self._submit_waiting(submit)
                 yield Planned(self._planned, False, self._elapsed())
                 yield from self._drained()
         unknown = self._unresolved(options)
         if unknown and self._planned:
             where = ", ".join(dict.fromkeys(str(t.path) for t in self._targets))
             raise refused_name(unknown[0], options, list(self._parameters), where)
-        self._release(submit)
+        self._submit_waiting(submit)
         yield Planned(self._planned, True, self._elapsed())
 
     def _capture_request(self) -> Request:
-        """The request of the capture: without --autotune, for one configuration of each launch."""
+        """Returns the request of the capture: without --autotune, one configuration per launch."""
         run, axes = self._request.run, self._request.axes
         capture = replace(
             run.capture,
@@ -314,12 +275,11 @@ class _Run:
         return replace(run, capture=capture)
 
     def _expanded(
-        self, variant: Variant, place: tuple[int, int], target: Target
+        self, variant: Variant, order: tuple[int, int], target: Target
     ) -> Iterator[Point]:
-        """The points of a specialisation: the product of the options that the backend alone reads.
+        """Yields a specialisation's points: the product of the options that only the backend reads.
 
-        Parameters of the kernel, `num_warps` among them where a kernel has such a one, have come
-        through the front end with their values.
+        Parameters of the kernel, `num_warps` among them, have their values from the front end.
 
         Raises:
             KinspectError: a parameter that the capture could not vary.
@@ -339,21 +299,21 @@ class _Run:
             if a.name in BACKEND_ONLY and a.name not in variant.signature
         ]
         for number, values in enumerate(itertools.product(*(a.values for a in axes))):
-            chosen = dict(zip((a.name for a in axes), values, strict=True))
-            options = {**variant.options, **chosen}
+            backend_options = dict(zip((a.name for a in axes), values, strict=True))
+            options = {**variant.options, **backend_options}
             yield Point(
-                order=(*place, number),
+                order=(*order, number),
                 file=str(target.path),
-                variant=replace(variant, options=options) if chosen else variant,
-                values={**tuning, **chosen},
+                variant=replace(variant, options=options) if backend_options else variant,
+                values={**tuning, **backend_options},
             )
 
     def _unresolved(self, options: frozenset[str]) -> list[str]:
         return unresolved_names(self._request.axes, options, self._parameters.keys())
 
-    def _release(self, submit: Callable[[Point, Job], None]) -> None:
-        held, self._held = self._held, []
-        for point, job in held:
+    def _submit_waiting(self, submit: Callable[[Point, Job], None]) -> None:
+        waiting, self._waiting = self._waiting, []
+        for point, job in waiting:
             submit(point, job)
 
     def _submit(self, executor: Executor, work: Work, point: Point, job: Job) -> None:
@@ -362,18 +322,19 @@ class _Run:
         future.add_done_callback(self._ready.put)
 
     def _drained(self) -> Iterator[Event]:
-        """The events of points that are done by now, without waiting."""
+        """Yields the events of points that have finished; waits for none."""
         with suppress(Empty):
             while True:
                 yield from self._finished(self._ready.get_nowait())
 
     def _finished(self, future: Future[Outcome]) -> Iterator[Event]:
+        """Yields the event of a finished point; none if it was cancelled."""
         if future.cancelled():
             return
         point, job = self._points[future]
-        outcome = _outcome(job, future)
-        self._done += 1
-        self._fresh += not outcome.from_store
+        outcome = outcome_of(job, future)
+        self._finished_count += 1
+        self._compiled_count += not outcome.from_store
         yield Done(
             Row(
                 point=point,
@@ -387,19 +348,6 @@ class _Run:
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started
-
-
-def _outcome(job: Job, future: Future[Any]) -> Outcome:
-    try:
-        outcome = future.result()
-        assert isinstance(outcome, Outcome)
-        return outcome
-    except KinspectError as error:
-        return Outcome(None, job_record(job, "compile", error), False, 0.0)
-    except Exception as error:
-        # One point's failure, be it a bug of ours, must not take the others with it.
-        bug = unforeseen(error)
-        return Outcome(None, job_record(job, "analyze", bug), False, 0.0)
 
 
 def _too_many(amount: str, request: SweepRequest) -> KinspectError:

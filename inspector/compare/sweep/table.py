@@ -74,7 +74,7 @@ class Line(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """All points of one specialisation of a kernel (case, argument types, attributes) on a target.
+    """The points of one specialisation of a kernel (case, argument types, attributes) on a target.
 
     `attributes` are those of the arguments, as in `Variant.attrs`: code that may rely on them is
     not compared with code that may not. `names` are the columns of the points' values.
@@ -92,7 +92,7 @@ class Table(Struct, frozen=True):
 
 
 class Counts(Struct, frozen=True):
-    """How many points there are, those left out of the tables included.
+    """The numbers of points of a sweep, those left out of the tables included.
 
     Args:
         done: finished points, failed ones included.
@@ -264,6 +264,7 @@ def _types(variant: Variant) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[Row], axes: Sequence[Axis]) -> Table:
+    """Returns the table of the points of one specialisation, numbered in their order."""
     first = rows[0].point
     names = _names(rows, axes)
     values = [_values(row, names) for row in rows]
@@ -340,7 +341,7 @@ def _values(row: Row, names: Sequence[str]) -> dict[str, Any]:
 
 
 def everything(row: Row) -> dict[str, Any]:
-    """All values that a point is compiled with: options, constexprs and those of its axes."""
+    """Returns the values that a point is compiled with: options, constexprs and its axes."""
     point = row.point
     return {**point.variant.options, **point.variant.constexprs, **point.values}
 

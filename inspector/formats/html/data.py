@@ -1,4 +1,4 @@
-"""What an HTML page shows of a kernel beyond its report: occupancy levels, code, source lines."""
+"""Reads what an HTML page shows beside a kernel's report: occupancy levels, code, source lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Level(Struct, frozen=True):
 
 
 class DrawnKernel(Struct, frozen=True):
-    """A kernel with what is drawn of it: its occupancy levels, highest first, and code.
+    """A kernel with its occupancy levels, highest first, and its code.
 
     `code` holds lines of the assembly by number (1-based); `source` those of the user's files by
     (file, line).
@@ -45,13 +45,13 @@ _MOST_BYTES = 64 << 20
 
 
 def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
-    """The kernels with what is drawn of them; what has gone from the disk is left out.
+    """Adds levels and code to kernels; files that are gone from the disk are left out.
 
     Only those that the page shows in full have code: a library's file may hold thousands of them.
     """
     read = source_reader()
     drawn_kernels = []
-    files: dict[Path, Mapping[int, str]] = {}  # many kernels stand in one
+    files: dict[Path, Mapping[int, str]] = {}  # several kernels may be in one
     for number, report in enumerate(reports):
         if number >= MOST_IN_FULL:
             drawn_kernels.append(DrawnKernel(report))
@@ -61,7 +61,7 @@ def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
             for line in report.measured_lines
             if line.source is not None
         }
-        texts = {key: read(place) for key, place in places.items()}
+        texts = {key: read(location) for key, location in places.items()}
         drawn_kernels.append(
             DrawnKernel(
                 report,
@@ -74,7 +74,7 @@ def shown(reports: Iterable[KernelReport]) -> list[DrawnKernel]:
 
 
 def levels(report: KernelReport) -> tuple[Level, ...]:
-    """The reachable occupancies of a kernel; empty where its target or launch is unknown."""
+    """Returns the reachable occupancies of a kernel; none if its target or launch is unknown."""
     if report.demand is None or report.arch not in machines.names():
         return ()
     try:

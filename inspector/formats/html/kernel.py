@@ -40,7 +40,7 @@ _WIDTHS = (8, 16, 32, 64, 96, 128)
 
 
 def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
-    """Everything that the template says of a kernel.
+    """Returns the template's values for a kernel.
 
     Args:
         drawn: the kernel.
@@ -95,27 +95,32 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
 
 
 def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
+    """Returns the titles and texts of a kernel's resources."""
     m = kernel.metrics
 
-    def used_of(name: str, limit: str) -> str:
-        most = int_of(m, limit)
+    def used_of(name: str, limit_name: str) -> str:
+        limit = int_of(m, limit_name)
         used = view.show(value_of(m, name))
-        return f"{used} of {most}" if most is not None else used
+        return f"{used} of {limit}" if limit is not None else used
 
-    lds, most = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
+    lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     return [
         ("VGPRs", used_of("vgpr_count", "vgpr_limit")),
         ("AGPRs", view.show(value_of(m, "agpr_count"))),
         ("SGPRs", view.show(value_of(m, "sgpr_count"))),
         ("spills", view.show(value_of(m, "vgpr_spill_count"))),
         ("scratch", view.kib(int_of(m, "scratch_bytes"))),
-        ("LDS", f"{view.kib(lds)} of {view.kib(most)}" if most is not None else view.kib(lds)),
+        (
+            "LDS",
+            f"{view.kib(lds)} of {view.kib(lds_limit)}" if lds_limit is not None else view.kib(lds),
+        ),
         ("waves/EU", view.show(value_of(m, "occupancy.waves_per_eu"))),
         ("code", view.kib(int_of(m, "code_bytes"))),
     ]
 
 
 def _plots(drawn: DrawnKernel) -> Iterable[str]:
+    """Yields the plots of occupancy over VGPRs and over LDS; empty texts where unknown."""
     m = drawn.kernel.metrics
     waves = number_of(m, "occupancy.waves_per_eu")
     for unit, use, levels in (
@@ -130,7 +135,7 @@ def _plots(drawn: DrawnKernel) -> Iterable[str]:
             [(x.waves_per_eu, x.lds_bytes) for x in drawn.levels],
         ),
     ):
-        known_levels = [(wave, most) for wave, most in levels if most is not None]
+        known_levels = [(wave, limit) for wave, limit in levels if limit is not None]
         current = (use, waves) if use is not None and waves is not None else None
         yield svg.steps(f"occupancy over {unit}", unit, known_levels, current)
 
@@ -143,22 +148,23 @@ def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
 
 
 def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
-    left = {
+    """Yields the instruction counts by group of classes, then the others."""
+    remaining = {
         name.removeprefix(_COUNT): int_of(metrics, name) or 0
         for name in metrics
         if name.removeprefix(_COUNT) in CLASSES
     }
     for colour, (title, classes) in enumerate(_CLASSES):
-        count = sum(left.pop(cls, 0) for cls in classes)
+        count = sum(remaining.pop(cls, 0) for cls in classes)
         if count:
             yield svg.Piece(title, count, colour)
-    unclassified = sum(left.values())
+    unclassified = sum(remaining.values())
     if unclassified:
         yield svg.Piece("other", unclassified, svg.COLOURS - 1)
 
 
 def _vectors(kernel: KernelReport, main: LoopReport | None) -> str:
-    """Widths of accesses, in the main loop where there is one."""
+    """Draws the widths of accesses, in the main loop if there is one."""
     ops = [op for op in kernel.memory_ops if main is None or op.loop == main.id]
     return svg.bars(
         "widths of memory accesses, bits per lane",
@@ -176,13 +182,14 @@ def _widths(ops: Sequence[MemoryOp], cls: str) -> Iterable[svg.Piece]:
 
 
 def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]]:
-    """The waits of the main loop, then the others that ask for more than they need."""
+    """Returns the waits of the main loop, then others that are over-strict or missing."""
     costs = {line.line: line for line in kernel.measured_lines}
     sources = {op.line: op for op in kernel.memory_ops}
 
     def row(wait: WaitOp) -> dict[str, str]:
+        """Returns the cells of a wait."""
         measured = costs.get(wait.line)
-        loads = [sources[at] for at in wait.waits_for or () if at in sources]
+        loads = [sources[line] for line in wait.waits_for or () if line in sources]
         places = dict.fromkeys(view.place(op.source) or f"line {op.line}" for op in loads)
         stall = measured.stall_cycles if measured is not None else None
         samples = measured.samples if measured is not None else None
@@ -206,7 +213,7 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
 
 
 def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
-    """Lines of the main loop's code with findings and measured cost; empty where none was read."""
+    """Returns the main loop's code with findings and measured cost; none if no code was read."""
     kernel = drawn.kernel
     if not drawn.code or main is None:
         return []
@@ -216,24 +223,25 @@ def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
             if where.kind == "amdgcn" and where.line is not None:
                 rules_by_line.setdefault(where.line, []).append(finding.rule)
     costs = {line.line: line for line in kernel.measured_lines}
-    dear = {stall.line: stall.cost for stall in stalls(kernel)}
-    most = max(dear.values(), default=0)
+    cost_of = {stall.line: stall.cost for stall in stalls(kernel)}
+    highest_cost = max(cost_of.values(), default=0)
     rows = []
     for first, last in main.lines:
         for number in range(first, last + 1):
             text = drawn.code.get(number, "").rstrip()
             if not text.strip() or text.strip().startswith((".loc", ".Ltmp", ";")):
                 continue
-            at = costs.get(number)
-            source = at.source if at is not None else None
+            measured = costs.get(number)
+            source = measured.source if measured is not None else None
             key = (source.file, source.line) if source is not None else None
-            heat = round(100 * dear[number] / most) if number in dear else 0
+            cost = cost_of.get(number)
+            heat = round(100 * cost / highest_cost) if cost is not None else 0
             rows.append(
                 {
                     "number": number,
                     "text": text.replace("\t", " ").strip(),
                     "findings": sorted(set(rules_by_line.get(number, ()))),
-                    "cost": profile_view.scaled(dear[number]) if number in dear else "",
+                    "cost": profile_view.scaled(cost) if cost is not None else "",
                     "heat": heat,
                     "source": view.place(source),
                     "python": drawn.source.get(key, "").strip() if key is not None else "",

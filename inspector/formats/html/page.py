@@ -46,6 +46,7 @@ def _write(
     profile: Profile | None,
     stream: TextIO,
 ) -> None:
+    """Renders the page; `profile` is None for a report alone."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -77,6 +78,7 @@ def _write(
 
 
 def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
+    """Returns a kernel's cells in the table at the top; `anchor` is "" if it is in no section."""
     kernel = drawn.kernel
     m = kernel.metrics
     main = loop_view.main_loop(kernel)
@@ -95,6 +97,7 @@ def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
 
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
+    """Returns the template's values for a profiler's run."""
     kernels = []
     devices = recording_view.devices(profile)
     for kernel in profile.kernels:
@@ -135,14 +138,16 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
 
 
 def _roofline(profile: Profile) -> str:
+    """Draws the kernels whose intensity and rate were measured."""
     points, roofs = [], set()
     for kernel in profile.kernels:
         values = []
         for name in ("flops_per_byte", "flops_per_s", "peak_flops_per_s", "peak_bytes_per_s"):
             metric = kernel.metrics.get(f"roofline.{name}")
             value = metric.value if metric is not None else None
-            good = isinstance(value, int | float) and value > 0
-            values.append(float(value) if good and isinstance(value, int | float) else None)
+            if not isinstance(value, int | float) or value <= 0:
+                value = None
+            values.append(value)
         intensity, rate, peak, bandwidth = values
         if kernel.role == "main" and intensity is not None and rate is not None:
             points.append(svg.Point(kernel.name, intensity, rate))

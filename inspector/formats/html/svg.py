@@ -42,7 +42,7 @@ class Point(Struct, frozen=True):
 
 
 class Roof(Struct, frozen=True):
-    """What a device can do at most: operations and bytes per second."""
+    """The peak rates of a device: operations and bytes per second."""
 
     rate: float
     bandwidth: float
@@ -58,57 +58,57 @@ def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
 def steps(
     title: str, unit: str, levels: Sequence[tuple[float, int]], current: tuple[float, float] | None
 ) -> str:
-    """Occupancy over the use of one resource.
+    """Draws occupancy over the use of a resource.
 
     Args:
-        title: for readers who cannot see it.
+        title: the description for screen readers.
         unit: of the resource.
-        levels: (waves/EU, the most that still reaches it), highest occupancy first.
-        current: where the kernel stands: (use, waves/EU); None: not known.
+        levels: (waves/EU, the largest use that still reaches it), highest occupancy first.
+        current: the kernel's use and waves/EU; None if unknown.
     """
     if not levels:
         return ""
-    far = max([float(most) for _, most in levels] + ([current[0]] if current is not None else []))
+    widest = max([float(use) for _, use in levels] + ([current[0]] if current is not None else []))
     top = max([waves for waves, _ in levels] + ([current[1]] if current is not None else []))
-    if far <= 0 or top <= 0:
+    if widest <= 0 or top <= 0:
         return ""
 
-    def at(use: float, waves: float) -> tuple[float, float]:
-        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * use / far
+    def point(use: float, waves: float) -> tuple[float, float]:
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * use / widest
         y = _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * waves / top
         return x, y
 
     out = [_open(title)]
     marks = sorted({waves for waves, _ in levels})
     for waves in _thinned(marks):
-        y = at(0, waves)[1]
+        y = point(0, waves)[1]
         out.append(f'<path class="grid" d="M{_LEFT:g} {y:.1f}H{_WIDTH - _RIGHT:g}"/>')
         out.append(f'<text x="{_LEFT - 6:g}" y="{y + 4:.1f}" class="end">{waves:g}</text>')
-    previous_most = 0.0
+    previous_use = 0.0
     path = ""
-    for waves, most in sorted(levels, key=lambda level: level[1]):
-        x0, y = at(previous_most, waves)
-        x1, _ = at(most, waves)
+    for waves, use in sorted(levels, key=lambda level: level[1]):
+        x0, y = point(previous_use, waves)
+        x1, _ = point(use, waves)
         path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{x1:.1f} {y:.1f}"
         out.append(
             f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0):.1f}" '
             f'height="{max(_HEIGHT - _BOTTOM - y, 0):.1f}" class="under">'
-            f"<title>up to {most:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
+            f"<title>up to {use:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
         )
-        previous_most = float(most)
+        previous_use = float(use)
     out.append(f'<path class="line" d="{path}"/>')
-    for _, most in _spaced(sorted(levels, key=lambda level: -level[1]), far):
-        x = at(most, 0)[0]
+    for _, use in _spaced(sorted(levels, key=lambda level: -level[1]), widest):
+        x = point(use, 0)[0]
         anchor = "end" if x > _WIDTH - _RIGHT - 20 else "mid"
         out.append(
-            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15:.1f}" class="{anchor}">{most:,}</text>'
+            f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 15:.1f}" class="{anchor}">{use:,}</text>'
         )
     out.append(
         f'<text x="{(_LEFT + _WIDTH - _RIGHT) / 2:.1f}" y="{_HEIGHT - 3:g}" class="mid soft">'
         f"{escape(unit)} → waves/EU</text>"
     )
     if current is not None:
-        x, y = at(*current)
+        x, y = point(*current)
         out.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="now">'
             f"<title>this kernel: {current[0]:,.0f} {escape(unit)}, {current[1]:g} waves/EU</title>"
@@ -119,22 +119,22 @@ def steps(
 
 
 def _thinned(marks: Sequence[float]) -> list[float]:
-    """At most six, the last one always."""
-    by = max(1, ceil(len(marks) / 6))
-    return [mark for index, mark in enumerate(reversed(marks)) if index % by == 0]
+    """Returns at most six marks, always with the last one."""
+    interval = max(1, ceil(len(marks) / 6))
+    return [mark for index, mark in enumerate(reversed(marks)) if index % interval == 0]
 
 
-def _spaced(levels: Sequence[tuple[float, int]], far: float) -> list[tuple[float, int]]:
-    """Those whose labels do not run into each other, from the right."""
+def _spaced(levels: Sequence[tuple[float, int]], widest: float) -> list[tuple[float, int]]:
+    """Returns the levels whose labels do not overlap, from the right."""
     spaced: list[tuple[float, int]] = []
     for level in levels:
-        if not spaced or (spaced[-1][1] - level[1]) / far > 0.11:
+        if not spaced or (spaced[-1][1] - level[1]) / widest > 0.11:
             spaced.append(level)
     return spaced
 
 
 def bars(title: str, stacks: Sequence[Bar]) -> str:
-    """Stacked bars, each as wide as the whole: parts of it."""
+    """Draws stacked bars of equal width, which show the shares of their pieces."""
     rows = [bar for bar in stacks if bar.total]
     if not rows:
         return ""
@@ -172,7 +172,7 @@ def bars(title: str, stacks: Sequence[Bar]) -> str:
 
 
 def roofline(points: Sequence[Point], roof: Roof | None) -> str:
-    """Kernels under the roof of their device, both axes logarithmic."""
+    """Draws kernels under the roof of their device, on logarithmic axes."""
     if not points:
         return ""
     xs = [log10(point.intensity) for point in points]
@@ -184,19 +184,19 @@ def roofline(points: Sequence[Point], roof: Roof | None) -> str:
     y0, y1 = floor(min(ys) - 0.1), ceil(max(ys) + 0.1)
     width, height = 620.0, 320.0
 
-    def at(intensity: float, rate: float) -> tuple[float, float]:
+    def position(intensity: float, rate: float) -> tuple[float, float]:
         x = _LEFT + 20 + (width - _LEFT - 20 - _RIGHT) * (intensity - x0) / (x1 - x0)
         y = height - _BOTTOM - (height - _BOTTOM - _TOP) * (rate - y0) / (y1 - y0)
         return x, min(max(y, _TOP), height - _BOTTOM)
 
     out = [_open("roofline: operations per second over operations per byte", width, height)]
     for power in range(x0, x1 + 1):
-        x = at(power, y0)[0]
+        x = position(power, y0)[0]
         out.append(f'<path class="grid" d="M{x:.1f} {_TOP:g}V{height - _BOTTOM:g}"/>')
         y = height - _BOTTOM + 15
         out.append(f'<text x="{x:.1f}" y="{y:g}" class="mid">{_power(power)}</text>')
     for power in range(y0, y1 + 1):
-        x, y = at(x0, power)
+        x, y = position(x0, power)
         out.append(f'<path class="grid" d="M{x:.1f} {y:.1f}H{width - _RIGHT:g}"/>')
         out.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="end">{_power(power)}</text>')
     if roof is not None:
@@ -204,9 +204,9 @@ def roofline(points: Sequence[Point], roof: Roof | None) -> str:
         # The slope begins where it enters the picture from below or from the left.
         start = max(float(x0), y0 - log10(roof.bandwidth))
         a, b, c = (
-            at(start, start + log10(roof.bandwidth)),
-            at(ridge, log10(roof.rate)),
-            at(x1, log10(roof.rate)),
+            position(start, start + log10(roof.bandwidth)),
+            position(ridge, log10(roof.rate)),
+            position(x1, log10(roof.rate)),
         )
         out.append(
             f'<path class="line" d="M{a[0]:.1f} {a[1]:.1f}L{b[0]:.1f} {b[1]:.1f}L{c[0]:.1f} '
@@ -214,7 +214,7 @@ def roofline(points: Sequence[Point], roof: Roof | None) -> str:
             "</path>"
         )
     for index, point in enumerate(points):
-        x, y = at(log10(point.intensity), log10(point.rate))
+        x, y = position(log10(point.intensity), log10(point.rate))
         tooltip = f"{point.name}: {point.rate:.4g} operations/s at {point.intensity:.3g} per byte"
         out.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="c{index % COLOURS}">'
@@ -232,7 +232,7 @@ _PREFIXES = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 
 
 def _power(power: int) -> str:
-    """A power of ten as people write it: 100 G."""
+    """Returns a power of ten with a prefix: `100 G`."""
     base = power - power % 3
     if base in _PREFIXES:
         return f"{10 ** (power % 3)}{' ' if base else ''}{_PREFIXES[base]}"

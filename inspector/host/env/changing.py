@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from .host import Host
 from .ledger import Ledger, Saved
-from .settings import Change, command, current, put
+from .settings import Change, command, current, write
 
 
 class Outcome(str, Enum):
-    """What became of a change."""
+    """The outcome of a change."""
 
     DONE = "done"
     POSSIBLE = "can be put back"
@@ -29,7 +29,7 @@ class Outcome(str, Enum):
 
 
 class Step(Struct, frozen=True):
-    """A change and what became of it. `next_step` says why it was not, and what to do."""
+    """A change and its outcome; `next_step` says why it was not made, and what to do."""
 
     change: Change
     outcome: Outcome
@@ -43,16 +43,16 @@ class Step(Struct, frozen=True):
 def apply(
     host: Host, ledger: Ledger, changes: Sequence[Change], *, by_shell: bool = False
 ) -> list[Step]:
-    """Makes changes; what was there before is on disk first.
+    """Makes changes, after the old values have been written to disk.
 
-    Where a file of a setting is refused, the setting's other files are left alone.
+    If a file of a setting is refused, the setting's other files are left alone.
 
     Args:
         host: the machine.
         ledger: where the machine's old values are kept.
         changes: from `settings.plan`.
-        by_shell: a shell is about to set the variables: they are kept too. No program can change
-            its shell's.
+        by_shell: a shell is about to set the variables, which no program can do for it: their
+            old values are written too.
 
     Raises:
         KinspectError: the ledger can't be read or written; nothing is changed then.
@@ -77,31 +77,31 @@ def apply(
         elif change.name in refused:
             steps.append(Step(change, Outcome.REFUSED, "left alone: the step before it failed"))
         else:
-            steps.append(_put(host, change, change.after))
+            steps.append(_write(host, change, change.after))
         if steps[-1].failed:
             refused.add(change.name)
-    undone = {
+    unchanged = {
         step.change.target
         for step in steps
         if step.failed
         and step.change.target not in saved_earlier
         and current(host, step.change) == step.change.before
     }
-    if undone:
-        ledger.write(saved for target, saved in saved_by_target.items() if target not in undone)
+    if unchanged:
+        ledger.write(saved for target, saved in saved_by_target.items() if target not in unchanged)
     return steps
 
 
 def planned_reset(host: Host, entries: Iterable[Saved]) -> list[Step]:
-    """What putting back would do, the last change first; nothing is changed.
+    """Returns what `reset` would do, the last change first; changes nothing.
 
     A setting that can be put back is `POSSIBLE`.
     """
-    return [_look(host, saved) for saved in reversed(list(entries))]
+    return [_planned(host, saved) for saved in reversed(list(entries))]
 
 
 def reset(host: Host, ledger: Ledger, force: bool = False) -> list[Step]:
-    """Puts back what was there before; what can't be put back stays in the ledger.
+    """Puts back the old values; those that can't be put back stay in the ledger.
 
     Args:
         host: the machine.
@@ -113,22 +113,22 @@ def reset(host: Host, ledger: Ledger, force: bool = False) -> list[Step]:
     """
     entries = ledger.read()
     steps: list[Step] = []
-    left = {saved.change.target: saved for saved in entries}
+    remaining = {saved.change.target: saved for saved in entries}
     for saved in reversed(entries):
-        step = _look(host, saved)
+        step = _planned(host, saved)
         change = saved.change
         if step.outcome is Outcome.POSSIBLE or (step.outcome is Outcome.DRIFTED and force):
-            step = _put(host, change, change.before)
+            step = _write(host, change, change.before)
         steps.append(step)
         # A variable stays until a shell has put it back.
         if not step.failed and step.outcome is not Outcome.SHELL:
-            del left[change.target]
-    ledger.write(saved for saved in entries if saved.change.target in left)
+            del remaining[change.target]
+    ledger.write(saved for saved in entries if saved.change.target in remaining)
     return steps
 
 
-def _look(host: Host, saved: Saved) -> Step:
-    """What is to be done about one setting."""
+def _planned(host: Host, saved: Saved) -> Step:
+    """Returns what is to be done to put a setting back."""
     change = saved.change
     current_value = current(host, change)
     rebooted = bool(saved.boot) and host.boot != saved.boot
@@ -151,12 +151,13 @@ def _look(host: Host, saved: Saved) -> Step:
     return Step(change, Outcome.POSSIBLE)
 
 
-def _put(host: Host, change: Change, value: str | None) -> Step:
+def _write(host: Host, change: Change, value: str | None) -> Step:
+    """Writes a value, and reads it back: the kernel may refuse it silently."""
     if current(host, change) == value:
         return Step(change, Outcome.ALREADY)
     by_hand = command(change, value)
     try:
-        put(host, change.kind, change.target, value or "")
+        write(host, change.kind, change.target, value or "")
     except OSError as error:
         return Step(change, Outcome.REFUSED, f"{error.strerror or error}; as root: {by_hand}")
     current_value = current(host, change)

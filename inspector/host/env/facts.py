@@ -1,4 +1,4 @@
-"""What `kinspect env` finds out, as values."""
+"""The facts that `kinspect env` finds out, as values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 
 class Verdict(str, Enum):
-    """What is thought of a fact.
+    """The verdict on a fact.
 
     `choice` is what the guides offer for some kinds of work, or what changes compiled code: neither
     is better.

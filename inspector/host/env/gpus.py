@@ -59,13 +59,13 @@ def clock_limit(table: str) -> int | None:
 
 
 def gpu_fact(gpu: Gpu) -> Fact:
-    """That a GPU is there."""
+    """Returns the fact that there is a GPU."""
     name = f"{gpu.arch} {gpu.name}" if gpu.name else gpu.arch
     return Fact(GROUP, f"gpu{gpu.node}", name, Verdict.GOOD)
 
 
 def no_gpu_fact() -> Fact:
-    """That there is none, which kinspect does not need."""
+    """Returns the fact that there is no GPU, which kinspect does not need."""
     advice = "no AMD GPU: nothing in /sys/class/kfd; kinspect compiles and analyses without"
     return Fact(GROUP, "gpus", None, Verdict.ABSENT, advice=advice)
 

@@ -22,7 +22,7 @@ Run = Callable[[Sequence[str]], "str | None"]
 
 
 class User(Struct, frozen=True):
-    """Who asks."""
+    """The user who runs kinspect."""
 
     uid: int
     groups: tuple[str, ...]
@@ -35,7 +35,7 @@ class Host(Struct, frozen=True):
         root: of its file system.
         environ: the environment that programs are started in.
         run: starts a program.
-        user: who asks.
+        user: who runs kinspect.
         release: of the kernel.
         node: its name in the network.
     """
@@ -47,63 +47,63 @@ class Host(Struct, frozen=True):
     release: str
     node: str
 
-    def path(self, place: str) -> Path:
-        """An absolute path of the machine, where it is to be found."""
-        return self.root / place.lstrip("/")
+    def path(self, name: str) -> Path:
+        """Returns an absolute path of the machine, below `root`."""
+        return self.root / name.lstrip("/")
 
-    def text(self, place: str) -> str | None:
-        """A small file's text, stripped; None where it can't be read."""
+    def text(self, path: str) -> str | None:
+        """Reads a small file's text, stripped; returns None if it can't be read."""
         try:
-            return self.path(place).read_text(encoding="utf-8", errors="replace").strip()
+            return self.path(path).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             return None
 
-    def glob(self, place: str, pattern: str) -> list[str]:
-        """The paths below a folder that fit, sorted."""
-        folder = self.path(place)
+    def glob(self, folder_path: str, pattern: str) -> list[str]:
+        """Returns the paths below a folder that match a pattern, sorted."""
+        folder = self.path(folder_path)
         paths = sorted(folder.glob(pattern)) if folder.is_dir() else []
         return [f"/{p.relative_to(self.root)}" for p in paths]
 
-    def exists(self, place: str) -> bool:
-        """Whether there is such a file."""
-        return self.path(place).exists()
+    def exists(self, path: str) -> bool:
+        """Tells whether a file exists."""
+        return self.path(path).exists()
 
-    def may_use(self, place: str) -> bool:
-        """Whether the user may read and write it."""
-        return os.access(self.path(place), os.R_OK | os.W_OK)
+    def may_use(self, path: str) -> bool:
+        """Tells whether the user may read and write a file."""
+        return os.access(self.path(path), os.R_OK | os.W_OK)
 
-    def write(self, place: str, text: str) -> None:
-        """Writes a setting; the kernel may refuse it. No file is made, and no link followed.
+    def write(self, path: str, text: str) -> None:
+        """Writes a setting to an existing file, without following links; the kernel may refuse it.
 
         Raises:
             OSError: it did, or the user may not.
         """
-        handle = os.open(self.path(place), os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        handle = os.open(self.path(path), os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
         with os.fdopen(handle, "w", encoding="ascii") as stream:
             stream.write(text)
 
     @property
     def boot(self) -> str:
-        """Which boot this is; "" where the kernel does not say."""
+        """The id of the machine's current boot; "" if the kernel does not state it."""
         return self.text("/proc/sys/kernel/random/boot_id") or ""
 
 
 def this_host() -> Host:
-    """The machine that this runs on."""
+    """Returns the machine that this runs on."""
     return Host(
         Path("/"), os.environ, run_program, _this_user(), platform.release(), platform.node()
     )
 
 
 def run_program(command: Sequence[str]) -> str | None:
-    """Starts a program and takes its output."""
+    """Runs a program and returns its standard output; None if it fails or takes too long."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE, errors="replace"
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return process.stdout if process.returncode == 0 else None
 
 
 def _this_user() -> User:

@@ -44,7 +44,7 @@ class Knob(Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def knobs() -> tuple[Knob, ...]:
-    """All variables of the file.
+    """Reads the variables of the file.
 
     Raises:
         KinspectError: the file is faulty; the message names the entry.
@@ -54,18 +54,18 @@ def knobs() -> tuple[Knob, ...]:
 
 
 def source(name: str) -> str:
-    """The guide that the file lists under a name, with its address."""
+    """Returns the guide that the file lists under a name, with its address."""
     return str(_document()["sources"][name])
 
 
 def judge(environ: Mapping[str, str], has_gpu: bool) -> Iterator[Fact]:
-    """One fact per variable: how it is set in an environment, and what to do about it."""
+    """Yields a fact per variable: how it is set in an environment, and what to do about it."""
     for knob in knobs():
         yield _JUDGES[knob.kind](knob, environ.get(knob.name), has_gpu)
 
 
 def is_on(value: str | None) -> bool:
-    """Whether a switch is set to anything but off."""
+    """Tells whether a switch is set to anything but off."""
     return value is not None and value.strip().lower() not in _OFF_VALUES
 
 
@@ -76,6 +76,7 @@ def _document() -> dict[str, Any]:
 
 
 def _knob(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Knob:
+    """Checks an entry of the file and returns its variable."""
     name, kind = entry.get("name"), entry.get("kind")
     if not name or kind not in _KINDS or entry.get("from") not in sources:
         raise KinspectError(
@@ -104,7 +105,16 @@ def _fact(
     advice: str,
     settable: bool = True,
 ) -> Fact:
-    return Fact(GROUP, knob.name, value, verdict, expected, advice, knob.source, settable)
+    return Fact(
+        group=GROUP,
+        name=knob.name,
+        value=value,
+        verdict=verdict,
+        expected=expected,
+        advice=advice,
+        source=knob.source,
+        settable=settable,
+    )
 
 
 def _judge_wanted(knob: Knob, value: str | None, has_gpu: bool) -> Fact:

@@ -1,4 +1,4 @@
-"""What settings were before `env set`: a file per machine, written before anything is changed.
+"""The ledger of old values of settings: a file per machine, written before `env set` changes any.
 
 It lies in the user's state folder, under the machine's name, since home folders are shared between
 machines. The first value before any change is the one that counts: setting twice keeps it.
@@ -38,7 +38,7 @@ class Ledger(Struct, frozen=True):
     path: Path
 
     def read(self) -> tuple[Saved, ...]:
-        """What was kept, in the order of the changes.
+        """Reads the ledger, in the order of the changes.
 
         Raises:
             KinspectError: the file is damaged or was written by a newer kinspect; others could

@@ -36,7 +36,7 @@ def version_facts(host: Host) -> Iterator[Fact]:
 
 
 def numa_fact(host: Host, has_gpu: bool) -> Fact:
-    """Whether the kernel moves memory pages between NUMA nodes while programs run."""
+    """Returns whether the kernel moves memory pages between NUMA nodes while programs run."""
     value = host.text(NUMA_BALANCING)
     if value is None:
         advice = "the kernel has no such setting"
@@ -59,7 +59,7 @@ def numa_fact(host: Host, has_gpu: bool) -> Fact:
 
 
 def permission_facts(host: Host, has_gpu: bool) -> Iterator[Fact]:
-    """Whether the user may open the GPUs and count performance events."""
+    """Yields whether the user may open the GPUs and count performance events."""
     for node in ("/dev/kfd", *host.glob("/dev/dri", "renderD*")):
         yield _device_fact(host, node, has_gpu)
     yield _groups_fact(host, has_gpu)
@@ -82,6 +82,7 @@ def _device_fact(host: Host, node: str, has_gpu: bool) -> Fact:
 
 
 def _groups_fact(host: Host, has_gpu: bool) -> Fact:
+    """Returns whether the user is in a group that may open GPUs, or needs none."""
     expected = ", ".join(_GROUPS)
     if host.user.uid == 0:
         return Fact(_PERMISSIONS, "groups", "root", Verdict.GOOD, expected)
@@ -100,6 +101,7 @@ def _groups_fact(host: Host, has_gpu: bool) -> Fact:
 
 
 def _perf_events_fact(host: Host) -> Fact:
+    """Returns whether the user may count performance events of the CPU."""
     level = host.text(_PERF_EVENT_PARANOID)
     advice = ""
     if level is None or not re.fullmatch(r"-?\d+", level):

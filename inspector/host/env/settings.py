@@ -1,4 +1,4 @@
-"""What `env set` can change: files of the kernel, and variables of a shell.
+"""The settings that `env set` can change: files of the kernel, and variables of a shell.
 
 A clock limit is two settings in this order, as rocm_smi.cc's rsmi_perf_determinism_mode_set has it:
 the performance level, then `s 1 MHZ` and `c` (commit) into pp_od_clk_voltage.
@@ -26,10 +26,10 @@ _VALUE = re.compile("[a-z0-9_]{1,40}")
 
 
 class Codec(Struct, frozen=True):
-    """How a kind of file is read and written.
+    """The way to read and write a kind of file.
 
     Args:
-        read: the file's text -> the value; None where the text does not hold it.
+        read: the file's text -> the value; None if the text does not hold it.
         writes: a value -> the texts to write, one after the other.
     """
 
@@ -72,7 +72,7 @@ class Change(Struct, frozen=True):
 
 
 def is_known(change: Change) -> bool:
-    """Whether a change is one that kinspect makes: it writes to nothing else.
+    """Tells whether a change is one that kinspect makes: it writes to nothing else.
 
     Its path has to be one that `_possible_changes` names, for any GPU, and its values such as those
     files can hold.
@@ -86,14 +86,14 @@ def is_known(change: Change) -> bool:
 
 
 def current(host: Host, change: Change) -> str | None:
-    """The present value; None where a variable is not set or a file is not there."""
+    """Returns the present value; None if a variable is not set or a file is missing."""
     if change.is_variable:
         return host.environ.get(change.target)
     text = host.text(change.target)
     return None if text is None else CODECS[change.kind].read(text)
 
 
-def put(host: Host, kind: str, target: str, value: str) -> None:
+def write(host: Host, kind: str, target: str, value: str) -> None:
     """Writes a value to a file, whose kind is a key of `CODECS`.
 
     Raises:

@@ -28,18 +28,19 @@ _OFFSET = re.compile(r"\boffset:(-?(?:0x[0-9a-fA-F]+|\d+))")
 _SWIZZLED = 1 << 31  # the descriptor's second word, bit 31: swizzle enable
 
 
-class Asked(Struct, frozen=True):
-    """The address that each active lane asked for."""
+class LaneAddresses(Struct, frozen=True):
+    """The address that each active lane accesses."""
 
     lanes: Mapping[int, int]
 
     def in_page(self, address: int) -> tuple[int, ...]:
-        """The lanes whose address lies in the page of another."""
-        return tuple(lane for lane, at in self.lanes.items() if at // PAGE == address // PAGE)
+        """Returns the lanes whose address is in the same page as another address."""
+        page = address // PAGE
+        return tuple(lane for lane, own in self.lanes.items() if own // PAGE == page)
 
 
-def asked_by(inst: Instruction, registers: Mapping[str, str]) -> Asked | None:
-    """The addresses of an instruction with the given registers; None where they are unknown."""
+def addresses_of(inst: Instruction, registers: Mapping[str, str]) -> LaneAddresses | None:
+    """Computes the addresses of an instruction from its registers; None if they are unknown."""
     name = inst.op.name
     words = [word.strip() for word in inst.operands.split(",")]
     match = _OFFSET.search(inst.operands)
@@ -54,16 +55,18 @@ def asked_by(inst: Instruction, registers: Mapping[str, str]) -> Asked | None:
     if not lanes:
         return None
     active = read.named("exec")
-    return Asked(
+    return LaneAddresses(
         {
-            lane: (at + immediate) & _MASK64
-            for lane, at in lanes.items()
+            lane: (address + immediate) & _MASK64
+            for lane, address in lanes.items()
             if active is None or active >> lane & 1
         }
     )
 
 
 class _Registers:
+    """The registers in an agent's report: their names and hexadecimal texts."""
+
     def __init__(self, dumped: Mapping[str, str]) -> None:
         self._dumped = dumped
 
@@ -88,22 +91,23 @@ class _Registers:
 
 
 def _global(inst: Instruction, words: list[str], read: _Registers) -> dict[int, int]:
-    place = _address_place(inst, len(words))
-    if place >= len(words):
+    """Returns lane -> address of a global or flat access, without its immediate offset."""
+    address_index = _address_operand(inst, len(words))
+    if address_index >= len(words):
         return {}
     base = _PAIR.match(words[-1].split(" ")[0])
     if base and base[1] == "s":
-        scalar, offset = read.pair("s", int(base[2])), _SINGLE.match(words[place])
+        scalar, offset = read.pair("s", int(base[2])), _SINGLE.match(words[address_index])
         if not isinstance(scalar, int) or offset is None or offset[1] != "v":
             return {}
         return {lane: scalar + off for lane, off in read.vector(int(offset[2])).items()}
-    pair = _PAIR.match(words[place].split(" ")[0])
+    pair = _PAIR.match(words[address_index].split(" ")[0])
     addresses = read.pair("v", int(pair[2])) if pair and pair[1] == "v" else None
     return addresses if isinstance(addresses, dict) else {}
 
 
-def _address_place(inst: Instruction, operands: int) -> int:
-    """Which operand is the address: the first of a store, the second behind a destination."""
+def _address_operand(inst: Instruction, operands: int) -> int:
+    """Returns the index of the address operand: 0 in a store, 1 behind a destination."""
     flat = inst.op.name.startswith("flat_")
     if inst.cls == "atomic":
         return 1 if operands > (2 if flat else 3) else 0
@@ -111,17 +115,18 @@ def _address_place(inst: Instruction, operands: int) -> int:
 
 
 def _buffer(words: list[str], text: str, read: _Registers) -> dict[int, int]:
+    """Returns lane -> address of a buffer access; {} if it swizzles or has indices."""
     if "idxen" in text:
         return {}
-    at = next((i for i, w in enumerate(words) if re.match(r"^s\[\d+:\d+\]$", w)), None)
-    if at is None or at == 0:
+    descriptor = next((i for i, w in enumerate(words) if re.match(r"^s\[\d+:\d+\]$", w)), None)
+    if descriptor is None or descriptor == 0:
         return {}
-    first = int(words[at][2:].split(":")[0])
+    first = int(words[descriptor][2:].split(":")[0])
     low, high = read.scalar(first), read.scalar(first + 1)
     if low is None or high is None or high & _SWIZZLED:
         return {}
     base = (high << 32 | low) & _BASE48
-    scalar_word = words[at + 1].split(" ")[0] if at + 1 < len(words) else "0"
+    scalar_word = words[descriptor + 1].split(" ")[0] if descriptor + 1 < len(words) else "0"
     named = _SINGLE.match(scalar_word)
     if named and named[1] == "s":
         scalar = read.scalar(int(named[2]))
@@ -129,7 +134,7 @@ def _buffer(words: list[str], text: str, read: _Registers) -> dict[int, int]:
         scalar = int(scalar_word, 0) if re.match(r"^(0x)?[0-9a-fA-F]+$", scalar_word) else None
     if scalar is None:
         return {}
-    vector = _SINGLE.match(words[at - 1])
+    vector = _SINGLE.match(words[descriptor - 1])
     if "offen" in text and vector and vector[1] == "v":
         return {lane: base + scalar + off for lane, off in read.vector(int(vector[2])).items()}
     return {0: base + scalar} if "offen" not in text else {}

@@ -113,8 +113,8 @@ def options(
     return " ".join(words)
 
 
-def safe(path: Path) -> bool:
-    """Whether a path can be passed to the agent, which has no way to quote one."""
+def needs_no_quoting(path: Path) -> bool:
+    """Tells whether a path can be passed to the agent, whose options have no quoting."""
     return not _UNSAFE.search(str(path))
 
 
@@ -126,7 +126,7 @@ def environment(
     *,
     memory_caches: bool = False,
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The program's environment, and what of the user's was set aside.
+    """Returns the program's environment, and the user's settings that it replaces.
 
     Args:
         environ: the user's.
@@ -147,11 +147,11 @@ def environment(
     if not memory_caches:
         changes |= {"PYTORCH_NO_HIP_MEMORY_CACHING": "1", "HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
     run_environment = {**environ, **changes}
-    if not safe(agent.path):  # HSA_TOOLS_LIB is a list; the loader finds a bare name
+    if not needs_no_quoting(agent.path):  # HSA_TOOLS_LIB is a list; the loader finds a bare name
         run_environment["HSA_TOOLS_LIB"] = agent.path.name
-        behind = environ.get("LD_LIBRARY_PATH")
+        earlier_path = environ.get("LD_LIBRARY_PATH")
         run_environment["LD_LIBRARY_PATH"] = (
-            f"{agent.path.parent}{os.pathsep + behind if behind else ''}"
+            f"{agent.path.parent}{os.pathsep + earlier_path if earlier_path else ''}"
         )
     set_aside = tuple(
         f"{name}={environ[name]}"

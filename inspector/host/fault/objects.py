@@ -23,7 +23,7 @@ CODE_LIMIT = 8 << 20
 """Bytes of code that are disassembled; libraries of kernels have more, and that takes minutes."""
 
 
-class Held(Struct, frozen=True):
+class CodeContents(Struct, frozen=True):
     """A code object that was read: disassembled, or its line table alone; and from which file."""
 
     images: tuple[LoadedImage, ...] = ()
@@ -49,10 +49,10 @@ class Objects(Struct):
     loaded: tuple[Loaded, ...]
     limit: int = CODE_LIMIT
     notes: list[str] = field(default_factory=list)
-    _held: dict[str, Held | None] = field(default_factory=dict)
+    _code: dict[str, CodeContents | None] = field(default_factory=dict)
 
-    def at(self, pc: int) -> Loaded | None:
-        """The code object that an address is in."""
+    def loaded_at(self, pc: int) -> Loaded | None:
+        """Returns the code object that an address is in."""
         return next(
             (
                 code_object
@@ -62,13 +62,14 @@ class Objects(Struct):
             None,
         )
 
-    def held(self, loaded: Loaded) -> Held | None:
-        """Its contents; None where they are not to be had, which is noted once."""
-        if loaded.uri not in self._held:
-            self._held[loaded.uri] = self._read(loaded.uri)
-        return self._held[loaded.uri]
+    def contents(self, loaded: Loaded) -> CodeContents | None:
+        """Returns the contents of a code object; None, noted once, if they are not available."""
+        if loaded.uri not in self._code:
+            self._code[loaded.uri] = self._read(loaded.uri)
+        return self._code[loaded.uri]
 
-    def _read(self, uri: str) -> Held | None:
+    def _read(self, uri: str) -> CodeContents | None:
+        """Reads a code object from a folder, or from the file that its URI names."""
         saved = next((f for d in self.folders if (f := find_saved(uri, d))), None)
         try:
             data = saved.read_bytes() if saved else read_file_uri(uri)
@@ -88,7 +89,7 @@ class Objects(Struct):
             self.notes.append(str(error))
             return None
 
-    def _load(self, data: bytes, name: str) -> Held:
+    def _load(self, data: bytes, name: str) -> CodeContents:
         parts = extract_code_objects(data, name)
         if len(parts) == 1:
             elf = read_code_object(parts[0][1], name).elf
@@ -98,19 +99,19 @@ class Objects(Struct):
                     f"{name}: has {size >> 20} MiB of code, too much to disassemble here: lines"
                     " are named, suspects are not"
                 )
-                return Held(lines=read_line_map(elf))
-        return Held(load_images(data, name))
+                return CodeContents(lines=read_line_map(elf))
+        return CodeContents(load_images(data, name))
 
 
 def find(image: LoadedImage, offset: int) -> tuple[Function, int] | None:
-    """The function and the place in it of the instruction at an address."""
+    """Finds the instruction at an address: its function and its index; None if there is none."""
     for function in image.program.functions:
         addresses = [i.address if i.address is not None else -1 for i in function.instructions]
         if not addresses or not addresses[0] <= offset <= addresses[-1]:
             continue
-        place = bisect.bisect_left(addresses, offset)
-        if addresses[place] == offset:
-            return function, place
+        index = bisect.bisect_left(addresses, offset)
+        if addresses[index] == offset:
+            return function, index
     return None
 
 

@@ -70,7 +70,7 @@ def parse_report(lines: Iterable[str]) -> AgentReport:
     reader = _Reader()
     for line in lines:
         # Patterns that begin with `\s*` take time quadratic in a run of blanks: shorten those.
-        reader.take(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
+        reader.add(_MANY_BLANKS.sub(_BLANKS, line.rstrip("\r\n")))
     return reader.result()
 
 
@@ -101,7 +101,8 @@ class _Reader:
         self._kernel = ""
         self._notes: dict[str, None] = {}
 
-    def take(self, line: str) -> None:
+    def add(self, line: str) -> None:
+        """Parses a line of the report; a wave's line may be broken into several."""
         if self._wave_pieces:
             self._wave_pieces.append(line)
             joined = " ".join(piece.strip() for piece in self._wave_pieces)
@@ -141,6 +142,7 @@ class _Reader:
     # ------------------------------------------------------------------ waves
 
     def _wave(self, text: str) -> None:
+        """Adds a wave; registers are stored for the first wave at each pc."""
         match = _WAVE.search(text)
         if match is None:
             return
@@ -161,7 +163,7 @@ class _Reader:
         self._waves.append(wave)
 
     def _register(self, line: str) -> bool:
-        """Whether a line belongs to the dump of registers and memory after a wave."""
+        """Consumes a line of the registers and memory after a wave; tells whether it is one."""
         if _REGISTERS.match(line) or _MEMORY.match(line):
             return True
         if not self._waves or not line[:1].isspace():
@@ -176,6 +178,7 @@ class _Reader:
     # ------------------------------------------------------------------ code
 
     def _code(self, disassembly: _Disassembly, line: str) -> None:
+        """Adds a line of a disassembly, which other output may interrupt."""
         if _END.search(line):
             self._close()
         elif match := _OBJECT.match(line):
@@ -197,6 +200,7 @@ class _Reader:
             self._message(line)  # output of another process or thread
 
     def _close(self) -> None:
+        """Ends the disassembly under way, and adds it as an excerpt if it has a pc or an object."""
         disassembly, self._disassembly = self._disassembly, None
         if disassembly is None or (disassembly.pc is None and not disassembly.uri):
             return
@@ -218,6 +222,7 @@ class _Reader:
     # ------------------------------------------------------------------ messages
 
     def _message(self, line: str) -> None:
+        """Adds a line outside of waves and code, if it is a message of the runtime or the agent."""
         text = line.strip()
         if text.startswith("=>") and (match := _CODE.match(text)):
             pc = int(match["address"], 16)  # an excerpt that was copied without its header

@@ -12,8 +12,8 @@ from ... import limits, machines
 from ...errors import KinspectError
 from ...isa.objects.load import LoadedImage
 from ...model import Function, Instruction, Machine, SourceLoc
-from .addresses import asked_by
-from .objects import CODE_LIMIT, Held, Objects, find
+from .addresses import addresses_of
+from .objects import CODE_LIMIT, CodeContents, Objects, find
 from .parse import parse_report
 from .suspects import (
     ARITHMETIC,
@@ -174,8 +174,8 @@ def _line(instruction: Instruction) -> CodeLine:
 def _code_line(address: int, text: str, loc: SourceLoc | None) -> CodeLine:
     source = ""
     if loc is not None:
-        place = loc.in_user_code
-        source = linecache.getline(place.file, place.line).strip()
+        location = loc.in_user_code
+        source = linecache.getline(location.file, location.line).strip()
     return CodeLine(address=address, line=None, text=text, loc=loc, source=source)
 
 
@@ -188,7 +188,7 @@ def _stop(
     precise: bool,
     examined: bool,
 ) -> Stop:
-    """The stop of some waves at one pc, for the same reasons.
+    """Explains the stop of waves at one pc, for the same reasons.
 
     Args:
         waves: the waves.
@@ -201,7 +201,7 @@ def _stop(
     first = waves[0]
     registers = next((wave.registers for wave in waves if wave.registers), {})
     kernels = tuple(dict.fromkeys(wave.kernel for wave in waves if wave.kernel))
-    loaded = excerpt.loaded if excerpt and excerpt.loaded else code.at(first.pc)
+    loaded = excerpt.loaded if excerpt and excerpt.loaded else code.loaded_at(first.pc)
     stop = Stop(
         first.pc,
         first.reasons,
@@ -214,7 +214,7 @@ def _stop(
     )
     if loaded is None:
         return _from_excerpt(stop, excerpt, None, 0)
-    code_object = code.held(loaded)
+    code_object = code.contents(loaded)
     if code_object is not None and code_object.path is not None:
         stop = replace(stop, saved=str(code_object.path))
     image = code_object.image_with(first.pc - loaded.first) if code_object else None
@@ -226,9 +226,9 @@ def _stop(
 
 
 def _from_excerpt(
-    stop: Stop, excerpt: Excerpt | None, code_object: Held | None, load_address: int
+    stop: Stop, excerpt: Excerpt | None, code_object: CodeContents | None, load_address: int
 ) -> Stop:
-    """The stop with the code in the report, where the code object is missing or not disassembled.
+    """Adds the report's own disassembly to a stop whose code object is missing or not disassembled.
 
     Args:
         stop: the stop so far.
@@ -274,7 +274,7 @@ def _in_code(
     precise: bool,
     examined: bool,
 ) -> Stop:
-    """The stop with the disassembled code around it and its culprit or suspects.
+    """Adds the disassembled code around a stop, and its culprit or suspects.
 
     Args:
         stop: the stop so far.
@@ -285,12 +285,12 @@ def _in_code(
         precise: see `explain`.
         examined: see `_stop`.
     """
-    around = function.instructions[max(0, index - _LINES_BEFORE) : index + _LINES_AFTER + 1]
+    neighbours = function.instructions[max(0, index - _LINES_BEFORE) : index + _LINES_AFTER + 1]
     stop = replace(
         stop,
         function=stop.function or function.name,
         at=_line(function.instructions[index]),
-        context=tuple(map(_line, around)),
+        context=tuple(map(_line, neighbours)),
     )
     if not any(i.loc for i in function.instructions):
         stop = replace(stop, notes=(*stop.notes, _NO_LINES))
@@ -351,7 +351,7 @@ def _with_suspects(
 def _suspect(
     instruction: Instruction, relation: str, registers: Mapping[str, str], page: int | None
 ) -> Suspect:
-    addresses = asked_by(instruction, registers) if page else None
+    addresses = addresses_of(instruction, registers) if page else None
     lanes = addresses.in_page(page) if addresses and page else ()
     address = addresses.lanes[lanes[0]] if addresses and lanes else None
     return Suspect(_line(instruction), relation, lanes, address)

@@ -1,4 +1,4 @@
-"""Which instruction caused a stop: the one at the pc, the one before it, or one still on its way.
+"""Finds the instruction that caused a stop: at the pc, before it, or still outstanding.
 
 A wave does not wait for a memory operation before it goes on, and without precise memory mode the
 fault is reported whenever the hardware learns of it. So the pc of a memory violation stands after
@@ -44,77 +44,77 @@ _MEMORY = frozenset(
 
 
 def reaches_memory(inst: Instruction) -> bool:
-    """Whether an instruction can touch a page that is not there."""
+    """Tells whether an instruction can access a missing page."""
     return inst.cls in _MEMORY
 
 
-def previous(function: Function, place: int) -> Instruction | None:
-    """The instruction before, by address."""
-    return function.instructions[place - 1] if place > 0 else None
+def previous(function: Function, index: int) -> Instruction | None:
+    """Returns the preceding instruction, by address; None at the function's begin."""
+    return function.instructions[index - 1] if index > 0 else None
 
 
-def trap_at(function: Function, place: int) -> Instruction | None:
-    """The `s_trap` of a trapped wave: at the pc, or just before it on targets that step past."""
-    current = function.instructions[place]
-    preceding = previous(function, place)
+def trap_at(function: Function, index: int) -> Instruction | None:
+    """Returns the `s_trap` of a trapped wave: at the pc, or before it on targets that step past."""
+    current = function.instructions[index]
+    preceding = previous(function, index)
     for inst in (current, preceding):
         if inst is not None and inst.op.name == "s_trap":
             return inst
     return None
 
 
-def outstanding_at(function: Function, place: int, machine: Machine) -> tuple[Instruction, ...]:
-    """Memory operations that may be on their way when control is at an instruction, newest first.
+def outstanding_at(function: Function, index: int, machine: Machine) -> tuple[Instruction, ...]:
+    """Returns the memory operations that may be outstanding at an instruction, newest first.
 
-    A wait for everything is asked for at that place; what it would end is what is outstanding.
+    A wait for everything is inserted there; the operations that it ends are outstanding.
     """
-    block = next((b.index for b in function.blocks if b.start <= place < b.stop), None)
+    block = next((b.index for b in function.blocks if b.start <= index < b.stop), None)
     if block is None:
         return ()
     waits_of = partial(_waits_of, machine=machine)
     steps = _with_probe(
-        steps_of(function, machine.counters, waits_of), block, place, machine.counters
+        steps_of(function, machine.counters, waits_of), block, index, machine.counters
     )
     ended = outstanding(steps, function.blocks, machine.counters).at_wait.get(_PROBE, {})
     places = {steps.producers[n] for numbers in ended.values() for n in numbers}
     operations = [function.instructions[i] for i in places]
     return tuple(
-        sorted((i for i in operations if reaches_memory(i)), key=partial(_distance, place))
+        sorted((i for i in operations if reaches_memory(i)), key=partial(_distance, index))
     )
 
 
-def waited_before(function: Function, place: int) -> tuple[Instruction, ...]:
-    """The last memory operations before an instruction, nearest first."""
+def waited_before(function: Function, index: int) -> tuple[Instruction, ...]:
+    """Returns the last memory operations before an instruction, nearest first."""
     operations = [
-        i for i in function.instructions[:place] if i.cls in RAISING and reaches_memory(i)
+        i for i in function.instructions[:index] if i.cls in RAISING and reaches_memory(i)
     ]
     return tuple(reversed(operations[-_MOST_WAITED:]))
 
 
-def _distance(place: int, inst: Instruction) -> tuple[bool, int]:
+def _distance(index: int, inst: Instruction) -> tuple[bool, int]:
     # Operations behind the pc were issued in an earlier iteration of a loop: they are older.
-    return (inst.index >= place, -inst.index)
+    return (inst.index >= index, -inst.index)
 
 
-def _with_probe(steps: Steps, block: int, place: int, maxima: Mapping[str, int]) -> Steps:
-    """The same steps with a wait for everything before the instruction at `place`."""
+def _with_probe(steps: Steps, block: int, index: int, maxima: Mapping[str, int]) -> Steps:
+    """Inserts a wait for everything before the instruction at `index` into the steps."""
     probe = Step(_PROBE, waits=dict.fromkeys(maxima, 0))
     earlier: list[Step] = []
     later: list[Step] = []
     for step in steps.blocks[block]:
         if step.run:
-            parts = _split(step.run, place)
+            parts = _split(step.run, index)
             earlier += parts[0]
             later += parts[1]
         else:
-            (earlier if step.index < place else later).append(step)
+            (earlier if step.index < index else later).append(step)
     blocks = list(steps.blocks)
     blocks[block] = (*earlier, probe, *later)
     return replace(steps, blocks=tuple(blocks))
 
 
-def _split(run: Sequence[tuple[int, int]], place: int) -> tuple[list[Step], list[Step]]:
-    halves = [r for r in run if r[0] < place], [r for r in run if r[0] >= place]
+def _split(run: Sequence[tuple[int, int]], index: int) -> tuple[list[Step], list[Step]]:
+    halves = [r for r in run if r[0] < index], [r for r in run if r[0] >= index]
     parts: list[list[Step]] = []
     for half in halves:
         touches = 0

@@ -124,7 +124,7 @@ class Suspect(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """All waves that stopped at one pc for the same reasons.
+    """The waves that stopped at one pc for the same reasons.
 
     Args:
         pc: the reported pc.
@@ -182,5 +182,5 @@ class FaultReport(Struct, frozen=True):
 
     @property
     def faulted(self) -> bool:
-        """Whether anything says that a GPU stopped."""
+        """Whether a message or a wave's reason says that a GPU stopped."""
         return bool(self.messages) or any(stop.reasons for stop in self.stops)

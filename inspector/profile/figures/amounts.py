@@ -20,14 +20,14 @@ _KB = 1024
 
 
 class Sink(Protocol):
-    """Where metrics and notes go."""
+    """The receiver of metrics and notes."""
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
-        """Takes a metric."""
+        """Adds a metric."""
         ...
 
     def say(self, note: str) -> None:
-        """Takes a note."""
+        """Adds a note."""
         ...
 
 
@@ -81,7 +81,7 @@ class _Operations(Struct):
 
 
 def add(sink: Sink, readings: Readings, device: Device) -> None:
-    """All metrics of amounts, rates and peaks."""
+    """Adds all metrics of amounts, rates and peaks."""
     read = _traffic(readings, device, "read_bytes", "FETCH_SIZE", "FetchSize")
     write = _traffic(readings, device, "write_bytes", "WRITE_SIZE", "WriteSize")
     for name, amount in (("measured.read_bytes", read), ("measured.write_bytes", write)):
@@ -120,7 +120,7 @@ def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amou
 
 
 def _is_of(arch: str, families: Iterable[str]) -> bool:
-    """Whether a target is one of these, or of one of these families (`gfx11`)."""
+    """Tells whether a target is one of these, or of one of these families (`gfx11`)."""
     return any(
         arch == family or (len(family) == len("gfx11") and arch[:-2] == family)
         for family in families
@@ -128,7 +128,7 @@ def _is_of(arch: str, families: Iterable[str]) -> bool:
 
 
 def _total(read: Amount | None, write: Amount | None) -> Amount | None:
-    """Bytes in both directions; None where one is unknown: half a sum would mislead."""
+    """Returns the bytes in both directions; None if either is unknown: half a sum would mislead."""
     if read is None or write is None:
         return None
     total = Amount()
@@ -152,6 +152,7 @@ def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
 
 
 def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
+    """Returns the operations of `matrix` or `vector` instructions, by element type."""
     exists = counters.known(device.arch) if device.arch else frozenset()
     operations: dict[str, Amount] = {}
     missing: list[str] = []
@@ -178,6 +179,7 @@ def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
 def _flops(
     sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: Device
 ) -> None:
+    """Adds the operations, their rate, and their number per byte; at least, if some are unknown."""
     total = Amount()
     for amount in (*matrix.by_element.values(), *vector.by_element.values()):
         total.join(amount)
@@ -201,6 +203,7 @@ def _flops(
 
 
 def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
+    """Adds the rate of matrix operations as a share of the peaks of their element types."""
     name, share, terms = "measured.share.mfma", 0.0, []
     if not matrix.by_element:
         return
@@ -224,7 +227,7 @@ def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
 def _roof(
     sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: Device
 ) -> None:
-    """The peak for this mix: all its operations over the time they need at their types' peaks."""
+    """Adds the peak for this mix: all operations over the time they need at their types' peaks."""
     name, seconds, terms = "roofline.peak_flops_per_s", 0.0, []
     for unit, operations, peaks in (
         ("matrix", matrix, device.matrix),

@@ -1,4 +1,4 @@
-"""What counters there are, which hardware block counts each, and in what unit.
+"""The counters of targets: the hardware block that counts each, its unit and its operands.
 
 Facts stand in `counter_names.yaml` (names, blocks, operands, limits) and `counters.yaml` (units).
 """
@@ -68,22 +68,22 @@ def block_of(name: str) -> str | None:
 
 
 def limit(block: str, arch: str) -> int | None:
-    """How many counters of a block one pass can hold; None where that is not known."""
+    """Returns how many counters of a block a pass can hold; None if unknown."""
     return _tables().limits.get(_stand_in(arch), {}).get(block)
 
 
 def known(arch: str) -> frozenset[str]:
-    """Counters that exist on a target, basic and derived; empty where nothing is known of it."""
+    """Returns the counters of a target, basic and derived; empty if the target is unknown."""
     return frozenset(_tables().names.get(_stand_in(arch), ()))
 
 
 def is_guessed(arch: str) -> bool:
-    """Whether `known` is empty or that of a near relative: a name that is not in it may exist."""
+    """Tells whether `known` is empty or of a similar target: a name that is not in it may exist."""
     return not known(arch) or base_arch(arch) in _tables().guessed
 
 
 def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
-    """The basic counters that a derived one is computed from; a basic one is its own operand.
+    """Returns the basic counters that a derived one is computed from; of a basic one, itself.
 
     Args:
         name: the counter's name.
@@ -100,7 +100,7 @@ def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
 
 
 def nearest(name: str, arch: str) -> tuple[str, ...]:
-    """Up to three known counters whose names are like this one."""
+    """Returns up to three known counters with similar names."""
     import difflib  # only on the way to an error
 
     by_lower = {n.lower(): n for n in sorted(known(arch) or _tables().blocks)}
@@ -109,7 +109,7 @@ def nearest(name: str, arch: str) -> tuple[str, ...]:
 
 
 def about(name: str, arch: str | None) -> Known:
-    """The definition of a counter; an unknown one is a plain count."""
+    """Returns the definition of a counter; an unknown one is a plain count."""
     bare = _INSTANCE.sub("", name)
     family = base_arch(arch) if arch else None
     for rule in _rules():
@@ -136,6 +136,7 @@ def _stand_in(arch: str) -> str:
 
 @functools.cache
 def _rules() -> tuple[_Rule, ...]:
+    """Reads the definitions of `counters.yaml`, in order of precedence."""
     return tuple(
         _Rule(
             match=re.compile(entry["match"]),
@@ -152,6 +153,7 @@ def _rules() -> tuple[_Rule, ...]:
 
 @functools.cache
 def _tables() -> _Tables:
+    """Reads the names, blocks, limits and operands of `counter_names.yaml`."""
     raw = _read("counter_names.yaml")
     tables = _Tables(raw["like"], frozenset(raw["guessed"].split()), prefixes=raw["prefixes"])
     for entry in raw["limits"]["architectures"]:
@@ -187,7 +189,7 @@ def _read(name: str) -> Any:
 
 
 def figure(value: float) -> str:
-    """Six digits, with an exponent where it is shorter: `486977`, `1.55e8`, `0.0125`."""
+    """Returns a number with six digits, in its shorter form: `486977`, `1.55e8`, `0.0125`."""
     if value == int(value) and abs(value) < 1e7:
         return str(int(value))
     text = f"{value:.6g}"

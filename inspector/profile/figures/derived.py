@@ -27,19 +27,19 @@ _LEVELS = ("SQ_INST_LEVEL_", "SQ_IFETCH_LEVEL")
 
 
 class Derived(Struct):
-    """What could be computed, and what has to be said of it."""
+    """The metrics that could be computed, and notes on them."""
 
     metrics: dict[str, Metric] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
-        """A metric, unless there is a better one of that name."""
+        """Adds a metric, unless there is one of that name, which is better."""
         self.metrics.setdefault(
             name, Metric(name=name, value=value, unit=unit, origin="measured", note=note)
         )
 
     def say(self, note: str) -> None:
-        """A note, once."""
+        """Adds a note, once."""
         if note and note not in self.notes:
             self.notes.append(note)
 
@@ -53,7 +53,7 @@ class _Ticks(Struct, frozen=True):
 
 
 def derive(readings: Readings, device: Device) -> Derived:
-    """All metrics that follow from a specialisation's counters on a device."""
+    """Computes all metrics that follow from a specialisation's counters on a device."""
     result = Derived()
     _raw(result, readings, device)
     _occupancy(result, readings, device)
@@ -62,7 +62,7 @@ def derive(readings: Readings, device: Device) -> Derived:
     _cache(result, readings)
     _clock(result, readings, device)
     amounts.add(result, readings, device)
-    # One way to a figure may fail where another succeeds.
+    # A figure that could not be computed in one way may have been in another.
     lacking = {f"no {name}" for name in result.metrics}
     result.notes = [note for note in result.notes if note.partition(":")[0] not in lacking]
     return result
@@ -129,7 +129,7 @@ def _ticks(
 
 
 def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
-    """Whether all device figures are known; a note names the missing ones."""
+    """Tells whether all figures of the device are known; adds a note on the missing ones."""
     missing = [name for name, value in figures.items() if not value]
     if missing:
         result.say(f"no {metric}: unknown of the device: {', '.join(missing)}")
@@ -137,6 +137,7 @@ def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
 
 
 def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
+    """Adds the mean waves per EU, and their share of the most that the device can hold."""
     name, unit = "measured.occupancy.waves_per_eu", "waves/EU"
     for waves, text in _waves(result, readings, device):
         if waves is not None:
@@ -157,10 +158,10 @@ def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
 def _waves(
     result: Derived, readings: Readings, device: Device
 ) -> Iterator[tuple[float | None, str]]:
-    """Mean waves per EU in several ways, the best first."""
+    """Yields the mean waves per EU, computed in several ways, the best first."""
     metric = "measured.occupancy.waves_per_eu"
-    # The accumulator holds what stands before it in the pass: with another level, nobody knows,
-    # unless the recording says of which it is.
+    # The accumulator is of the level before it in the pass: with two levels, that is unknown,
+    # unless the recording names it.
     for name, unless in ((f"{_WAVES}_ACCUM", None), (_ACCUMULATED, _has_more_levels)):
         ticks = _ticks(result, readings, device, name, _WAVES, unless=unless)
         if ticks and _needs(result, metric, simds=device.simds):
@@ -188,7 +189,7 @@ def _has_more_levels(counted: Pass) -> bool:
 
 
 def _busy(result: Derived, readings: Readings, device: Device) -> None:
-    """Shares of time in which units worked."""
+    """Adds the shares of time in which units worked."""
     for name, counter, derived in (
         ("measured.mfma_busy", "SQ_VALU_MFMA_BUSY_CYCLES", "MfmaUtil"),
         ("measured.valu_busy", "SQ_ACTIVE_INST_VALU", "VALUBusy"),
@@ -211,6 +212,7 @@ def _busy(result: Derived, readings: Readings, device: Device) -> None:
 
 
 def _lds(result: Derived, readings: Readings, device: Device) -> None:
+    """Adds the share of time that LDS was active, and what of it bank conflicts cost."""
     busy, conflict = "SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"
     ticks = _ticks(result, readings, device, conflict)
     name = "measured.lds.conflict_percent"
@@ -237,6 +239,7 @@ def _lds(result: Derived, readings: Readings, device: Device) -> None:
 
 
 def _cache(result: Derived, readings: Readings) -> None:
+    """Adds the hit rate of the L2 cache."""
     for hit, miss in (("TCC_HIT", "TCC_MISS"), ("GL2C_HIT", "GL2C_MISS")):
         counted = readings.together(hit, miss)
         hits, misses = (
@@ -252,6 +255,7 @@ def _cache(result: Derived, readings: Readings) -> None:
 
 
 def _clock(result: Derived, readings: Readings, device: Device) -> None:
+    """Adds the mean clock, unless it is above the device's: then the counter ran for longer."""
     timed = [
         candidate for candidate in readings.passes if candidate.has(_ACTIVE) and candidate.mean_ns
     ]

@@ -44,7 +44,7 @@ class Rule(Struct, frozen=True):
     operations: str | None = None
 
     def counts(self, instruction: Instruction, work: Iterable[Operations]) -> int:
-        """What one execution by one wave adds to the counter.
+        """Returns what an execution by one wave adds to the counter.
 
         Args:
             instruction: the executed instruction.
@@ -72,7 +72,7 @@ def counted(
     waves: int,
     conflict_cycles: int | None,
 ) -> dict[str, int]:
-    """The counters of a launch that follow from the executed instructions.
+    """Computes the counters of a launch that follow from the executed instructions.
 
     Args:
         executed: instructions, each with how often waves executed it.
@@ -113,7 +113,7 @@ def counted(
 
 
 def rules_of(arch: str) -> tuple[Rule, ...]:
-    """The counters that are known for a target."""
+    """Returns the counters that are known for a target."""
     base = base_arch(arch)
     return tuple(
         rule for rule in rules().values() if not rule.architectures or base in rule.architectures
@@ -122,7 +122,7 @@ def rules_of(arch: str) -> tuple[Rule, ...]:
 
 @functools.cache
 def rules() -> Mapping[str, Rule]:
-    """All counters by name."""
+    """Returns all counters by name."""
     return {
         name: Rule(
             name=name,
@@ -195,14 +195,14 @@ def compared(kernel: KernelProfile, report: KernelReport | None) -> Iterator[Com
 def rows(
     kernel: KernelProfile, report: KernelReport | None
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """The same as texts: name, recorded mean, emulated value, ratio, why they differ."""
+    """Yields `compared` as texts: name, recorded mean, emulated value, ratio, why they differ."""
     for row in compared(kernel, report):
         ratio = f"{row.ratio:.3f}" if row.ratio is not None else ""
         yield row.counter, scaled(row.recorded), scaled(row.emulated), ratio, row.why
 
 
 def _grid_ratio(kernel: KernelProfile, report: KernelReport) -> float:
-    """Workgroups of the recorded grid over those of the captured one; 1 where one is unknown."""
+    """Returns the recorded grid's workgroups over those of the captured one; 1 if unknown."""
     captured = report.emulated.grid_workgroups if report.emulated is not None else None
     shape = kernel.shape
     items = math.prod(shape.grid) if shape.grid is not None else shape.grid_size
@@ -213,6 +213,7 @@ def _grid_ratio(kernel: KernelProfile, report: KernelReport) -> float:
 
 
 def _why(name: str, ratio: float | None, kernel: KernelProfile, report: KernelReport) -> str:
+    """Returns the possible reasons for which a recorded and an emulated counter differ."""
     agent = kernel.agent
     units = [("XCC", agent.xccs), ("shader engine", agent.shader_engines)] if agent else []
     for unit, count in units:

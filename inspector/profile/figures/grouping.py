@@ -116,6 +116,7 @@ def specialisations(
 
 
 def _key(shape: KernelShape) -> _Key:
+    """Returns the fields of a shape that tell specialisations apart."""
     size = shape.workgroup_size if shape.workgroup is None else math.prod(shape.workgroup)
     return (
         shape.name,
@@ -215,8 +216,8 @@ def _fill(
     lanes: dict[tuple[int, int, int | None], Lane] = {}
     for part, start, stop in _runs(table):
         appends = []
-        for place, shape in enumerate(shapes):
-            key = (group_of_shape[place], part, shape.process)
+        for shape_index, shape in enumerate(shapes):
+            key = (group_of_shape[shape_index], part, shape.process)
             lane = lanes.get(key)
             if lane is None:
                 lane = lanes[key] = Lane(part, shape.process)
@@ -266,7 +267,7 @@ def _order(table: Dispatches, rows: Sequence[int]) -> array[int] | None:
 
 
 def _times(table: Dispatches, rows: array[int]) -> array[int]:
-    """When each row of a lane was dispatched, ascending: times, or numbers of the same order."""
+    """Returns when a lane's rows were dispatched, ascending: times, or numbers in that order."""
     column = _order(table, rows)
     if column is None:
         return rows
@@ -319,13 +320,13 @@ many times as long as the longest other trial."""
 
 
 def kept_by_tuning(runs: Mapping[int, Sequence[int]]) -> frozenset[int] | None:
-    """The specialisations of a kernel that an autotuner did not drop; all others were trials.
+    """Returns the specialisations that an autotuner did not drop; the others were trials.
 
     Args:
         runs: specialisation -> when one process dispatched it, ascending.
 
     Returns:
-        None where the order of dispatches does not look like tuning.
+        None if the order of dispatches does not look like tuning.
     """
     trials = {
         number: run
@@ -345,7 +346,7 @@ def kept_by_tuning(runs: Mapping[int, Sequence[int]]) -> frozenset[int] | None:
 
 
 def _is_burst(number: int, runs: Mapping[int, Sequence[int]]) -> bool:
-    """Whether no other specialisation was dispatched between its first and last dispatch."""
+    """Tells whether no other specialisation was dispatched between its first and last dispatch."""
     first_time, last_time = runs[number][0], runs[number][-1]
     return all(
         bisect_left(run, first_time) == bisect_right(run, last_time)
@@ -355,7 +356,7 @@ def _is_burst(number: int, runs: Mapping[int, Sequence[int]]) -> bool:
 
 
 def _came_back(latest_run: Sequence[int], trials: Sequence[Sequence[int]]) -> bool:
-    """Whether a kernel was tried like the others, paused during the later trials, and ran again."""
+    """Tells whether a kernel was tried, paused during the later trials, and ran again."""
     later = [trial for trial in trials if trial[0] > latest_run[0]]
     if not later:
         return False

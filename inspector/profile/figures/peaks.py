@@ -52,18 +52,18 @@ class Device(Struct, frozen=True):
         return self.cus * self.simds_per_cu
 
     def flops_per_s(self, per_clock: float) -> float | None:
-        """Operations per second of all CUs at the peak clock."""
+        """Returns the operations per second of all CUs at the peak clock."""
         if self.cus is None or self.clock_mhz is None:
             return None
         return per_clock * self.cus * self.clock_mhz * 1e6
 
 
 def device(agent: Agent | None, arch: str | None = None) -> Device:
-    """The peak figures of an agent.
+    """Returns the peak figures of an agent, each of its best source.
 
     Args:
-        agent: as the profiler described it; None where it did not.
-        arch: its target, where the agent does not name one.
+        agent: as the profiler described it; None if it did not.
+        arch: its target, if the agent does not name one.
     """
     arch = base_arch(agent.arch) if agent and agent.arch else base_arch(arch) if arch else None
     described = agent or Agent("")
@@ -75,7 +75,7 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
     sources: dict[str, str] = {}
 
     def choose(name: str, *candidates: tuple[Any, str]) -> None:
-        """Takes the first value that is known, with its source."""
+        """Chooses the first value that is known, with its source."""
         for value, source in candidates:
             if value is not None:
                 figures[name], sources[name] = value, source
@@ -121,7 +121,7 @@ def device(agent: Agent | None, arch: str | None = None) -> Device:
 
 
 def matrix_peaks(machine: Machine) -> Mapping[str, float]:
-    """Operations per clock and CU of matrix instructions, by element type; the fastest form."""
+    """Returns the operations per clock and CU of matrix instructions, by element type."""
     peaks: dict[str, float] = {}
     simds_per_cu = _simds_per_cu(machine)
     for name, cycles in machine.mfma_cycles.items():

@@ -1,4 +1,4 @@
-"""What devices and profilers report in a way that misleads, put right: each with a note.
+"""Corrects misleading figures of devices and profilers, each with a note.
 
 A recording is kept as it is; these functions say what its figures mean.
 """
@@ -41,7 +41,7 @@ class Registers(Struct, frozen=True):
 
 
 class Clock(Struct, frozen=True):
-    """How fine times of a part are. `usable` is False where they tell nothing."""
+    """The resolution of a part's times; `usable` is False if they are too coarse."""
 
     step_ns: int
     usable: bool = True
@@ -49,7 +49,7 @@ class Clock(Struct, frozen=True):
 
 
 def registers(shape: KernelShape, arch: str | None) -> Registers:
-    """The registers per lane that the recorded counts of a shape mean on a target."""
+    """Returns the registers per lane that a shape's recorded counts mean on a target."""
     base = base_arch(arch) if arch else ""
     entry = next((e for e in _table()["registers"] if base in e["architectures"]), None)
     if entry is None or shape.vgpr is None:
@@ -68,7 +68,7 @@ def registers(shape: KernelShape, arch: str | None) -> Registers:
 
 
 def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
-    """SGPRs per wave, None where the recorded number is a constant; and a note."""
+    """Returns the SGPRs per wave, None if the recorded number is a constant; and a note."""
     entry = _table()["sgpr_constant"]
     base = base_arch(arch) if arch else ""
     if shape.sgpr == entry["value"] and base.startswith(tuple(entry["architectures"])):
@@ -77,7 +77,7 @@ def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
 
 
 def scaled(counter: str, arch: str | None) -> tuple[int, str]:
-    """The factor from a counter's value to its unit, and a note where that is not 1."""
+    """Returns the factor from a counter's value to its unit, and a note if that is not 1."""
     about_counter = counters.about(counter, arch)
     if about_counter.scale == 1:
         return 1, ""
@@ -91,22 +91,22 @@ def scaled(counter: str, arch: str | None) -> tuple[int, str]:
 def per_xcc(
     value: float, xccs: int | None, duration_ns: float | None, clock_mhz: float | None
 ) -> tuple[float, str]:
-    """Clocks of one XCC from a count that profilers sum over XCCs, and a note.
+    """Returns the clocks of one XCC from a count that profilers sum over XCCs, and a note.
 
-    Where the time is known, a value that is no more than one XCC's clocks in it is taken for the
+    If the time is known, a value that is no more than one XCC's clocks in it is taken for the
     maximum over XCCs, as rocprofiler-sdk's own formulas use it.
     """
     if xccs is None or xccs < 2:
         return value, ""
     if duration_ns and clock_mhz:
-        most = duration_ns * clock_mhz / 1000
-        if value <= 1.2 * most and value / xccs < most / 4:
+        clocks = duration_ns * clock_mhz / 1000
+        if value <= 1.2 * clocks and value / xccs < clocks / 4:
             return value, "GRBM_GUI_ACTIVE is taken for the maximum over XCCs, by the time it fits"
     return value / xccs, f"GRBM_GUI_ACTIVE is summed over XCCs: ÷ {xccs}"
 
 
 def clock(table: Dispatches, rows: Sequence[int]) -> Clock:
-    """How fine the times of some dispatches are."""
+    """Determines the resolution of the times of some dispatches."""
     times = [t for row in rows for t in (table.start[row], table.end[row]) if t != NONE]
     step = math.gcd(*times) if times else 1
     if step >= _UNUSABLE_NS:
@@ -118,12 +118,12 @@ def clock(table: Dispatches, rows: Sequence[int]) -> Clock:
 
 
 def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[int]:
-    """Durations in ns of those rows that have a beginning and a later end.
+    """Returns the durations in ns of the rows that have a beginning and a later end.
 
     Args:
         table: the recording's dispatches.
         rows: the rows to look at.
-        begun: whether every row of the table has a beginning: it need not be looked for then.
+        begun: whether every row of the table has a beginning, which then is not checked.
     """
     start, end = table.start, table.end
     if begun:

@@ -43,7 +43,7 @@ class Pass(Struct):
 
     @property
     def is_merged(self) -> bool:
-        """Whether it has more counters than fit in one pass: its table was merged from several."""
+        """Whether it has more counters than fit in a pass: its table was merged from several."""
         blocks = Counter(block for block in map(block_of, self.means) if block is not None)
         return blocks["SQ"] > _MOST_SQ
 
@@ -51,7 +51,7 @@ class Pass(Struct):
         return all(self.mean(name) is not None for name in names)
 
     def mean(self, name: str) -> float | None:
-        """A counter's value per dispatch; NAME and `NAME_sum` (over instances) are the same."""
+        """Returns a counter's value per dispatch; NAME and `NAME_sum` are the same counter."""
         value = self.means.get(name)
         if value is None:
             value = self.means.get(f"{name}{_SUM}")
@@ -61,7 +61,7 @@ class Pass(Struct):
 
 
 class Readings(Struct):
-    """All passes of one specialisation, and the spread of each counter over all of them."""
+    """The passes of a specialisation, and the spread of each counter over all of them."""
 
     passes: list[Pass]
     counters: dict[str, Spread]
@@ -73,7 +73,7 @@ class Readings(Struct):
     notes: list[str] = field(default_factory=list)
 
     def together(self, *names: str, unless: Callable[[Pass], bool] | None = None) -> Pass | None:
-        """The pass that recorded all of the counters, None if there is none.
+        """Returns the pass that recorded all of the counters; None if there is none.
 
         Args:
             names: the counters.
@@ -203,7 +203,7 @@ def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
 def _columns(
     recording: Recording, groups: Sequence[Group], canonical: Sequence[int], counters: int
 ) -> Mapping[tuple[int, int, int], _Column]:
-    """The values of all counters, warm-ups left out.
+    """Returns the values of all counters, without warm-ups.
 
     Args:
         recording: the whole recording.
@@ -215,23 +215,8 @@ def _columns(
         (index of the specialisation, part, counter) -> values.
     """
     parts = max(len(recording.parts), 1)
-    base_key_of_shape = [0] * len(recording.shapes)
-    for index, specialisation in enumerate(groups):
-        for shape in specialisation.shapes:
-            base_key_of_shape[shape] = index * parts * counters
-    table, values = recording.dispatches, recording.values
-    # One integer is faster to look up than three. It is (specialisation · parts + part) · counters
-    # + counter: here for each dispatch, without the last term; negative for a warm-up.
-    keys = array("q", [base_key_of_shape[shape] for shape in table.shape])
-    if parts > 1:
-        keys = array(
-            "q",
-            [base_key + part * counters for base_key, part in zip(keys, table.part, strict=True)],
-        )
-    for specialisation in groups:
-        for lane in specialisation.lanes:
-            for row in lane.warmups:
-                keys[row] = -counters
+    keys = _dispatch_keys(recording, groups, parts, counters)
+    values = recording.values
     columns: dict[int, _Column] = {}
     for row, counter, value in zip(values.dispatch, values.counter, values.value, strict=True):
         key = keys[row] + canonical[counter]
@@ -255,8 +240,34 @@ def _columns(
     }
 
 
+def _dispatch_keys(
+    recording: Recording, groups: Sequence[Group], parts: int, counters: int
+) -> array[int]:
+    """Returns a key per dispatch, to which the index of a counter is added.
+
+    One integer is faster to look up than three: the key is (specialisation · parts + part) ·
+    counters; negative for a warm-up.
+    """
+    base_key_of_shape = [0] * len(recording.shapes)
+    for index, specialisation in enumerate(groups):
+        for shape in specialisation.shapes:
+            base_key_of_shape[shape] = index * parts * counters
+    table = recording.dispatches
+    keys = array("q", [base_key_of_shape[shape] for shape in table.shape])
+    if parts > 1:
+        keys = array(
+            "q",
+            [base_key + part * counters for base_key, part in zip(keys, table.part, strict=True)],
+        )
+    for specialisation in groups:
+        for lane in specialisation.lanes:
+            for row in lane.warmups:
+                keys[row] = -counters
+    return keys
+
+
 def _clock(recording: Recording, groups: Sequence[Group], part: int) -> quirks.Clock:
-    """The clock of a part, judged by the times of some of its dispatches."""
+    """Determines the resolution of a part's times by some of its dispatches."""
     rows: list[int] = []
     for specialisation in groups:
         for lane in specialisation.lanes:
@@ -271,7 +282,7 @@ def _readings_of(
     names: Sequence[str],
     all_parts: _Parts,
 ) -> Readings:
-    """The readings of one specialisation.
+    """Computes the readings of a specialisation.
 
     Args:
         group: the specialisation with its dispatches.
@@ -320,7 +331,7 @@ def _pass(group: Group, part: int, durations: array[int], all_parts: _Parts) -> 
 def _timed_parts(
     parts: Sequence[int], durations_of_part: Mapping[int, array[int]], all_parts: _Parts
 ) -> tuple[list[int], list[str]]:
-    """The parts that durations are taken from, and notes on that choice.
+    """Chooses the parts that durations are taken from; also returns notes on the choice.
 
     Parts without counters are preferred.
     """
@@ -335,7 +346,7 @@ def _timed_parts(
 
 
 def _without(rows: array[int], left_out: frozenset[int]) -> array[int]:
-    """Ascending rows without a few of them."""
+    """Returns ascending rows without a few of them."""
     remaining = rows[:]
     for row in left_out:
         del remaining[bisect_left(remaining, row)]

@@ -1,4 +1,4 @@
-"""How long columns of figures are distributed: exact mean, median and extremes.
+"""Exact mean, median and extremes of long columns of figures.
 
 Columns are arrays: ten million values are never a list of objects.
 """
@@ -18,7 +18,7 @@ _SAMPLE = 20_000
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """How figures are distributed; None where there are none.
+    """Returns the spread of figures; None if there are none.
 
     Totals of integers are exact; those of floats are rounded once.
     """
@@ -38,7 +38,7 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def median(values: Sequence[float]) -> float:
-    """The exact median: of an even number of values, the mean of the two in the middle."""
+    """Returns the exact median: of an even number of values, the mean of the two in the middle."""
     last = len(values) // 2
     first = last if len(values) % 2 else last - 1
     low, high = _ranked(values, first, last)
@@ -46,15 +46,15 @@ def median(values: Sequence[float]) -> float:
 
 
 def _ranked(values: Sequence[float], first: int, last: int) -> tuple[float, float]:
-    """The values at two neighbouring places of the sorted sequence.
+    """Returns the values at two neighbouring positions of the sorted sequence.
 
-    Of a long sequence only the middle is sorted, between two values of a sample; all of it where
-    the sample misleads and the places lie outside.
+    Of a long sequence only the middle is sorted, between two values of a sample; all of it if the
+    positions are outside of that.
     """
     if len(values) > _SORTED:
         sample = sorted(values[:: len(values) // _SAMPLE])
-        place, around = len(sample) // 2, len(sample) // 50
-        low, high = sample[place - around], sample[place + around]
+        middle_index, margin = len(sample) // 2, len(sample) // 50
+        low, high = sample[middle_index - margin], sample[middle_index + margin]
         below = sum(1 for value in values if value < low)
         if low == high:
             equal = sum(1 for value in values if value == low)

@@ -16,18 +16,9 @@ from ...isa.asm.includes import includes_beside
 from ...isa.text import parse_text
 from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
 from ...recording import Place, Samples, Traced
-from .addresses import (
-    PADDING,
-    AddressMap,
-    addresses_of,
-    disassembled,
-    in_sequence,
-    is_data,
-    key_of,
-    operation,
-    split,
-    text_key,
-)
+from .addresses import AddressMap, addresses_of, disassembled
+from .sequence import in_sequence
+from .spelling import PADDING, is_data, key_of, operation, split, text_key
 from .sums import LineSum, Unplaced, missing, position
 
 _MOST_WRONG = 0.1
@@ -48,7 +39,7 @@ def measured_lines(
     traced: Sequence[Traced] = (),
     saved: Sequence[Path] = (),
 ) -> Landing:
-    """Attributes samples and traced cycles of one kernel to the lines of its assembly.
+    """Attributes samples and traced cycles of a kernel to the lines of its assembly.
 
     Args:
         report: the kernel. Its artifacts `amdgcn` and `hsaco` are read, or the file it was read
@@ -62,12 +53,12 @@ def measured_lines(
         return Landing(())
     text, notes = _text(report)
     if text is None:
-        return _nothing(samples, traced, notes)
+        return _unlanded(samples, traced, notes)
     functions = code_of(report, text)
     if not functions:
-        return _nothing(samples, traced, [*notes, f"{text.name}: no kernel {report.name} in it"])
+        return _unlanded(samples, traced, [*notes, f"{text.name}: no kernel {report.name} in it"])
     addresses = None
-    if _wants_addresses(samples, traced):
+    if _have_addresses(samples, traced):
         addresses = _addresses(report, text, functions, saved, notes)
     landing = land(functions, addresses, samples, traced)
     return Landing(landing.lines, landing.unplaced, (*notes, *landing.notes))
@@ -100,18 +91,18 @@ def land(
     sums_without_line: dict[Place, LineSum] = {}
 
     def sum_of(place: Place) -> LineSum:
-        spot = instruction_of[place]
-        if isinstance(spot, _Lost):
+        location = instruction_of[place]
+        if isinstance(location, _Unlocated):
             return sums_without_line.setdefault(place, LineSum())
-        total = sums_of_lines.setdefault(spot.line, LineSum(spot, place))
+        total = sums_of_lines.setdefault(location.line, LineSum(location, place))
         if total.address is None:
-            total.address = place.offset if place.offset is not None else spot.address
+            total.address = place.offset if place.offset is not None else location.address
         return total
 
     for sample in samples:
-        sum_of(sample.place).sampled(sample)
+        sum_of(sample.place).add_samples(sample)
     for item in traced:
-        sum_of(item.place).traced(item)
+        sum_of(item.place).add_traced(item)
     loops = _innermost(functions[0]) if functions else {}
     unplaced = tuple(
         _unplaced(place, instruction_of[place], total) for place, total in sums_without_line.items()
@@ -125,11 +116,11 @@ def land(
     )
 
 
-# --------------------------------------------------------------------------- what is read
+# --------------------------------------------------------------------------- reading the code
 
 
 def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
-    """The function that a report is about, and those that it calls, directly or not."""
+    """Returns the function that a report is about, and those that it calls, directly or not."""
     kernels = [function for function in program.functions if function.is_kernel]
     kernels = kernels or [function for function in program.functions if function.instructions]
     if len(kernels) > 1:
@@ -141,17 +132,17 @@ def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
         return ()
     by_symbol = {function.symbol or function.name: function for function in program.functions}
     reached = {kernels[0].symbol or kernels[0].name: kernels[0]}
-    to_visit = list(kernels[0].calls)
-    while to_visit:
-        name = to_visit.pop()
+    pending = list(kernels[0].calls)
+    while pending:
+        name = pending.pop()
         if name in by_symbol and name not in reached:
             reached[name] = by_symbol[name]
-            to_visit.extend(by_symbol[name].calls)
+            pending.extend(by_symbol[name].calls)
     return tuple(reached.values())
 
 
 def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
-    """The program whose lines the report refers to; None with a note if it cannot be read."""
+    """Reads the program whose lines the report refers to; returns None and a note if it cannot."""
     path = Path(report.id.partition("::")[0])
     artifact = report.artifacts.get("amdgcn")
     if artifact is not None:
@@ -177,8 +168,8 @@ def _addresses(
     saved: Sequence[Path],
     notes: list[str],
 ) -> AddressMap | None:
-    """The addresses of the functions' instructions; None, with notes, where they are unknown."""
-    if all(step.address is not None for function in functions for step in function.instructions):
+    """Returns the addresses of the functions' instructions; None, with notes, if unknown."""
+    if all(i.address is not None for function in functions for i in function.instructions):
         return addresses_of(functions, text)  # a disassembly has them already
     hsaco = report.artifacts.get("hsaco")
     for path in [hsaco.path] if hsaco is not None else saved:
@@ -190,32 +181,34 @@ def _addresses(
         address_map = addresses_of(functions, program)
         if address_map is not None:
             notes.extend(address_map.notes)
-            if address_map.at:
+            if address_map.instructions:
                 return address_map
     return None
 
 
-def _wants_addresses(samples: Sequence[Samples], traced: Sequence[Traced]) -> bool:
+def _have_addresses(samples: Sequence[Samples], traced: Sequence[Traced]) -> bool:
     places = [*(sample.place for sample in samples), *(line.place for line in traced)]
     return any(place.offset is not None for place in places)
 
 
-def _nothing(samples: Sequence[Samples], traced: Sequence[Traced], notes: Sequence[str]) -> Landing:
+def _unlanded(
+    samples: Sequence[Samples], traced: Sequence[Traced], notes: Sequence[str]
+) -> Landing:
     landing = land((), None, samples, traced)
     return Landing((), landing.unplaced, (*notes, *landing.notes))
 
 
-# --------------------------------------------------------------------------- where it belongs
+# --------------------------------------------------------------------------- locating places
 
 
-class _Lost(Struct, frozen=True):
+class _Unlocated(Struct, frozen=True):
     """A place without a line: why, and the lines that it may be."""
 
     why: str
     lines: tuple[int, ...] = ()
 
 
-_Spot = Instruction | _Lost
+_Location = Instruction | _Unlocated
 
 
 class _Finder:
@@ -230,22 +223,23 @@ class _Finder:
             self._by_key.setdefault(key_of(instruction), []).append(instruction)
         self.notes: list[str] = []
 
-    def find(self, places: Sequence[Place]) -> Mapping[Place, _Spot]:
-        spots: dict[Place, _Spot] = {}
+    def find(self, places: Sequence[Place]) -> Mapping[Place, _Location]:
+        """Locates places; `notes` then says what was uncertain."""
+        locations: dict[Place, _Location] = {}
         objects: dict[tuple[int | None, int | None], list[Place]] = {}
         for place in places:
             if place.offset is None:
-                spots[place] = self._by_text(place)
+                locations[place] = self._by_text(place)
             else:
                 objects.setdefault((place.process, place.code_object), []).append(place)
         for group in objects.values():
-            spots.update(self._by_address(group))
-        return spots
+            locations.update(self._by_address(group))
+        return locations
 
-    def _by_address(self, places: Sequence[Place]) -> Mapping[Place, _Spot]:
+    def _by_address(self, places: Sequence[Place]) -> Mapping[Place, _Location]:
         """Locates places of one code object of one process."""
         address_map = self._addresses
-        if address_map is None or not address_map.at:
+        if address_map is None or not address_map.instructions:
             return self._by_order(places, "no code object of this kernel could be laid beside it")
         with_text = [
             recorded
@@ -260,21 +254,21 @@ class _Finder:
                 f"the code object at hand is another build: {contradicting + absent} of"
                 f" {len(with_text)} recorded instructions are not at their addresses in it",
             )
-        return {place: self._at(place, address_map) for place in places}
+        return {place: self._at_address(place, address_map) for place in places}
 
-    def _at(self, place: Place, address_map: AddressMap) -> _Spot:
+    def _at_address(self, place: Place, address_map: AddressMap) -> _Location:
         assert place.offset is not None
-        instruction = address_map.at.get(place.offset)
+        instruction = address_map.instructions.get(place.offset)
         if instruction is not None:
             if place.text and not _same_operation(place.text, instruction):
-                return _Lost(f"{instruction.mnemonic} is at this address", (instruction.line,))
+                return _Unlocated(f"{instruction.mnemonic} is at this address", (instruction.line,))
             return instruction
         if place.offset in address_map.code:
-            return _Lost("its instruction is not in the assembly")
-        return _Lost("no instruction of this kernel is at this address")
+            return _Unlocated("its instruction is not in the assembly")
+        return _Unlocated("no instruction of this kernel is at this address")
 
-    def _by_order(self, places: Sequence[Place], why: str) -> Mapping[Place, _Spot]:
-        """Locates places by their texts and order; `why` says why not by address."""
+    def _by_order(self, places: Sequence[Place], why: str) -> Mapping[Place, _Location]:
+        """Locates places by their texts and order; `why` is the reason for not using addresses."""
         rows = {p.offset: p.text for p in places if p.offset is not None and p.text}
         note = f"{why}: recorded instructions were placed by their texts and order"
         if note not in self.notes:
@@ -282,45 +276,49 @@ class _Finder:
         sequenced = in_sequence(self._functions, rows)
         if sequenced.problem is not None:
             self.notes.append(sequenced.problem)
-        spots: dict[int, _Spot] = {
-            address: _Lost("nothing decides between lines", _lines(candidates))
-            for address, candidates in sequenced.open.items()
+        locations: dict[int, _Location] = {
+            address: _Unlocated("nothing decides between lines", _lines(candidates))
+            for address, candidates in sequenced.candidates.items()
         }
-        spots.update(sequenced.at)
-        not_in_text = _Lost(sequenced.problem or "its instruction is not in the assembly")
+        locations.update(sequenced.instructions)
+        not_in_text = _Unlocated(sequenced.problem or "its instruction is not in the assembly")
         return {
             place: self._by_comment(
                 place,
-                spots.get(place.offset, not_in_text)
+                locations.get(place.offset, not_in_text)
                 if place.text
-                else _Lost("no instruction was recorded with the address"),
+                else _Unlocated("no instruction was recorded with the address"),
             )
             for place in places
             if place.offset is not None
         }
 
-    def _by_text(self, place: Place) -> _Spot:
+    def _by_text(self, place: Place) -> _Location:
         if not place.text:
-            return _Lost("neither address nor instruction was recorded")
+            return _Unlocated("neither address nor instruction was recorded")
         candidates = self._by_key.get(text_key(place.text), [])
         if len(candidates) == 1:
             return candidates[0]
         if not candidates:
-            return _Lost("its instruction is not in the assembly")
+            return _Unlocated("its instruction is not in the assembly")
         return self._by_comment(
-            place, _Lost(f"{len(candidates)} lines have this instruction", _lines(candidates))
+            place, _Unlocated(f"{len(candidates)} lines have this instruction", _lines(candidates))
         )
 
-    def _by_comment(self, place: Place, spot: _Spot) -> _Spot:
-        """Chooses the one of several lines whose source position was recorded, if only one fits."""
+    def _by_comment(self, place: Place, location: _Location) -> _Location:
+        """Chooses the line that has the recorded source position, if only one of several has it."""
         recorded_position = position(place.comment)
-        if isinstance(spot, Instruction) or recorded_position is None or len(spot.lines) < 2:
-            return spot
-        lines = set(spot.lines)
+        if (
+            isinstance(location, Instruction)
+            or recorded_position is None
+            or len(location.lines) < 2
+        ):
+            return location
+        lines = set(location.lines)
         candidates = [i for i in self._code if i.line in lines and _is_at(i.loc, recorded_position)]
         if len(candidates) == 1:
             return candidates[0]
-        return _Lost(spot.why, _lines(candidates)) if candidates else spot
+        return _Unlocated(location.why, _lines(candidates)) if candidates else location
 
 
 def _is_at(loc: SourceLoc | None, recorded_position: SourceLoc) -> bool:
@@ -346,7 +344,7 @@ def _lines(instructions: Iterable[Instruction]) -> tuple[int, ...]:
 
 
 def _innermost(function: Function) -> dict[int, str]:
-    """Line -> id of the innermost loop that contains it."""
+    """Returns line -> id of the innermost loop that contains it."""
     loop_of_line: dict[int, str] = {}
     for loop in sorted(function.loops, key=lambda item: item.depth):
         for block in loop.blocks:
@@ -356,12 +354,12 @@ def _innermost(function: Function) -> dict[int, str]:
     return loop_of_line
 
 
-def _unplaced(place: Place, spot: _Spot, total: LineSum) -> Unplaced:
-    assert isinstance(spot, _Lost)
+def _unplaced(place: Place, location: _Location, total: LineSum) -> Unplaced:
+    assert isinstance(location, _Unlocated)
     return Unplaced(
         place=place,
-        why=spot.why,
-        lines=spot.lines,
+        why=location.why,
+        lines=location.lines,
         samples=total.samples or 0,
         hits=total.hits or 0,
         latency_cycles=total.latency or 0,

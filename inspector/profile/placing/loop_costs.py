@@ -110,7 +110,7 @@ def with_lines(report: KernelReport, lines: Sequence[MeasuredLine]) -> KernelRep
 
 
 def measure_of(lines: Iterable[MeasuredLine]) -> Measure | None:
-    """What these lines are compared by; None where nothing was measured.
+    """Returns the measure that lines are compared by; None if nothing was measured.
 
     Stall cycles of a thread trace are preferred to samples: a trace misses nothing on its CU.
     """
@@ -216,9 +216,9 @@ class _Static:
     def __init__(self, report: KernelReport) -> None:
         self.rules: dict[int, dict[str, None]] = {}
         for finding in report.findings:
-            for place in finding.locations:
-                if place.kind == _ISA and place.line is not None:
-                    self.rules.setdefault(place.line, {})[finding.rule] = None
+            for location in finding.locations:
+                if location.kind == _ISA and location.line is not None:
+                    self.rules.setdefault(location.line, {})[finding.rule] = None
         self.waits: dict[int, list[WaitOp]] = {}
         self.waited: dict[int, dict[int, None]] = {}
         for wait in report.waits:
@@ -247,13 +247,13 @@ def _beside(
     measure: Measure | None,
     total: int | None,
 ) -> Beside:
-    """A line of the assembly with its cost.
+    """Returns a line of the assembly with its cost and the results of static analysis.
 
     Args:
         line: number of the line.
         measured: the measured lines by number.
-        static: what static analysis says of lines.
-        measure: what the lines are compared by.
+        static: the results of static analysis.
+        measure: the measure that lines are compared by.
         total: the kernel's amount of the measure.
     """
     cost = measured.get(line)

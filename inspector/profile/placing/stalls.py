@@ -1,4 +1,4 @@
-"""Where a kernel stalls, by measurement, with what static analysis says of the same place.
+"""Lists the lines at which a kernel stalls, with the results of static analysis for them.
 
 A load's latency shows at the wait that waits for it, so a wait names its loads.
 """
@@ -35,7 +35,7 @@ class Stall(Struct, frozen=True):
 
 
 def stalls(report: KernelReport) -> list[Stall]:
-    """The lines that cost something, dearest first; empty where nothing was measured by line."""
+    """Returns the lines that cost something, the dearest first; none if no line was measured."""
     lines = report.measured_lines
     if not lines:
         return []
@@ -62,7 +62,7 @@ def stalls(report: KernelReport) -> list[Stall]:
 
 
 def _reasons(line: MeasuredLine) -> tuple[str, ...]:
-    """The two most frequent reasons of its samples."""
+    """Returns the two most frequent reasons of its samples, in words; none if it has no reasons."""
     if not line.reasons:
         return ()
     total = sum(line.reasons.values())
@@ -71,6 +71,7 @@ def _reasons(line: MeasuredLine) -> tuple[str, ...]:
 
 
 def _beside_words(facts: Beside | None) -> Iterator[str]:
+    """Yields in words what static analysis says of a line: rules, waits, access, spill."""
     if facts is None:
         return
     yield from facts.rules
@@ -78,14 +79,14 @@ def _beside_words(facts: Beside | None) -> Iterator[str]:
         if wait.verdict not in (None, "needed"):
             yield _verdict(wait)
     if facts.waits_for:
-        places = list(
+        loads = list(
             dict.fromkeys(
-                f"{load.mnemonic or ''} {_at(load.source, load.line)}".strip()
+                f"{load.mnemonic or ''} {_position(load.source, load.line)}".strip()
                 for load in facts.waits_for
             )
         )
-        omitted = f" and {len(places) - MOST_LOADS} more" if len(places) > MOST_LOADS else ""
-        yield f"waits for {', '.join(places[:MOST_LOADS])}{omitted}"
+        omitted = f" and {len(loads) - MOST_LOADS} more" if len(loads) > MOST_LOADS else ""
+        yield f"waits for {', '.join(loads[:MOST_LOADS])}{omitted}"
     if facts.access is not None:
         bits, widest = view.show(facts.access.bits), view.show(facts.access.widest)
         yield f"{bits} of {widest} bits, limited by {facts.access.limited_by}"
@@ -98,5 +99,5 @@ def _verdict(wait: WaitOp) -> str:
     return f"{wait.verdict} wait{enough}"
 
 
-def _at(source: SourceLoc | None, line: int) -> str:
+def _position(source: SourceLoc | None, line: int) -> str:
     return view.place(source.in_user_code) if source is not None else f"line {line}"

@@ -1,4 +1,4 @@
-"""Sums of measurements: of one line, or of everything that could not be placed on a line."""
+"""Sums of measurements: of a line, or of a place without a line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unplaced(Struct, frozen=True):
 
 
 class LineSum(Struct):
-    """Sums over what was recorded at one instruction; None where nothing of the kind was."""
+    """Sums of the measurements at an instruction; None where nothing of the kind was recorded."""
 
     instruction: Instruction | None = None
     place: Place | None = None
@@ -44,14 +44,14 @@ class LineSum(Struct):
     issued: int | None = None
     reasons: dict[str, int] = field(default_factory=dict)
 
-    def sampled(self, item: Samples) -> None:
+    def add_samples(self, item: Samples) -> None:
         self.samples = (self.samples or 0) + item.count
         if item.issued is not None:
             self.issued = (self.issued or 0) + item.issued
         for reason, count in item.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
-    def traced(self, item: Traced) -> None:
+    def add_traced(self, item: Traced) -> None:
         self.hits = (self.hits or 0) + item.hits
         self.latency = (self.latency or 0) + item.latency
         self.stall = (self.stall or 0) + item.stall
@@ -59,6 +59,7 @@ class LineSum(Struct):
             self.idle = (self.idle or 0) + item.idle
 
     def measured(self, loop: str | None) -> MeasuredLine:
+        """Returns the sums as a line of the report; `loop` is the innermost loop's id."""
         assert self.instruction is not None
         source = self.instruction.loc
         if source is None and self.place is not None:
@@ -80,28 +81,29 @@ class LineSum(Struct):
 
 
 def missing(unplaced: Sequence[Unplaced]) -> list[str]:
-    """What could not be placed, in words: the totals, then the worst of it."""
-    lost = [u for u in unplaced if u.samples or u.latency_cycles or u.hits]
-    if not lost:
+    """Returns notes on what is on no line: the totals, then the worst places."""
+    measured = [u for u in unplaced if u.samples or u.latency_cycles or u.hits]
+    if not measured:
         return []
     totals = []
-    if samples := sum(u.samples for u in lost):
+    if samples := sum(u.samples for u in measured):
         totals.append(f"{samples:,} samples")
-    if cycles := sum(u.latency_cycles for u in lost):
-        totals.append(f"{cycles:,} cycles, {sum(u.stall_cycles for u in lost):,} of them stalled,")
-    lost.sort(key=lambda u: (u.stall_cycles, u.latency_cycles, u.samples, u.hits), reverse=True)
+    if cycles := sum(u.latency_cycles for u in measured):
+        stalled = sum(u.stall_cycles for u in measured)
+        totals.append(f"{cycles:,} cycles, {stalled:,} of them stalled,")
     notes = [
-        f"{' and '.join(totals) or 'some hits'} at {len(lost)} places are on no line: "
+        f"{' and '.join(totals) or 'some hits'} at {len(measured)} places are on no line: "
         "they are missing in the figures of lines and loops"
     ]
-    for place in lost[:_MOST_LISTED]:
-        at = f" at 0x{place.place.offset:x}" if place.place.offset is not None else ""
-        may_be = f" (lines {', '.join(map(str, place.lines[:8]))})" if place.lines else ""
-        notes.append(f"on no line: `{place.place.text or '?'}`{at}: {place.why}{may_be}")
+    measured.sort(key=lambda u: (u.stall_cycles, u.latency_cycles, u.samples, u.hits), reverse=True)
+    for item in measured[:_MOST_LISTED]:
+        address = f" at 0x{item.place.offset:x}" if item.place.offset is not None else ""
+        lines = f" (lines {', '.join(map(str, item.lines[:8]))})" if item.lines else ""
+        notes.append(f"on no line: `{item.place.text or '?'}`{address}: {item.why}{lines}")
     return notes
 
 
 def position(comment: str | None) -> SourceLoc | None:
-    """The innermost source position of a profiler's `file:line`."""
+    """Parses the innermost source position of a profiler's `file:line`; None if there is none."""
     match = _POSITION.match(comment.split(_CALL_SITE)[0].strip()) if comment else None
     return SourceLoc(match["file"], int(match["line"])) if match and int(match["line"]) else None

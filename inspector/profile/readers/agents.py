@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...recording import Agent
-from ..builder import Builder, whole
+from ..builder import Builder, int64
 from .rows import Table, integer
 
 _CPU, _GPU = 1, 2  # rocprofiler_agent_type_t
@@ -44,7 +44,7 @@ def agent(key: str, about: Mapping[str, Any]) -> Agent:
 
 
 def is_processor(about: Mapping[str, Any]) -> bool:
-    """Whether it is a CPU or GPU: newer versions also list network cards."""
+    """Tells whether an agent is a CPU or GPU: newer versions also list network cards."""
     return about.get("type") in (_CPU, _GPU, "CPU", "GPU", None)
 
 
@@ -55,15 +55,15 @@ def _arch(about: Mapping[str, Any]) -> str | None:
     version = _number(about, "gfx_target_version")
     if version is None:
         return None
-    # The kernel driver's way to write it: 90402 is gfx942, 90010 is gfx90a.
+    # As the kernel driver writes it: 90402 is gfx942, 90010 is gfx90a.
     major, minor_and_step = divmod(version, 10_000)
     minor, step = divmod(minor_and_step, 100)
     return f"gfx{major}{minor:x}{step:x}"
 
 
 def _number(about: Mapping[str, Any], key: str) -> int | None:
-    """A count; None for zero, which means "unknown" there, as for a CPU's compute units."""
-    value = whole(about.get(key))
+    """Returns a count; None for zero, which means "unknown" there, as for a CPU's compute units."""
+    value = int64(about.get(key))
     return value if value is not None and value > 0 else None
 
 

@@ -47,7 +47,7 @@ _NO_WAVE = (
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """The traces among the files; code objects and raw traces are added to the first one."""
+    """Returns the traces among the files; the first gets code objects and raw traces."""
     trace_folders = _trace_folders(files)
     traces: dict[Path, list[Path]] = {}
     objects: list[Path] = []
@@ -74,7 +74,7 @@ def find(files: Sequence[Path]) -> list[Group]:
 
 
 def _trace_folders(files: Sequence[Path]) -> set[Path]:
-    """Folders that are traces by the files in them."""
+    """Returns the folders that are traces by the files in them."""
     names_in: dict[Path, set[str]] = {}
     for file in files:
         if file.name in _TELLING:
@@ -88,7 +88,7 @@ def _trace_folders(files: Sequence[Path]) -> set[Path]:
 
 
 def _trace_of(file: Path, trace_folders: set[Path]) -> Path | None:
-    """The folder of the trace that a file belongs to, if it belongs to one."""
+    """Returns the folder of the trace that a file belongs to; None if it belongs to none."""
     folder = next((parent for parent in file.parents if _FOLDER.match(parent.name)), None)
     if folder is None and file.parent in trace_folders and _PART.match(file.name):
         return file.parent
@@ -147,15 +147,15 @@ def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Builder) 
     places = [_place(row, shapes, processes.get(row.code_object)) for row in rows]
     pairs = list(zip(rows, places, strict=True))
     builder.samples.extend(row.samples(place) for row, place in pairs if row.method)
+    if any(row.method for row in rows) and not spans:
+        # PC samples in the form of a trace, in which no wave was traced.
+        builder.parts[-1] = replace(builder.parts[-1], format=_SAMPLES)
+        return
     lines = tuple(
         Traced(place=place, hits=row.hits, latency=row.latency, stall=row.stall, idle=row.idle)
         for row, place in pairs
         if not row.method
     )
-    if any(row.method for row in rows) and not spans:
-        # PC samples in the form of a trace, in which no wave was traced.
-        builder.parts[-1] = replace(builder.parts[-1], format=_SAMPLES)
-        return
     builder.traces.append(
         ThreadTrace(
             path=str(path),
@@ -173,7 +173,7 @@ def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Builder) 
 def _rows(
     code: Path | None, stats: Path | None, builder: Builder
 ) -> tuple[Names, Sequence[CodeRow]]:
-    """The instructions in `code.json`; if that is damaged, those of the file that has more."""
+    """Returns the instructions of `code.json`; if that is damaged, of the file that has more."""
     names, is_complete = Names(), False
     rows: list[CodeRow] = []
     if code is not None:
@@ -188,7 +188,7 @@ def _rows(
 
 
 def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequence[CodeRow]:
-    """The rows with the sums over the wave files, for a code.json that counted nothing itself."""
+    """Adds the sums over the wave files to the rows, for a code.json without counts."""
     unmatched = [sums[line] for line in sums.keys() - {row.line for row in rows}]
     if unmatched:
         executions = sum(hits for hits, _, _, _ in unmatched)
@@ -203,7 +203,7 @@ def _with_sums(rows: Sequence[CodeRow], sums: Sums, builder: Builder) -> Sequenc
 def _shapes(
     rows: Sequence[CodeRow], kernel: str | None, builder: Builder
 ) -> dict[tuple[str | None, int | None], int]:
-    """(kernel in a row, code object) -> number of its shape, for rows whose kernel is known."""
+    """Returns (kernel of a row, code object) -> number of its shape, where the kernel is known."""
     shapes: dict[tuple[str | None, int | None], int] = {}
     for row in rows:
         name = row.kernel or kernel
@@ -214,7 +214,7 @@ def _shapes(
 
 
 def _processes(builder: Builder) -> dict[int | None, int | None]:
-    """Id of a code object -> the process that saved it; None where several did.
+    """Returns id of a code object -> the process that saved it; None if several did.
 
     Traces themselves do not name the process.
     """
@@ -242,6 +242,7 @@ def _place(
 
 
 def _add_code_object(file: Path, builder: Builder) -> None:
+    """Adds a code object that the profiler saved; its name holds id and process."""
     name_match = _OBJECT.match(file.name)
     try:
         with file.open("rb") as stream:

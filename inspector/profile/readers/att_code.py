@@ -12,8 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...recording import Place, Samples
-from ..builder import Builder, is_whole, whole
-from .streams import DamagedError, JsonStream
+from ..builder import Builder, int64, is_int64
+from .json_text import DamagedError
+from .streams import JsonStream
 
 _MARK = "; "
 """Begins the row that names the kernel whose code follows."""
@@ -58,17 +59,17 @@ class CodeRow(Struct, frozen=True):
 
     @property
     def counted(self) -> bool:
-        """Whether anything was measured at it."""
+        """Whether anything was measured at the instruction."""
         return bool(self.hits or self.latency or self.stall or self.idle)
 
     def summed(self, sums: Sequence[int] | None) -> CodeRow:
-        """The same with hits, latency, stall and idle from the wave files."""
+        """Returns the row with the hits, latency, stall and idle time of the wave files."""
         if sums is None:
             return self
         return replace(self, hits=sums[0], latency=sums[1], stall=sums[2], idle=sums[3])
 
     def samples(self, place: Place) -> Samples:
-        """The row of a folder of PC samples."""
+        """Returns the PC samples of the row, in a folder of samples."""
         assert self.method is not None
         return Samples(
             place=place,
@@ -80,7 +81,7 @@ class CodeRow(Struct, frozen=True):
 
 
 class Names(Struct):
-    """The kernels whose code is in a trace, as marked."""
+    """The kernels whose code is in a trace, as the marks between its rows name them."""
 
     kernels: list[str] = field(default_factory=list)
     current: str | None = None
@@ -94,7 +95,7 @@ class Names(Struct):
 
     @property
     def only(self) -> str | None:
-        """The kernel, if there is code of one alone."""
+        """The kernel, if there is code of a single one; else None."""
         return self.kernels[0] if len(self.kernels) == 1 else None
 
 
@@ -104,7 +105,7 @@ def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]
     Returns:
         The kernels, the instructions, and whether the file was read to its end.
     """
-    names, strange, whole = Names(), 0, True
+    names, unknown_rows, is_complete = Names(), 0, True
     rows: list[CodeRow] = []
     try:
         with path.open("rb") as file:
@@ -118,16 +119,18 @@ def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]
                     if row is not None:
                         rows.append(row)
                     elif not _is_mark(item):
-                        strange += 1
+                        unknown_rows += 1
     except (DamagedError, OSError) as error:
-        whole = False
-        at = f"after {len(rows)} instructions" if rows else "at its beginning"
-        builder.fail(path, f"damaged or cut off {at} ({_short(error)})", _AGAIN)
-    if strange:
-        builder.fail(path, f"{strange} rows are of an unknown form", "the other rows were read")
-    if whole and not rows and not strange:
+        is_complete = False
+        position = f"after {len(rows)} instructions" if rows else "at its beginning"
+        builder.fail(path, f"damaged or cut off {position} ({_short(error)})", _AGAIN)
+    if unknown_rows:
+        builder.fail(
+            path, f"{unknown_rows} rows are of an unknown form", "the other rows were read"
+        )
+    if is_complete and not rows and not unknown_rows:
         builder.note(f"{path}: it holds no code: the trace is empty, or no code object was saved")
-    return names, _methods(rows), whole
+    return names, _methods(rows), is_complete
 
 
 def _is_mark(item: Any) -> bool:
@@ -140,38 +143,38 @@ def _is_mark(item: Any) -> bool:
 
 
 def _row(item: Any, names: Names) -> CodeRow | None:
-    """One row: 10 columns; newer versions add those of PC sampling, in two forms."""
+    """Parses a row: 10 columns; newer versions add those of PC sampling, in two forms."""
     if not isinstance(item, list) or len(item) < _COLUMNS or not isinstance(item[0], str):
         return None
     if _is_mark(item):
         names.mark(item[0], item[3] if isinstance(item[3], str) else "")
         return None
-    if not all(is_whole(item[i]) for i in (2, 5, 6, 7, 8)):
+    if not all(is_int64(item[i]) for i in (2, 5, 6, 7, 8)):
         return None
     row = CodeRow(
         text=item[0],
         line=item[2],
         source=item[3] if isinstance(item[3], str) else "",
-        code_object=item[4] if is_whole(item[4]) else None,
+        code_object=item[4] if is_int64(item[4]) else None,
         address=item[5],
         hits=item[6],
         latency=item[7],
         stall=item[8],
-        idle=item[9] if is_whole(item[9]) else None,
+        idle=item[9] if is_int64(item[9]) else None,
         kernel=names.current,
     )
     return _sampled(row, item[_COLUMNS:])
 
 
 def _sampled(row: CodeRow, extra: Sequence[Any]) -> CodeRow:
-    """Adds what stands behind the columns of a trace: (service type,) issued, stalled, reasons."""
+    """Adds the columns behind those of a trace: (service type,) issued, stalled, reasons."""
     reasons = extra[-1] if extra and isinstance(extra[-1], list) else []
-    numbers = [n for n in extra if is_whole(n)]
+    numbers = [n for n in extra if is_int64(n)]
     if len(numbers) == 3 and numbers[0] in _METHODS:
         method = _METHODS[numbers[0]]
         issued = numbers[1] if method == "stochastic" else None
         return replace(row, method=method, issued=issued, reasons=_named(reasons, 1))
-    if len(numbers) == 2 and any(numbers):  # hits are not counted, the method is not said
+    if len(numbers) == 2 and any(numbers):  # the row has no hits, and does not name the method
         return replace(
             row,
             hits=sum(numbers),
@@ -183,7 +186,7 @@ def _sampled(row: CodeRow, extra: Sequence[Any]) -> CodeRow:
 
 
 def _methods(rows: list[CodeRow]) -> list[CodeRow]:
-    """Host-trap sampling cannot tell what was issued, and takes every sample for it."""
+    """Marks rows as host-trap samples if no row has anything else than issued samples."""
     sampled = [row for row in rows if row.method == "stochastic"]
     if any(row.reasons or row.issued != row.hits for row in sampled):
         return rows
@@ -194,14 +197,14 @@ def _methods(rows: list[CodeRow]) -> list[CodeRow]:
 
 
 def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
-    """Counts by the reason's name; `first` is the value of the reason that is counted first."""
+    """Returns reason -> count; `first` is the value of the reason of the first count."""
     pairs = zip(_REASONS[first:], counts, strict=False)
-    return {name: n for name, n in pairs if is_whole(n) and n}
+    return {name: n for name, n in pairs if is_int64(n) and n}
 
 
 def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
     """Reads `stats_ui_output_*.csv`: the sums of a trace, by address."""
-    names, strange = Names(), 0
+    names, unknown_rows = Names(), 0
     rows: list[CodeRow] = []
     for item in _csv(path, builder):
         text = item.get("Instruction") or ""
@@ -210,7 +213,7 @@ def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
             names.mark(text, item.get("Source") or "")
             continue
         if not text or None in numbers:
-            strange += 1
+            unknown_rows += 1
             continue
         address, hits, latency, stall = (n or 0 for n in numbers)
         extra = [_integer(item.get(n)) for n in ("ServiceType", "Issued", "Stalled")]
@@ -231,12 +234,13 @@ def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
                 extra,
             )
         )
-    if strange:
-        builder.fail(path, f"{strange} rows are cut off or of an unknown form", _AGAIN)
+    if unknown_rows:
+        builder.fail(path, f"{unknown_rows} rows are cut off or of an unknown form", _AGAIN)
     return names, _methods(rows)
 
 
 def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
+    """Yields the rows of a CSV file that has the needed columns."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as stream:
             table = csv.DictReader(stream, skipinitialspace=True)
@@ -253,7 +257,7 @@ def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
 
 def _integer(text: str | None) -> int | None:
     try:
-        return whole(int(text[:_LONGEST_NUMBER], 0)) if text is not None else None
+        return int64(int(text[:_LONGEST_NUMBER], 0)) if text is not None else None
     except ValueError:
         return None
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...recording import WaveSpan
-from ..builder import LARGEST, Builder, is_whole
-from .streams import DamagedError, JsonStream
+from ..builder import LARGEST, Builder, is_int64
+from .json_text import DamagedError
+from .streams import JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]
 """Line of the trace -> hits, latency, stall and idle cycles."""
@@ -21,14 +22,14 @@ _ENGINE = re.compile(r"(?:SE)?(\d{1,9})$")
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
 _BEGIN = re.compile(rb'"begin"\s*:\s*(\d{1,18})(?!\d)')
 _HEAD = 1 << 12
-"""Bytes at the start of a wave's file in which its begin is searched."""
+"""Bytes at the start of a wave's file in which its begin is looked for."""
 _INTEGERS = frozenset({int})
 _FEW = 3
-"""Damaged files that an error names."""
+"""How many damaged files an error names."""
 _LONGEST_KEY = 10
-"""Digits of a key that is read as a number, and one more."""
+"""A key of this many digits is not read as a number."""
 _MOST_BYTES = 1 << 26
-"""Of a file that is parsed as a whole."""
+"""Limit on a file that is parsed as a whole."""
 _FASTEST_MHZ = 1e5
 """A faster shader clock is taken for damage."""
 
@@ -70,13 +71,13 @@ def sum_waves(files: Sequence[Path], builder: Builder) -> Sums:
 
 
 def _begin(head: bytes) -> int | None:
-    """When a wave began: that key precedes its instructions, since keys are sorted."""
+    """Returns when a wave began; that key precedes its instructions, since keys are sorted."""
     match = _BEGIN.search(head)
     return int(match[1]) if match else None
 
 
 def _instructions(stream: JsonStream) -> Iterator[Any]:
-    """The elements of `wave.instructions`, one by one: there may be millions."""
+    """Yields the elements of `wave.instructions`, of which there may be millions."""
     for key in stream.fields():
         if key != "wave":
             stream.skip()
@@ -89,11 +90,11 @@ def _instructions(stream: JsonStream) -> Iterator[Any]:
 
 
 def _is_instruction(record: Any) -> bool:
-    return isinstance(record, list) and len(record) >= 5 and _are_whole(record[:5])
+    return isinstance(record, list) and len(record) >= 5 and _are_integers(record[:5])
 
 
-def _are_whole(numbers: Sequence[Any]) -> bool:
-    """Whether all are integers that are small enough for their sums to be printed."""
+def _are_integers(numbers: Sequence[Any]) -> bool:
+    """Tells whether all are integers that are small enough for their sums to be printed."""
     if set(map(type, numbers)) != _INTEGERS:
         return False
     return bool(min(numbers) >= -LARGEST and max(numbers) <= LARGEST)
@@ -125,6 +126,7 @@ def occupancy(
 
 
 def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | None, str | None]:
+    """Reads the begins and ends of waves; see `occupancy` for the result."""
     spans: list[WaveSpan] = []
     kernels: Counter[int] = Counter()
     names: Any = None
@@ -135,35 +137,17 @@ def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | N
             names = events
         if engine is None or not isinstance(events, list):
             continue
-        valid_events = [event for event in events if _is_event(event)]
-        invalid_count += len(events) - len(valid_events)
-        running: dict[tuple[int, int, int], int] = {}
-        waves_on_cu: Counter[int] = Counter()
         # At equal times ends come first: a slot is freed before another wave takes it.
-        for time, cu, simd, slot, start, kernel in sorted(
-            valid_events, key=lambda event: (event[0], event[4])
-        ):
-            slot_key = (cu, simd, slot)
-            begin = running.pop(slot_key, None)
-            if begin is not None:
-                waves_on_cu[cu] -= 1
-                end = None if start else time  # unknown where another wave has the slot already
-                spans.append(
-                    WaveSpan(
-                        engine=int(engine[1]), cu=cu, simd=simd, slot=slot, begin=begin, end=end
-                    )
-                )
-            elif not start:
-                begun_before += 1
-            if start:
-                running[slot_key] = time
-                kernels[kernel] += 1
-                waves_on_cu[cu] += 1
-                peak = max(peak, waves_on_cu[cu])
-        spans += [
-            WaveSpan(engine=int(engine[1]), cu=cu, simd=simd, slot=slot, begin=begin, end=None)
-            for (cu, simd, slot), begin in running.items()
-        ]
+        valid_events = sorted(
+            (event for event in events if _is_event(event)),
+            key=lambda event: (event[0], event[4]),
+        )
+        invalid_count += len(events) - len(valid_events)
+        engine_spans, engine_peak, unstarted = _engine_spans(int(engine[1]), valid_events)
+        spans += engine_spans
+        peak = max(peak, engine_peak)
+        begun_before += unstarted
+        kernels.update(event[5] for event in valid_events if event[4])
     if invalid_count:
         builder.fail(path, f"{invalid_count} events are of an unknown form", "the others were read")
     if begun_before:
@@ -174,8 +158,43 @@ def _events(path: Path, builder: Builder) -> tuple[tuple[WaveSpan, ...], int | N
     return tuple(spans), peak or None, _most_run(names, kernels)
 
 
+def _engine_spans(engine: int, events: Sequence[Sequence[int]]) -> tuple[list[WaveSpan], int, int]:
+    """Pairs the begins and ends of a shader engine's waves.
+
+    Args:
+        engine: its number.
+        events: (time, CU, SIMD, slot, 1 for a begin and 0 for an end, dispatch), by time.
+
+    Returns:
+        The waves, the most waves on one CU at a time, and how many ends have no begin.
+    """
+    spans: list[WaveSpan] = []
+    begins: dict[tuple[int, int, int], int] = {}  # CU, SIMD, slot -> begin of the wave in it
+    waves_on_cu: Counter[int] = Counter()
+    peak = unstarted = 0
+
+    def add(cu: int, simd: int, slot: int, begin: int, end: int | None) -> None:
+        spans.append(WaveSpan(engine=engine, cu=cu, simd=simd, slot=slot, begin=begin, end=end))
+
+    for time, cu, simd, slot, start, _ in events:
+        begin = begins.pop((cu, simd, slot), None)
+        if begin is not None:
+            waves_on_cu[cu] -= 1
+            # The end is unknown where another wave has taken the slot already.
+            add(cu, simd, slot, begin, None if start else time)
+        elif not start:
+            unstarted += 1
+        if start:
+            begins[cu, simd, slot] = time
+            waves_on_cu[cu] += 1
+            peak = max(peak, waves_on_cu[cu])
+    for (cu, simd, slot), begin in begins.items():
+        add(cu, simd, slot, begin, None)
+    return spans, peak, unstarted
+
+
 def _members(path: Path, builder: Builder) -> Iterator[tuple[str, Any]]:
-    """The members of a file's object, one at a time: together they may not fit in memory."""
+    """Yields the members of a file's object one by one: together they may not fit in memory."""
     try:
         with path.open("rb") as file:
             stream = JsonStream(file)
@@ -189,11 +208,11 @@ def _members(path: Path, builder: Builder) -> Iterator[tuple[str, Any]]:
 
 
 def _is_event(event: Any) -> bool:
-    return isinstance(event, list) and len(event) == 6 and _are_whole(event)
+    return isinstance(event, list) and len(event) == 6 and _are_integers(event)
 
 
 def _most_run(dispatches: Any, kernels: Counter[int]) -> str | None:
-    """The name of the kernel that most waves ran.
+    """Returns the name of the kernel that most waves ran; None if it is unknown.
 
     Args:
         dispatches: number of a dispatch -> name of its kernel.
@@ -210,7 +229,7 @@ def _most_run(dispatches: Any, kernels: Counter[int]) -> str | None:
 
 
 def _listed(data: Mapping[str, Any]) -> Iterable[WaveSpan]:
-    """The waves in `filenames.json`, which are those traced in detail."""
+    """Yields the waves in `filenames.json`, which are those traced in detail."""
     engines = data.get("wave_filenames")
     for engine, simds in _items(engines):
         for simd, slots in _items(simds):
@@ -218,8 +237,8 @@ def _listed(data: Mapping[str, Any]) -> Iterable[WaveSpan]:
                 for _, wave in _items(waves):
                     if isinstance(wave, list) and len(wave) >= 3:
                         begin, end = wave[1:3]
-                        if is_whole(begin):
-                            stop = end if is_whole(end) else None
+                        if is_int64(begin):
+                            stop = end if is_int64(end) else None
                             yield WaveSpan(
                                 engine=engine, cu=None, simd=simd, slot=slot, begin=begin, end=stop
                             )
@@ -236,7 +255,7 @@ def _items(data: Any) -> list[tuple[int, Any]]:
 
 
 def clock_mhz(path: Path | None, builder: Builder) -> float | None:
-    """The mean shader clock during the trace in MHz, over all shader engines; None if unknown."""
+    """Returns the mean shader clock of the trace in MHz, over all engines; None if unknown."""
     data = _load(path, builder) if path is not None else None
     if not isinstance(data, dict):
         return None
@@ -249,7 +268,9 @@ def clock_mhz(path: Path | None, builder: Builder) -> float | None:
         if not _ENGINE.match(key) or not isinstance(pairs, list):
             continue
         valid = [
-            pair for pair in pairs if isinstance(pair, list) and len(pair) == 2 and _are_whole(pair)
+            pair
+            for pair in pairs
+            if isinstance(pair, list) and len(pair) == 2 and _are_integers(pair)
         ]
         if len(valid) > 1:
             clocks += valid[-1][0] - valid[0][0]

@@ -15,7 +15,7 @@ from typing import Any
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import Agent, KernelShape, Part
-from ..builder import Builder, whole
+from ..builder import Builder, int64
 from ..reading import Group
 from .json_bases import SIGN, Base, opened
 from .json_files import head
@@ -28,7 +28,7 @@ _AGAIN = "run `rocprof-compute analyze --output-format db` again"
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """Databases that have its tables of kernels and dispatches."""
+    """Returns the databases that have its tables of kernels and dispatches."""
     return [
         Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
@@ -45,7 +45,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads them, a part for each workload; what is damaged is missing, and said to be."""
+    """Reads databases, a part for each workload; damage is reported as an error."""
     for path in group.files:
         builder.tool.setdefault("name", "rocprof-compute")
         try:
@@ -56,6 +56,7 @@ def read(group: Group, builder: Builder) -> None:
 
 
 def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
+    """Reads the dispatches of a database, workload by workload."""
     for (version,) in base.rows("compute_metadata", ("compute_version",)):
         if version:
             builder.tool.setdefault("version", str(version))
@@ -76,22 +77,9 @@ def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
     for workload, names in kernels.items():
         title, about = workloads.get(workload, ("", {}))
         builder.begin(Part(f"{name}/{title}" if title else name, str(path), FORMAT))
-        for kernel, number, gpu, start, end in dispatches:
-            if kernel not in names:
-                continue
-            key = whole(gpu)
-            shape = KernelShape(
-                names[kernel].removesuffix(".kd"), None if key is None else str(key)
-            )
-            builder.dispatch(
-                builder.shape(shape),
-                whole(number),
-                whole(start),
-                whole(end),
-                find_again=False,
-            )
-            if about and key is not None:
-                builder.agents.setdefault(str(key), _agent(str(key), about))
+        for kernel, *dispatch in dispatches:
+            if kernel in names:
+                _add_dispatch(names[kernel], dispatch, about, builder)
     orphans = sum(all(row[0] not in names for names in kernels.values()) for row in dispatches)
     if orphans:
         builder.fail(
@@ -103,7 +91,26 @@ def _read(path: Path, name: str, base: Base, builder: Builder) -> None:
     )
 
 
+def _add_dispatch(
+    kernel: str, dispatch: Sequence[object], about: Mapping[str, Any], builder: Builder
+) -> None:
+    """Adds a dispatch (its number, GPU, start and end) and its GPU, which `about` describes."""
+    number, gpu, start, end = map(int64, dispatch)
+    agent = None if gpu is None else str(gpu)
+    builder.dispatch(
+        builder.shape(KernelShape(kernel.removesuffix(".kd"), agent)),
+        number,
+        start,
+        end,
+        find_again=False,
+    )
+    if about and agent is not None:
+        builder.agents.setdefault(agent, _agent(agent, about))
+
+
 def _agent(key: str, about: Mapping[str, Any]) -> Agent:
+    """Returns a GPU by the workload's system information."""
+
     def count(name: str) -> int | None:
         try:
             value = float(about.get(name) or 0)

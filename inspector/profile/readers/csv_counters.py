@@ -16,7 +16,7 @@ from operator import ne, or_, sub
 from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
-from ..builder import Builder, whole
+from ..builder import Builder, int64
 from .csv_dispatches import DamagedError, RowIndex, Sink
 from .csv_layout import FIELDS, SILENT, fold
 from .rows import Block, Table, integer
@@ -122,6 +122,7 @@ class LongReader(Struct):
         self.counters.report(table)
 
     def _values(self, block: Block, rows: list[int]) -> None:
+        """Adds a block's counter values; `rows` are their dispatches, `NONE` for damaged ones."""
         names, texts = block.column("counter"), block.column("value")
         if names is None or texts is None:
             return
@@ -171,10 +172,10 @@ class LongReader(Struct):
                     row = next_row
                     next_row += 1
                     new_positions.append(position)
-                index.put(number, row)
+                index.add(number, row)
             dispatch_rows.append(row)
         self.sink.append(
-            parsed if len(new_positions) == len(dispatch_rows) else parsed.some(new_positions)
+            parsed if len(new_positions) == len(dispatch_rows) else parsed.select(new_positions)
         )
         counts = map(sub, ends, [0, *ends])
         return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
@@ -217,9 +218,9 @@ class LongReader(Struct):
         times = (NONE, NONE) if start is None or end is None else (start, end)
         row = self._traced_row(number, shape, *times)
         if row == NONE:
-            row = self.sink.one(cells, line)
+            row = self.sink.add_row(cells, line)
         if row != NONE:
-            index.put(number, row)
+            index.add(number, row)
         return row
 
     def _processes(self, block: Block) -> Sequence[str]:
@@ -285,7 +286,7 @@ class WideReader(Struct):
     def read(self) -> None:
         """Reads the whole table."""
         table = self.sink.table
-        unknown = table.others()
+        unknown = table.unknown_columns()
         first_columns = {name: column for column, name in reversed(list(enumerate(table.names)))}
         for name in unknown:
             duplicate = _DUPLICATE.match(name)
@@ -331,16 +332,16 @@ class WideReader(Struct):
         number_column = self.sink.table.columns["number"]
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
             try:
-                number = whole(integer(cells[number_column]))
+                number = int64(integer(cells[number_column]))
             except (ValueError, OverflowError):
                 number = None
             if number is None or number < 0:
                 number = NONE
             row = self._rows.get(number)
             if row == NONE:
-                row = self.sink.one(cells, line)
+                row = self.sink.add_row(cells, line)
                 if row != NONE and number != NONE:
-                    self._rows.put(number, row)
+                    self._rows.add(number, row)
             dispatch_rows.append(row)
         return dispatch_rows
 
@@ -364,6 +365,7 @@ class WideReader(Struct):
     def _sums_one_by_one(
         self, block: Block, rows: Sequence[int], columns: list[tuple[str, ...]]
     ) -> tuple[list[float], list[int]]:
+        """Returns the sums of the cells of each row that has any, and those rows."""
         values: list[float] = []
         rows_with_value: list[int] = []
         for position, cells in enumerate(zip(*columns, strict=True)):

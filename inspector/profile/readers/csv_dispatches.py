@@ -38,29 +38,29 @@ class DamagedError(ValueError):
 class RowIndex(Struct):
     """Dispatch id -> row of the recording, in four bytes each: ids are nearly consecutive."""
 
-    _near: array[int] = field(default_factory=lambda: array("i"))
-    _far: dict[int, int] = field(default_factory=dict)
-    _puts: int = 0
+    _array: array[int] = field(default_factory=lambda: array("i"))
+    _large: dict[int, int] = field(default_factory=dict)
+    _count: int = 0
 
-    def put(self, number: int, row: int) -> None:
-        """Remembers a row."""
-        self._puts += 1
-        size = len(self._near)
+    def add(self, number: int, row: int) -> None:
+        """Sets the row of a dispatch id."""
+        self._count += 1
+        size = len(self._array)
         if 0 <= number < size:
-            self._near[number] = row
-        elif size <= number < _NEAR + _THIN * self._puts:
-            self._near.extend(array("i", [NONE]) * (number + number // 2 + 64 - size))
-            self._near[number] = row
+            self._array[number] = row
+        elif size <= number < _NEAR + _THIN * self._count:
+            self._array.extend(array("i", [NONE]) * (number + number // 2 + 64 - size))
+            self._array[number] = row
         else:
-            self._far[number] = row
+            self._large[number] = row
 
     def get(self, number: int) -> int:
-        """The row of a dispatch id, or `NONE`."""
-        if 0 <= number < len(self._near):
-            row = self._near[number]
+        """Returns the row of a dispatch id, or `NONE`."""
+        if 0 <= number < len(self._array):
+            row = self._array[number]
             if row != NONE:
                 return row
-        return self._far.get(number, NONE)
+        return self._large.get(number, NONE)
 
 
 class Parsed(Struct, frozen=True):
@@ -72,8 +72,8 @@ class Parsed(Struct, frozen=True):
     start: array[int]
     end: array[int]
 
-    def some(self, rows: Sequence[int]) -> Parsed:
-        """The dispatches of the given rows."""
+    def select(self, rows: Sequence[int]) -> Parsed:
+        """Returns the dispatches of these rows."""
         return Parsed(
             shape=array("i", [self.shape[row] for row in rows]),
             number=array("q", [self.number[row] for row in rows]),
@@ -106,7 +106,7 @@ class Sink(Struct):
         self.table.want(("number", "queue", "start", "end", *columns), self._fields)
 
     def parse(self, block: Block) -> Parsed:
-        """A block's dispatches by column.
+        """Parses a block's dispatches by column.
 
         Raises:
             ValueError, OverflowError: a row is damaged or has no times: its rows must be read one
@@ -157,10 +157,10 @@ class Sink(Struct):
             parsed = self.parse(block)
         except (ValueError, OverflowError):
             rows = block.all_rows()
-            return [self.one(row, line) for row, line in zip(rows, block.lines, strict=True)]
+            return [self.add_row(row, line) for row, line in zip(rows, block.lines, strict=True)]
         return self.append(parsed)
 
-    def one(self, row: list[str], line: int) -> int:
+    def add_row(self, row: list[str], line: int) -> int:
         """Adds one row and returns its row in the recording; `NONE` if it is damaged.
 
         The table counts damaged rows.
@@ -185,7 +185,7 @@ class Sink(Struct):
         return len(table) - 1
 
     def times(self, row: list[str]) -> tuple[int | None, int | None]:
-        """Start and end; both None where one is unknown or was rounded.
+        """Returns start and end in ns; both None if either is unknown or was rounded.
 
         Raises:
             DamagedError: they are no numbers, or it ends before it starts.
@@ -203,7 +203,7 @@ class Sink(Struct):
         return start, end
 
     def shape(self, row: list[str]) -> int:
-        """The number of a row's shape; `NONE` if a cell of it is damaged."""
+        """Returns the number of a row's shape; `NONE` if a cell of it is damaged."""
         key = tuple([row[cell] for cell in self._cells])
         number = self._shape_of_key.get(key)
         if number is None:
@@ -217,6 +217,11 @@ class Sink(Struct):
         return number
 
     def _shape_of(self, cells: dict[str, str]) -> KernelShape:
+        """Parses the cells of a shape, by column.
+
+        Raises:
+            ValueError, OverflowError: a cell is no number, or the kernel has no name.
+        """
         name = cells["name"].strip()
         if not name:
             raise DamagedError
@@ -260,7 +265,7 @@ class Sink(Struct):
 
 
 def _numbers(column: Sequence[str] | None, count: int) -> array[int]:
-    """A column's integers; `NONE` if the table has no such column."""
+    """Returns a column's integers; all are `NONE` if the table has no such column."""
     if column is None:
         return array("q", [NONE]) * count
     different = set(column)
@@ -280,7 +285,7 @@ def _product(sizes: tuple[int, int, int] | None) -> int | None:
 
 
 def _bare(name: str) -> str:
-    """A kernel's name without the mark of its descriptor that some versions append."""
+    """Removes the suffix of a kernel's descriptor that some versions append to its name."""
     for mark in (" [clone .kd]", " (.kd)", ".kd"):
         if name.endswith(mark):
             return name[: -len(mark)]

@@ -65,11 +65,11 @@ SILENT: frozenset[str] = frozenset(
         "instructiontype", "wavecount", "node", "",
     }
 )  # fmt: skip
-"""Columns that every version knows and that nothing here asks for."""
+"""Columns that every version writes and that are not read."""
 
 
 def fold(name: str) -> str:
-    """A column's name without case and punctuation: `Kernel_Name` and `KernelName` are one."""
+    """Removes case and punctuation of a column's name: `Kernel_Name` and `KernelName` are one."""
     return re.sub(r"[^a-z0-9\[\]]", "", name.lower())
 
 
@@ -79,24 +79,24 @@ _CELL = re.compile(r'(?:^|,)("[^"]*"|[^",]*)(?=,|$)')
 
 
 class _Run(Struct):
-    """Unquoted cells between two quotes: which piece of the cut text at `part` is which."""
+    """Unquoted cells between two quotes: the text at `part` is cut at commas, and pieces picked."""
 
     part: int
     cells: int
-    leading: bool  # a comma before the first, and behind the last
-    trailing: bool
-    limit: int = -1  # cuts; the rest is one piece, the key's
-    picks: tuple[int, ...] = ()
-    rest: int = 0  # cells in the rest
+    leading: bool  # whether a comma stands before the first cell
+    trailing: bool  # whether one stands behind the last cell
+    limit: int = -1  # how many commas to cut at; -1 for all
+    picks: tuple[int, ...] = ()  # indices of the pieces to take
+    uncut_cells: int = 0  # cells in the last piece, which is part of the key as a text
 
     @property
     def pieces(self) -> int:
-        """How many pieces a whole one falls into."""
+        """How many pieces the text of a complete row is cut into."""
         return self.limit + 1 if self.limit >= 0 else self.cells + self.leading + self.trailing
 
 
 class Layout(Struct):
-    """How a table's rows are quoted, and what to take of them.
+    """How a table's rows are quoted, and which of their cells to take.
 
     `singles` says in which group each column asked for by itself comes, `key` which groups together
     are the key's text.
@@ -106,13 +106,13 @@ class Layout(Struct):
     key: tuple[int, ...]
     _parts: int  # of a row cut at quotes
     _steps: tuple[int | _Run, ...]
-    _rests: dict[int, set[str]] = field(default_factory=dict)  # by part, those that were counted
+    _checked: dict[int, set[str]] = field(default_factory=dict)  # part -> uncut texts that fit
 
     @classmethod
     def of(
         cls, line: str, width: int, singles: Mapping[str, int], keys: frozenset[int]
     ) -> Layout | None:
-        """The layout of rows like `line`; None if it is none of `width` columns.
+        """Determines the layout of rows like `line`; returns None if it has not `width` columns.
 
         Args:
             line: a row.
@@ -123,54 +123,59 @@ class Layout(Struct):
         cells = _CELL.findall(line)
         if len(cells) != width or width < 2 or not (singles or keys):
             return None
-        name_of = {at: name for name, at in singles.items()}
-        where: dict[str, int] = {}
+        name_of = {column: name for name, column in singles.items()}
+        group_of: dict[str, int] = {}
         key: list[int] = []
         steps: list[int | _Run] = []
         groups = 0
         part = 0
-        at = 0
-        while at <= width:
-            run = at
-            while run < width and not cells[run].startswith('"'):
-                run += 1
-            step = _Run(part, run - at, part > 0 and run > at, run < width and run > at)
-            tail = run
-            while tail > at and tail - 1 in keys and tail - 1 not in name_of:
-                tail -= 1
+        column = 0
+        while column <= width:
+            run_end = column
+            while run_end < width and not cells[run_end].startswith('"'):
+                run_end += 1
+            step = _Run(
+                part,
+                run_end - column,
+                part > 0 and run_end > column,
+                run_end < width and run_end > column,
+            )
+            key_start = run_end
+            while key_start > column and key_start - 1 in keys and key_start - 1 not in name_of:
+                key_start -= 1
             picks = []
-            for cell in range(at, tail if run - tail > 1 else run):
+            for cell in range(column, key_start if run_end - key_start > 1 else run_end):
                 if cell in name_of or cell in keys:
-                    picks.append(cell - at + step.leading)
+                    picks.append(cell - column + step.leading)
                     if cell in name_of:
-                        where[name_of[cell]] = groups
+                        group_of[name_of[cell]] = groups
                     if cell in keys:
                         key.append(groups)
                     groups += 1
-            if run - tail > 1:
-                step.rest = run - tail
-                step.limit = tail - at + step.leading
+            if run_end - key_start > 1:
+                step.uncut_cells = run_end - key_start
+                step.limit = key_start - column + step.leading
                 picks.append(step.limit)
                 key.append(groups)
                 groups += 1
             step.picks = tuple(picks)
             steps.append(step)
-            if run == width:
+            if run_end == width:
                 part += 1
                 break
-            if run in name_of or run in keys:
+            if run_end in name_of or run_end in keys:
                 steps.append(part + 1)
-                if run in name_of:
-                    where[name_of[run]] = groups
-                if run in keys:
+                if run_end in name_of:
+                    group_of[name_of[run_end]] = groups
+                if run_end in keys:
                     key.append(groups)
                 groups += 1
             part += 2
-            at = run + 1
-        return cls(where, tuple(key), part, tuple(steps))
+            column = run_end + 1
+        return cls(group_of, tuple(key), part, tuple(steps))
 
     def groups(self, lines: Sequence[str]) -> list[tuple[str, ...]] | None:
-        """What was asked for, group by group; None if a line is of another form.
+        """Takes the cells of many lines, group by group; returns None if a line is of another form.
 
         Lines hold no carriage returns.
         """
@@ -195,19 +200,19 @@ class Layout(Struct):
             pieces = list(zip(*cut, strict=True))
             if step.leading and set(pieces[0]) != {""}:
                 return None
-            if step.rest:
-                if not self._whole(step, pieces[-1]):
+            if step.uncut_cells:
+                if not self._have_all_cells(step, pieces[-1]):
                     return None
             elif step.trailing and set(pieces[-1]) != {""}:
                 return None
             groups.extend(pieces[pick] for pick in step.picks)
         return groups
 
-    def _whole(self, step: _Run, rests: tuple[str, ...]) -> bool:
-        """Whether the uncut rests have as many cells as they should."""
-        checked = self._rests.setdefault(step.part, set())
-        for text in set(rests) - checked:
-            if text.count(",") != step.rest - 1 + step.trailing:
+    def _have_all_cells(self, step: _Run, texts: tuple[str, ...]) -> bool:
+        """Tells whether uncut texts have as many cells as they should."""
+        checked = self._checked.setdefault(step.part, set())
+        for text in set(texts) - checked:
+            if text.count(",") != step.uncut_cells - 1 + step.trailing:
                 return False
             if step.trailing and not text.endswith(","):
                 return False

@@ -19,8 +19,8 @@ from .rows import Table, folded, header, integer
 FORMAT = "rocprof CSV"
 
 Kind = Literal["v1", "headless", "v2", "stats", "copies", "api", "empty"]
-"""What a file holds: dispatches of rocprof v1 (with and without a header) or of rocprofv2, summed
-durations of kernels, of copies or of API calls, or nothing.
+"""The contents of a file: dispatches of rocprof v1 (with and without a header) or of rocprofv2;
+summed durations of kernels, copies or API calls; or nothing.
 """
 
 _V1 = frozenset({"kernelname", "gpuid", "index"})
@@ -35,7 +35,7 @@ _REGISTERS = {
     14: ("vgpr", "sgpr", "fbar"),
     15: ("arch_vgpr", "accum_vgpr", "sgpr", "wave_size"),
 }
-"""What versions write of registers, by where the signal's address stands behind it."""
+"""Index of the signal's address -> the columns of registers before it, of several versions."""
 _TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs", "DurationNs")
 _MOST_DIGITS = 19  # of a time in ns that fits 64 bits
 _COPIES = "copy_stats"
@@ -44,14 +44,14 @@ _ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """Files of one output name (`-o NAME.csv`) in one folder."""
+    """Returns groups of the files of one output name (`-o NAME.csv`) in one folder."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
         if file.suffix.lower() == ".csv" and _kind(file):
             end = next(end for end in _ENDS if file.name.lower().endswith(end))
             groups.setdefault((file.parent, file.name[: -len(end)]), []).append(file)
     names = names_of(groups)
-    return [Group(names[place], tuple(members)) for place, members in groups.items()]
+    return [Group(names[key], tuple(members)) for key, members in groups.items()]
 
 
 def read(group: Group, builder: Builder) -> None:
@@ -120,7 +120,7 @@ def _read_copies(table: Table, builder: Builder) -> None:
 
 
 def _table(file: Path, kind: Kind, builder: Builder) -> Table:
-    """A file of dispatches; where it has no header, with the columns that it seems to have."""
+    """Opens a file of dispatches; without a header, its columns are guessed."""
     if kind != "headless":
         return Table.open(file)
     builder.note(f"{file.name}: it has no header: its columns are taken for those of rocprof v1")
@@ -128,9 +128,9 @@ def _table(file: Path, kind: Kind, builder: Builder) -> Table:
 
 
 def _headless(cells: Sequence[str]) -> list[str]:
-    """The columns of rocprof v1 where a file begins with a row; empty where it does not.
+    """Guesses the columns of rocprof v1 if a file begins with a row; empty if it does not.
 
-    What tells them is where the addresses of signal and kernel object stand. Counters come behind
+    The positions of the addresses of signal and kernel object give them away. Counters come behind
     these; without a header their names are lost, and they are left out.
     """
     signal = next((k for k, cell in enumerate(cells) if cell.startswith("0x")), -1)
@@ -150,7 +150,7 @@ def _headless(cells: Sequence[str]) -> list[str]:
 
 
 def _are_times(cells: Sequence[str]) -> bool:
-    """Whether dispatched, begun, ended, completed; and how long it took, if that is there."""
+    """Tells whether cells are times: dispatched, begun, ended, completed, maybe the duration."""
     if not all(cell.isdecimal() and len(cell) <= _MOST_DIGITS for cell in cells):
         return False
     times = [int(cell) for cell in cells]
@@ -160,7 +160,7 @@ def _are_times(cells: Sequence[str]) -> bool:
 
 
 def _kind(file: Path) -> Kind | None:
-    """The kind of a file by its first line; None if it is not of these profilers."""
+    """Returns the kind of a file by its first line; None if it is not of these profilers."""
     names = folded(file)
     if _headless(header(file)):
         return "headless"

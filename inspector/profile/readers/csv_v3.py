@@ -153,7 +153,7 @@ class _DispatchReader(Struct):
             if index is not None:
                 for row in rows:
                     if row != NONE and numbers[row] != NONE:
-                        index.put(numbers[row], row)
+                        index.add(numbers[row], row)
         sink.table.report(self.builder)
         return index
 
@@ -161,7 +161,7 @@ class _DispatchReader(Struct):
         """Notes what the files had that the recording does not, and what was assumed."""
         note = self.builder.note
         for sink in sinks:
-            name, unknown = sink.table.path.name, sink.table.others()
+            name, unknown = sink.table.path.name, sink.table.unknown_columns()
             if unknown:
                 listing = ", ".join(unknown[:_MAX_LISTED_COLUMNS])
                 more = ", …" if len(unknown) > _MAX_LISTED_COLUMNS else ""

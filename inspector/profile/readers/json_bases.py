@@ -1,6 +1,6 @@
-"""SQLite files of others: opened without touching them, asked for columns that may not be there.
+"""Reads SQLite files of other programs safely; columns may be missing, and nothing is changed.
 
-A database can hold programs: views and virtual tables that give rows without end, columns that are
+A database can hold code: views and virtual tables that yield rows without end, columns that are
 computed, indices that do not say what their table says. Only rows that are stored in ordinary
 tables are read, by plain SELECTs that SQLite is held to (`_is_allowed`); how long that takes and
 how much it gives is bounded by the size of the file.
@@ -22,21 +22,21 @@ from ...limits import LimitError
 
 SIGN = b"SQLite format 3\x00"
 
-_WAIT = 0.2  # seconds for a lock: a writer that is slower is still at work
+_WAIT = 0.2  # seconds to wait for a lock: a writer that is slower is still at work
 _STEPS = 10_000
 """Instructions of SQLite between two looks at the clock: some hundred microseconds."""
 _LEAST_ROW = 4
-"""Bytes that a stored row takes at the least: its header, and where it is in its page."""
+"""Least bytes of a stored row: its header, and its pointer in the page."""
 _SCANS = 8
-"""Times that the same text may be read: once for each process of a table is the rule."""
+"""Times that the same text may be read: usually once for each process of a table."""
 _LONGEST_TEXT = 1 << 24
 _ORDINARY = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)  # and no CREATE VIRTUAL TABLE
 _PRAGMAS = frozenset({"table_info"})
-_MADE_BADLY = "it is damaged, or was not written by a profiler: profile again"
+_DAMAGED_HINT = "it is damaged, or was not written by a profiler: profile again"
 
 
 class Base:
-    """A database, read only."""
+    """A database, opened to read its ordinary tables."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, size: int) -> None:
         """Reads its list of tables.
@@ -57,7 +57,7 @@ class Base:
         self._bounds = limits.Reading(name, size)
         self._bounds.seconds -= min(1.0, self._bounds.seconds / 2)  # before the reading's own end
         self._end = time.thread_time() + self._bounds.seconds
-        # Names are what programs wrote; one that is not UTF-8 is no reason to stop.
+        # Names come from the profiled program; one that is not UTF-8 must not stop the reading.
         connection.text_factory = self._text
         connection.set_progress_handler(self._is_late, _STEPS)
         with self._in_time():
@@ -73,7 +73,7 @@ class Base:
         ).difference(self._known)
 
     def columns(self, table: str) -> set[str]:
-        """Names of the columns that a table stores; empty where there is no such table.
+        """Returns the names of the columns that a table stores; empty if there is no such table.
 
         Columns that are computed from others are not among them.
         """
@@ -85,16 +85,16 @@ class Base:
     def rows(
         self, table: str, names: Sequence[str], where: Mapping[str, object] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Rows of a table in the order in which they were written.
+        """Yields the rows of a table in the order in which they were written.
 
         Args:
             table: its name; without such a table there are no rows.
             names: columns; None stands in those that the table lacks.
-            where: values that columns must have; those that the table lacks are not asked.
+            where: values that columns must have; columns that the table lacks are ignored.
 
         Raises:
             sqlite3.Error: it is locked or damaged, or its rows are computed: it is a view or
-                virtual table. What came before is sound.
+                virtual table. The rows before that are sound.
             LimitError: it takes longer or gives more than a file of its size can hold.
         """
         if table in self._computed:
@@ -118,7 +118,9 @@ class Base:
             for row in cursor:
                 count += 1
                 if count > self._most_rows:
-                    raise LimitError(f"{self._name}: has more rows than can be in it", _MADE_BADLY)
+                    raise LimitError(
+                        f"{self._name}: has more rows than can be in it", _DAMAGED_HINT
+                    )
                 yield row
 
     def _is_late(self) -> bool:
@@ -126,7 +128,7 @@ class Base:
 
     @contextmanager
     def _in_time(self) -> Iterator[None]:
-        """Says that time is used up where SQLite only says that it was interrupted."""
+        """Turns SQLite's "interrupted" into the error of a time limit, if that was the cause."""
         try:
             yield
         except sqlite3.OperationalError:
@@ -137,19 +139,19 @@ class Base:
     def _text(self, raw: bytes) -> str:
         self._text_left -= len(raw)
         if self._text_left < 0:
-            raise LimitError(f"{self._name}: has more text than can be in it", _MADE_BADLY)
+            raise LimitError(f"{self._name}: has more text than can be in it", _DAMAGED_HINT)
         return raw.decode("utf-8", "replace")
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Base]:
-    """Opens a database so that nothing of it changes, and hardly waits for locks.
+    """Opens a database without changing it, and waits for locks only briefly.
 
     Raises:
         sqlite3.Error: it is locked or damaged.
         LimitError: opening it takes too long.
     """
-    # With a log beside it the file alone lacks what was written last; the log needs locks.
+    # With a log beside it, the file alone lacks the last writes; reading the log needs locks.
     log = path.with_name(path.name + "-wal")
     mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=_WAIT)
@@ -163,16 +165,16 @@ def opened(path: Path) -> Iterator[Base]:
 
 
 def unfinished(path: Path) -> bool:
-    """Whether a writer of it has not ended, or did not end well: its journal is still there."""
+    """Tells whether a database has a journal: its writer is still at work, or has crashed."""
     journal = path.with_name(path.name + "-journal")
     return journal.exists() and journal.stat().st_size > 0
 
 
 def _restrict(connection: sqlite3.Connection) -> None:
-    """Leaves SQLite nothing but reading what tables store."""
+    """Restricts SQLite to reading stored rows."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA mmap_size = 0")  # a file that shrinks while it is read ends us
+    connection.execute("PRAGMA mmap_size = 0")  # a mapped file that shrinks would crash us
     if sys.version_info >= (3, 11):
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -193,7 +195,7 @@ def _is_allowed(
 
 
 def _cell(name: str) -> str:
-    """A column without its blobs: SQLite keeps any type in any column, and no profiler bytes."""
+    """Returns SQL for a column, NULL for blobs: any column may hold them; profilers write none."""
     column = _quoted(name)
     return f"CASE typeof({column}) WHEN 'blob' THEN NULL ELSE {column} END"
 

@@ -1,6 +1,6 @@
-"""Files as they are or packed by gzip, read from the front; what can be unpacked is had.
+"""Opens files, gzipped or not, and tells whether another file holds the same run.
 
-One run may be written in two formats side by side: it is counted once.
+Of a damaged gzip file, everything before the damage is read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Source(Protocol):
 
 
 class _Counted:
-    """Gives what a packed file inflates to, as far as a file of its size may.
+    """A gzip file that inflates to no more than a file of its size may.
 
-    What is read again after `seek` was inflated again, and counts again.
+    Bytes that are read again after `seek` are inflated again, and count again.
     """
 
     def __init__(self, inside: gzip.GzipFile, budget: Budget) -> None:
@@ -40,10 +40,10 @@ class _Counted:
         self._budget = budget
 
     def read1(self, size: int, /) -> bytes:
-        """Some bytes.
+        """Reads some bytes, at most `size`; none at the end.
 
         Raises:
-            LimitError: they are too many by now.
+            LimitError: the file has inflated to too many bytes.
         """
         data = self._inside.read1(size)
         self._budget.take(len(data))
@@ -68,7 +68,7 @@ def open_plain(path: Path) -> Iterator[Source]:
 
 
 def head(path: Path, size: int) -> bytes:
-    """The first bytes of a file, unpacked; empty where it cannot be read."""
+    """Returns the first bytes of a file, unpacked; empty if it cannot be read."""
     data = b""
     try:
         with open_plain(path) as file:
@@ -80,11 +80,11 @@ def head(path: Path, size: int) -> bytes:
 
 
 def is_twin(path: Path, other: Path, builder: Builder) -> bool:
-    """Whether what a file holds was read already, from another file of the same run.
+    """Tells whether another file of the same run has been read.
 
     A profiler that is asked for several formats writes `4242_results.json` and `4242_results.db`
-    of the same dispatches. Where the first was damaged, the second is read as well: that some
-    dispatches are then counted twice is said.
+    of the same dispatches. If the first is damaged, the second is read as well, with a note that
+    some dispatches are counted twice.
     """
     if str(other) not in {part.path for part in builder.parts}:
         return False

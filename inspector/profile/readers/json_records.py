@@ -1,4 +1,4 @@
-"""The records of rocprofv3's JSON, as far as they are of use here.
+"""The records of rocprofv3's JSON, with the fields that are read.
 
 Names are those of the file (rocprofiler-sdk's `rocprofv3-schema.json` and, for what it leaves out,
 its `serialization/save.hpp`). Everything that some version does not write has a default.
@@ -15,7 +15,7 @@ from ..builder import LARGEST
 
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Unsigned = int
-"""Of 64 bits, which msgspec cannot bound: addresses, masks, hashes."""
+"""64 bits, which msgspec cannot bound: addresses, masks, hashes."""
 Natural = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
@@ -55,7 +55,7 @@ class Dispatch(msgspec.Struct, gc=False):
 
 
 class DispatchData(msgspec.Struct, gc=False):
-    """What counters were collected of; times since SDK 1.0."""
+    """The dispatch that counters were collected of; times since SDK 1.0."""
 
     dispatch_info: Info
     start_timestamp: Natural = 0
@@ -96,7 +96,7 @@ class Pc(msgspec.Struct, gc=False):
 
 
 class Snapshot(msgspec.Struct, gc=False):
-    """What hardware sampling adds to a sample: why nothing was issued."""
+    """The part of a sample that hardware sampling adds: why nothing was issued."""
 
     stall_reason: str | Whole | None = None
 
@@ -138,7 +138,7 @@ class Symbol(msgspec.Struct):
     sgpr_count: Whole | None = None
 
     def name(self) -> str:
-        """As the CSV of the same run calls it; without the descriptor's suffix."""
+        """Returns its name in the CSV of the same run, without the descriptor's suffix."""
         for text in (self.formatted_kernel_name, self.demangled_kernel_name, self.kernel_name):
             if text:
                 return text.removesuffix(".kd")
@@ -179,7 +179,7 @@ class Domain(msgspec.Struct):
 
 
 class Strings(msgspec.Struct):
-    """Texts that records name by number."""
+    """Texts that records refer to by index."""
 
     pc_sample_instructions: list[str] = []
     pc_sample_comments: list[str] = []
@@ -187,15 +187,15 @@ class Strings(msgspec.Struct):
 
 
 class Metadata(msgspec.Struct):
-    """Of the process."""
+    """The process: its id and command line."""
 
     pid: Whole | None = None
     command: list[str] = []
 
 
 def top_kernels(summary: list[Domain]) -> list[TopKernel]:
-    """The profiler's own statistics of kernels."""
-    kernels_of_summary = []
+    """Returns the profiler's own statistics of kernels."""
+    top = []
     for item in summary:
         kernels = item.stats.operations if item.stats else None
         if item.domain != "KERNEL_DISPATCH" or not isinstance(kernels, (dict, list)):
@@ -209,21 +209,21 @@ def top_kernels(summary: list[Domain]) -> list[TopKernel]:
             ]
         )
         for name, about in pairs:
-            top = _statistics(about)
-            if top is not None and isinstance(name, str):
-                least = None if top.min is None else round(top.min)
-                most = None if top.max is None else round(top.max)
-                kernels_of_summary.append(
+            statistics = _statistics(about)
+            if statistics is not None and isinstance(name, str):
+                shortest = None if statistics.min is None else round(statistics.min)
+                longest = None if statistics.max is None else round(statistics.max)
+                top.append(
                     TopKernel(
                         name=name,
-                        calls=top.count,
-                        total_ns=round(top.sum),
-                        mean_ns=top.mean,
-                        min_ns=least,
-                        max_ns=most,
+                        calls=statistics.count,
+                        total_ns=round(statistics.sum),
+                        mean_ns=statistics.mean,
+                        min_ns=shortest,
+                        max_ns=longest,
                     )
                 )
-    return kernels_of_summary
+    return top
 
 
 def _statistics(about: object) -> Statistics | None:

@@ -1,4 +1,4 @@
-"""PC samples added up by place, and the words in which they say why nothing was issued."""
+"""Adds up PC samples by place, and names the reasons why nothing was issued."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ Method = Literal["host_trap", "stochastic"]
 
 
 def reason(text: str | int) -> str:
-    """`ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_WAITCNT` or 3 is `waitcnt`."""
+    """Returns the short name of a reason.
+
+    Both `ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_WAITCNT` and 3 are `waitcnt`.
+    """
     if isinstance(text, int):
         return _REASONS[text] if 0 <= text < len(_REASONS) else f"reason {text}"
     return text.rpartition(_PREFIX)[2].lower()
@@ -46,11 +49,11 @@ class _Sum(Struct):
 
 
 class Places(Struct):
-    """Samples of one process while they are read: one sum for every place."""
+    """The samples of one process while they are read: one sum for every place."""
 
     process: int | None
     code_objects: dict[int, tuple[CodeObject, int]]
-    """By id, with what turns an offset from its load base into an address in its file."""
+    """Id -> the code object, and `shift`: file address minus offset from the load base."""
     _sums: dict[tuple[int | None, int, int, Method, str | None], _Sum] = field(default_factory=dict)
 
     def add(
@@ -98,7 +101,7 @@ class Places(Struct):
                 total.reasons[word] = total.reasons.get(word, 0) + 1
 
     def samples(self) -> Sequence[Samples]:
-        """The sums, the largest first."""
+        """Returns the sums, the largest first."""
         return [
             Samples(
                 place=item.place,
@@ -114,23 +117,24 @@ class Places(Struct):
     def _place(
         self, shape: int | None, code_object: int, offset: int, text: str | None, line: str | None
     ) -> Place:
-        where: int | None = code_object
+        """Returns the place of a sample; without a code object's id, the one loaded there."""
+        object_id: int | None = code_object
         address: int | None = offset
         if code_object in self.code_objects:
             address = offset + self.code_objects[code_object][1]
         elif not code_object:
-            where, address = self._containing(offset)
+            object_id, address = self._containing(offset)
         return Place(
             shape=shape,
             process=self.process,
-            code_object=where,
+            code_object=object_id,
             offset=address,
             text=text or None,
             comment=line or None,
         )
 
     def _containing(self, address: int) -> tuple[int | None, int | None]:
-        """The code object loaded at an address, and where that is in its file."""
+        """Returns the code object loaded at an address, and the address in its file."""
         for code_object, shift in self.code_objects.values():
             base, size = code_object.load_base, code_object.load_size
             if base is not None and size is not None and 0 <= address - base < size:
@@ -139,9 +143,9 @@ class Places(Struct):
 
 
 def shift(load_base: int, load_size: int, load_delta: int) -> int:
-    """What to add to an offset from the load base for the address in the code object's file.
+    """Returns an address in a code object's file minus its offset from the load base.
 
-    `load_delta` is what the loader added to the file's addresses.
+    `load_delta` is what the loader has added to the file's addresses.
     """
     offset = load_base - load_delta
     return offset if load_delta > 0 and 0 <= offset < max(load_size, 1) else 0

@@ -36,9 +36,20 @@ class _Sum(Struct):
     masked: int = 0  # samples whose mask is known
     reasons: dict[str, int] = field(default_factory=dict)
 
+    def samples(self, place: Place, method: Literal["host_trap", "stochastic"]) -> Samples:
+        """Returns the sums as the samples of a place."""
+        return Samples(
+            place=place,
+            method=method,
+            count=self.count,
+            issued=self.issued if method == "stochastic" else None,
+            reasons=dict(sorted(self.reasons.items(), key=lambda pair: -pair[1])),
+            lanes=self.lanes / self.masked if self.masked else None,
+        )
+
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """Each file is a group: one method in one process."""
+    """Returns a group per file: one method in one process."""
     sampled = [file for file in files if file.suffix.lower() == ".csv" and folded(file) >= _COLUMNS]
     names = names_of((file.parent, file.stem) for file in sampled)
     return [Group(names[file.parent, file.stem], (file,)) for file in sampled]
@@ -63,23 +74,15 @@ def read(group: Group, builder: Builder) -> None:
         table.report(builder)
         method = _METHODS["issued" in table.columns]
         for (shape, text, comment), total in sums.items():
-            builder.samples.append(
-                Samples(
-                    place=Place(
-                        shape=shape,
-                        process=process,
-                        code_object=None,
-                        offset=None,
-                        text=text or None,
-                        comment=comment or None,
-                    ),
-                    method=method,
-                    count=total.count,
-                    issued=total.issued if method == "stochastic" else None,
-                    reasons=dict(sorted(total.reasons.items(), key=lambda pair: -pair[1])),
-                    lanes=total.lanes / total.masked if total.masked else None,
-                )
+            place = Place(
+                shape=shape,
+                process=process,
+                code_object=None,
+                offset=None,
+                text=text or None,
+                comment=comment or None,
             )
+            builder.samples.append(total.samples(place, method))
         if sums and not shapes:
             builder.note(
                 f"{file.name}: no kernel trace beside it: samples are of no known kernel; "
@@ -88,20 +91,20 @@ def read(group: Group, builder: Builder) -> None:
 
 
 def _add(table: Table, block: Block, shapes: dict[int, int], sums: dict[_Key, _Sum]) -> None:
-    where = table.columns
+    """Adds the rows of a block to the sums; damaged rows are counted by the table."""
     blank = ("",) * len(block)
     cells = [block.column(name) or blank for name in _CELLS]
-    # Few rows differ in all that counts: equal ones are counted first, then read.
-    for unit, count in Counter(zip(*cells, strict=True)).items():
-        number, text, comment, mask, issued, why = unit
+    # Many rows have the same cells: equal ones are counted first, then parsed once.
+    for row, count in Counter(zip(*cells, strict=True)).items():
+        number, text, comment, mask, issued, why = row
         try:
             dispatch = integer(number)
             lanes = integer(mask)
-            went = bool(integer(issued)) if issued else False
+            was_issued = bool(integer(issued)) if issued else False
         except (ValueError, OverflowError):
-            for at, row in enumerate(zip(*cells, strict=True)):
-                if row == unit:
-                    table.damage(block.lines[at], "a mask or number is not a number")
+            for line, other in zip(block.lines, zip(*cells, strict=True), strict=True):
+                if other == row:
+                    table.damage(line, "a mask or number is not a number")
             continue
         shape = None if dispatch is None else shapes.get(dispatch)
         total = sums.setdefault((shape, text.strip(), comment.strip()), _Sum())
@@ -109,15 +112,15 @@ def _add(table: Table, block: Block, shapes: dict[int, int], sums: dict[_Key, _S
         if lanes is not None and lanes >= 0:
             total.lanes += bin(lanes).count("1") * count
             total.masked += count
-        if "issued" in where:
-            total.issued += went * count
-            if not went and why:
+        if "issued" in table.columns:
+            total.issued += was_issued * count
+            if not was_issued and why:
                 word = reason(why)
                 total.reasons[word] = total.reasons.get(word, 0) + count
 
 
 def _shapes(file: Path, builder: Builder) -> dict[int, int]:
-    """Shapes by dispatch id, of the process whose other files are in the same folder."""
+    """Returns dispatch id -> shape, of the same process's other files in the folder."""
     parts = set(parts_of(file.parent, prefix_of(file), builder))
     table = builder.dispatches
     return {

@@ -17,7 +17,7 @@ import msgspec
 
 from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
-from ..builder import LARGEST, Builder, whole
+from ..builder import LARGEST, Builder, int64
 from ..reading import Group
 from .json_files import head, open_plain
 
@@ -36,7 +36,7 @@ _AGAIN = "profile again, and finalize Proton before the program ends"
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """Files that begin as Proton's trees do."""
+    """Returns the files that begin as Proton's trees do."""
     return [
         Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
@@ -52,7 +52,7 @@ def _is_tree(file: Path) -> bool:
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads them; a tree that does not decode is said to be damaged."""
+    """Reads the trees; one that does not decode is reported as damaged."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
         builder.tool.setdefault("name", "Proton")
@@ -75,17 +75,18 @@ def _decoded(path: Path) -> Any:
 
 
 def _add(path: Path, tree: Any, builder: Builder) -> None:
+    """Adds the durations of a tree's kernels, summed by name and device."""
     nodes = [node for node in tree if isinstance(node, dict)] if isinstance(tree, list) else []
     roots = [node for node in nodes if "frame" in node]
     for node in nodes:
         if "frame" not in node:
             _devices(node, builder)
     sums: dict[tuple[str, str | None], list[float]] = {}
-    odd = sampled = 0
+    incomplete = sampled = 0
     for name, metrics in _kernels(roots, path):
-        calls, total = whole(metrics.get("count")), _time_of(metrics)
+        calls, total = int64(metrics.get("count")), _time_of(metrics)
         if calls is None or calls <= 0 or total is None:
-            odd += 1
+            incomplete += 1
             continue
         totals = sums.setdefault((name, _device(metrics)), [0, 0.0])
         totals[0] += calls
@@ -94,10 +95,11 @@ def _add(path: Path, tree: Any, builder: Builder) -> None:
     for (name, device), (count, total) in sums.items():
         top = TopKernel(name, int(count), round(total), total / count, agent=device)
         builder.summary.append(top)
-    if odd:
+    if incomplete:
         builder.fail(
             path,
-            f"{path.name}: {odd:,} frames have a time or a count, not both, and were left out",
+            f"{path.name}: {incomplete:,} frames have a time or a count, not both, and were left"
+            " out",
             "if the file is as Proton wrote it, report Triton's version",
         )
     if sampled:
@@ -107,7 +109,7 @@ def _add(path: Path, tree: Any, builder: Builder) -> None:
 
 
 def _kernels(roots: Sequence[Any], path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Frames with times of their own, without the scopes around them."""
+    """Yields the name and metrics of the frames that are kernels, without the scopes."""
     stack = [(root, 0) for root in reversed(roots)]
     while stack:
         node, depth = stack.pop()
@@ -142,13 +144,14 @@ def _device(metrics: dict[str, Any]) -> str | None:
 
 
 def _devices(kinds: dict[str, Any], builder: Builder) -> None:
+    """Adds the devices of a tree: kind (`HIP`, `CUDA`) -> number -> properties."""
     for kind, numbers in kinds.items():
         for number, about in numbers.items() if isinstance(numbers, dict) else ():
             if not isinstance(about, dict):
                 continue
             arch = str(about.get("arch") or "")
-            clock = whole(about.get("clock_rate"))
-            cus = whole(about.get("num_sms"))
+            clock = int64(about.get("clock_rate"))
+            cus = int64(about.get("num_sms"))
             key = f"device {number}"
             builder.agents.setdefault(
                 key,

@@ -21,7 +21,8 @@ from ..reading import Group
 from . import agents, json_records
 from .json_files import head, open_plain
 from .json_samples import Method, Places, shift
-from .streams import DamagedError, JsonStream
+from .json_text import DamagedError
+from .streams import JsonStream
 
 FORMAT = "rocprofv3 JSON"
 
@@ -39,7 +40,7 @@ _AGAIN = "profile again, and let the program end by itself so that the file is w
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """The files that begin as rocprofv3's JSON does."""
+    """Returns the files that begin as rocprofv3's JSON does."""
     return [
         Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
@@ -48,7 +49,7 @@ def find(files: Sequence[Path]) -> list[Group]:
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads them; what lies behind damage is missing, and said to be."""
+    """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
         builder.tool.setdefault("name", "rocprofv3")
@@ -60,6 +61,7 @@ def read(group: Group, builder: Builder) -> None:
 
 
 def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
+    """Reads the processes of a file, and reports damage and records of an unknown form."""
     processes = 0
     try:
         for key in stream.members():
@@ -86,7 +88,11 @@ def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
 
 
 class _Process(Struct):
-    """One element of the root array, while it is read."""
+    """One process, an element of the root array, while it is read.
+
+    The sections may come in any order: records that need tables which have not been read yet are
+    skipped and read at the end.
+    """
 
     path: Path
     stream: JsonStream
@@ -101,24 +107,29 @@ class _Process(Struct):
     rows: Rows = field(default_factory=Rows)
     shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
     places: Places | None = None
-    seen: set[str] = field(default_factory=set)
-    later: list[tuple[str, int]] = field(default_factory=list)
-    odd: dict[str, int] = field(default_factory=dict)  # counters, and values without meaning
+    sections_read: set[str] = field(default_factory=set)
+    deferred: list[tuple[str, int]] = field(default_factory=list)  # section and its offset
+    not_finite: dict[str, int] = field(default_factory=dict)  # counter -> values NaN or infinite
 
     def read(self) -> None:
+        """Reads the process.
+
+        Raises:
+            DamagedError: the text is damaged; what stands before was read.
+        """
         damage: DamagedError | None = None
         try:
             for key in self.stream.members():
                 self._section(key)
         except DamagedError as error:
             damage = error
-        # Whatever is missing by now will not come; arrays that waited for it are read without.
-        later, self.later = self.later, []
-        self.seen.update(_TABLES, _DISPATCHES)
-        for want in (*_DISPATCHES, *_SAMPLES, _COPIES):
-            for key, offset in later:
-                if key == want:
-                    # Damage in it was met before, on the way past it.
+        # Tables that are missing by now will not come: deferred records are read without them.
+        deferred, self.deferred = self.deferred, []
+        self.sections_read.update(_TABLES, _DISPATCHES)
+        for section in (*_DISPATCHES, *_SAMPLES, _COPIES):
+            for key, offset in deferred:
+                if key == section:
+                    # Damage in it was reported when it was skipped.
                     with suppress(DamagedError), self.stream.at(offset):
                         self._records(key)
         self._finish()
@@ -128,6 +139,7 @@ class _Process(Struct):
     # ------------------------------------------------------------------ sections
 
     def _section(self, key: str) -> None:
+        """Reads the value of one key of the process."""
         tables: dict[str, Callable[[], None]] = {
             "metadata": self._metadata,
             "agents": self._agents,
@@ -139,7 +151,7 @@ class _Process(Struct):
         }
         if key in tables:
             tables[key]()
-            self.seen.add(key)
+            self.sections_read.add(key)
         elif key in ("callback_records", "buffer_records"):
             for kind in self.stream.members():
                 self._records(kind)
@@ -182,19 +194,20 @@ class _Process(Struct):
         self.summary = list(self.stream.records(json_records.Domain))
 
     def _records(self, kind: str) -> None:
+        """Reads an array of records, or defers it if it needs tables that come later."""
         if kind in _DISPATCHES:
-            ready = self.seen.issuperset(_TABLES)
+            ready = self.sections_read.issuperset(_TABLES)
         elif kind in _SAMPLES:
-            ready = self.seen.issuperset((*_TABLES, *_DISPATCHES))
+            ready = self.sections_read.issuperset((*_TABLES, *_DISPATCHES))
         elif kind == _COPIES:
-            ready = "agents" in self.seen
+            ready = "agents" in self.sections_read
         else:
             self.stream.skip()
             return
         if self.stream.peek() != b"[":  # some versions write an empty object for an empty array
             self.stream.skip()
         elif not ready:
-            self.later.append((kind, self.stream.offset))
+            self.deferred.append((kind, self.stream.offset))
             self.stream.skip()
             return
         elif kind == "kernel_dispatch":
@@ -202,14 +215,15 @@ class _Process(Struct):
         elif kind == _COPIES:
             self._copies()
         elif kind == "counter_collection":
-            self._counted()
+            self._counter_values()
         else:
             self._samples(_SAMPLES[kind])
-        self.seen.add(kind)
+        self.sections_read.add(kind)
 
     # ------------------------------------------------------------------ records
 
     def _dispatches(self) -> None:
+        """Adds dispatches, or times to those whose counters were read first."""
         times = self.builder.dispatches
         for record in self.stream.records(json_records.Dispatch):
             launch = record.dispatch_info
@@ -221,6 +235,7 @@ class _Process(Struct):
                 times.start[row], times.end[row] = start, end
 
     def _copies(self) -> None:
+        """Adds the durations of copies by direction, such as `host to device`."""
         kinds = {"cpu": "host", "gpu": "device"}
         agents = self.builder.agents
 
@@ -232,7 +247,8 @@ class _Process(Struct):
             name = f"{side(record.src_agent_id.handle)} to {side(record.dst_agent_id.handle)}"
             self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
 
-    def _counted(self) -> None:
+    def _counter_values(self) -> None:
+        """Adds up each counter of a dispatch over the instances of its block."""
         count = self.builder.add_counter_value
         for record in self.stream.records(json_records.Counted):
             data = record.dispatch_data
@@ -240,7 +256,7 @@ class _Process(Struct):
             if row is None:
                 start, end = data.start_timestamp or NONE, data.end_timestamp or NONE
                 row = self._add(data.dispatch_info, start, end, record)
-            # One value for every instance of the block: shader engines, XCCs, channels.
+            # One value per instance of the block: shader engine, XCC, channel.
             sums: dict[int, float] = {}
             for value in record.records:
                 handle = value.counter_id.handle
@@ -250,9 +266,10 @@ class _Process(Struct):
                 if math.isfinite(total):
                     count(row, name, total)
                 else:
-                    self.odd[name] = self.odd.get(name, 0) + 1
+                    self.not_finite[name] = self.not_finite.get(name, 0) + 1
 
     def _samples(self, method: Method) -> None:
+        """Adds PC samples up by place; those of a known dispatch have its shape."""
         places = self._places()
         texts, comments = self.strings.pc_sample_instructions, self.strings.pc_sample_comments
         shape_of = self.builder.dispatches.shape
@@ -275,20 +292,14 @@ class _Process(Struct):
     def _add(
         self, launch: json_records.Info, start: int, end: int, counted: json_records.Counted | None
     ) -> int:
+        """Adds a dispatch and returns its row; registers are those of its counters, if any."""
         grid, group = launch.grid_size, launch.workgroup_size
         key = (
-            launch.kernel_id,
-            launch.agent_id.handle,
-            grid.x,
-            grid.y,
-            grid.z,
-            group.x,
-            group.y,
-            group.z,
-            launch.group_segment_size,
-            launch.private_segment_size,
+            launch.kernel_id, launch.agent_id.handle,
+            grid.x, grid.y, grid.z, group.x, group.y, group.z,
+            launch.group_segment_size, launch.private_segment_size,
             counted.arch_vgpr_count if counted else None,
-        )
+        )  # fmt: skip
         shape = self.shapes.get(key)
         if shape is None:
             shape = self.shapes[key] = self.builder.shape(self._shape(launch, counted))
@@ -301,15 +312,16 @@ class _Process(Struct):
             queue if queue <= LARGEST else None,  # it may be an address
             find_again=False,
         )
-        self.rows.put(launch.dispatch_id, row)
+        self.rows.add(launch.dispatch_id, row)
         return row
 
     def _shape(
         self, launch: json_records.Info, counted: json_records.Counted | None
     ) -> KernelShape:
+        """Returns a dispatch's shape; registers are those of the symbol, else of the counters."""
         symbol = self.symbols.get(launch.kernel_id) or json_records.Symbol(launch.kernel_id)
         grid, group = launch.grid_size, launch.workgroup_size
-        first = symbol if symbol.arch_vgpr_count is not None or counted is None else counted
+        registers = symbol if symbol.arch_vgpr_count is not None or counted is None else counted
         handle = launch.agent_id.handle
         return KernelShape(
             name=symbol.name(),
@@ -323,14 +335,15 @@ class _Process(Struct):
             grid_size=grid.x * grid.y * grid.z,
             lds_bytes=launch.group_segment_size,
             scratch_bytes=launch.private_segment_size,
-            vgpr=first.arch_vgpr_count,
-            accum_vgpr=first.accum_vgpr_count,
-            sgpr=first.sgpr_count,
+            vgpr=registers.arch_vgpr_count,
+            accum_vgpr=registers.accum_vgpr_count,
+            sgpr=registers.sgpr_count,
         )
 
-    # ------------------------------------------------------------------ the end
+    # ------------------------------------------------------------------ results
 
     def _places(self) -> Places:
+        """Returns the samples' places; made when first needed, with the code objects' files."""
         if self.places is None:
             saved = _snapshots(self.path, self.strings.code_object_snapshot_filenames)
             objects = {
@@ -351,6 +364,7 @@ class _Process(Struct):
         return self.places
 
     def _finish(self) -> None:
+        """Passes code objects and samples on; the summary only if there are no dispatches."""
         places = self._places()
         self.builder.code_objects.extend(
             code_object for code_object, _ in places.code_objects.values()
@@ -358,7 +372,7 @@ class _Process(Struct):
         self.builder.samples.extend(places.samples())
         if not self.shapes:
             self.builder.summary.extend(json_records.top_kernels(self.summary))
-        for name, times in self.odd.items():
+        for name, times in self.not_finite.items():
             self.builder.fail(
                 self.path,
                 f"{self.path.name}: {name} has {times:,} values that are no numbers, left out",
@@ -367,14 +381,17 @@ class _Process(Struct):
 
 
 def _snapshots(path: Path, names: list[object]) -> dict[int, str]:
-    """Code objects saved beside the file, by id: a list by id, or pairs (schema of SDK 1.0)."""
+    """Returns id -> file of the code objects saved beside the report.
+
+    `names` is a list by id, or one of {key, value} (the schema of SDK 1.0).
+    """
     snapshots = {}
     for index, name in enumerate(names):
         number: object = index
         if isinstance(name, dict):
             number, name = name.get("key"), name.get("value")
         if isinstance(number, int) and isinstance(name, str) and name:
-            saved = path.parent / Path(name).name
-            if saved.is_file():
-                snapshots[number] = str(saved)
+            file = path.parent / Path(name).name
+            if file.is_file():
+                snapshots[number] = str(file)
     return snapshots

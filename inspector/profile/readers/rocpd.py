@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import CodeObject, KernelShape, Part
-from ..builder import Builder, Rows, whole
+from ..builder import Builder, Rows, int64
 from ..reading import Group
 from . import agents
 from .json_bases import SIGN, Base, opened, unfinished
@@ -66,6 +66,7 @@ def read(group: Group, builder: Builder) -> None:
 
 
 def _is_ours(path: Path) -> bool:
+    """Tells whether a file is a database of rocprofv3 or rocprof v1, or an empty one."""
     try:
         empty = path.name.endswith("results.db") and not path.stat().st_size
     except OSError:
@@ -97,20 +98,21 @@ def _hint(error: Exception) -> str:
 
 
 def _read_v1(path: Path, base: Base, builder: Builder) -> None:
+    """Reads the kernels and copies of a database of rocprof v1."""
     builder.tool.setdefault("name", "rocprof v1")
     builder.note(f"{path.name} is of rocprof v1: it has kernels' names and times, no sizes")
     columns = ("BeginNs", "EndNs", "dev-id", "queue-id", "Name", "pid")
     for begin, end, device, queue, name, pid in base.rows("OPS", columns):
-        agent = whole(device)
+        agent = int64(device)
         shape = KernelShape(
-            name=str(name), agent=None if agent is None else str(agent), process=whole(pid)
+            name=str(name), agent=None if agent is None else str(agent), process=int64(pid)
         )
         builder.dispatch(
-            builder.shape(shape), None, whole(begin), whole(end), whole(queue), find_again=False
+            builder.shape(shape), None, int64(begin), int64(end), int64(queue), find_again=False
         )
 
     for begin, end, name in base.rows("COPY", ("BeginNs", "EndNs", "Name")):
-        begin_ns, end_ns = whole(begin), whole(end)
+        begin_ns, end_ns = int64(begin), int64(end)
         if begin_ns is not None and end_ns is not None:
             builder.transfer(str(name), end_ns - begin_ns)
 
@@ -194,20 +196,15 @@ class _Process(Struct):
             if tag == "schema_version":
                 self.builder.tool.setdefault("rocpd schema", str(value))
         for number, pid, command in self._rows("info_process", "id", "pid", "command"):
-            self.pids[number] = whole(pid) or 0
+            self.pids[number] = int64(pid) or 0
             if command and not self.builder.command:
                 self.builder.command = tuple(str(command).split())
 
     def _agents(self) -> None:
+        """Reads the CPUs and GPUs; `extdata` is JSON that newer versions add."""
         columns = (
-            "id",
-            "type",
-            "absolute_index",
-            "name",
-            "generic_name",
-            "product_name",
-            "extdata",
-        )
+            "id", "type", "absolute_index", "name", "generic_name", "product_name", "extdata",
+        )  # fmt: skip
         for number, kind, index, name, generic, product, extdata in self._rows(
             "info_agent", *columns
         ):
@@ -222,11 +219,12 @@ class _Process(Struct):
                 self.builder.agents.setdefault(key, agents.agent(key, properties))
 
     def _code_objects(self) -> None:
+        """Reads where code objects were loaded."""
         columns = ("id", "pid", "uri", "load_base", "load_size", "load_delta")
         for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
-            low, size = whole(low), whole(size)
+            low, size = int64(low), int64(size)
             address_shift = (
-                0 if low is None or size is None else shift(low, size, whole(delta) or 0)
+                0 if low is None or size is None else shift(low, size, int64(delta) or 0)
             )
             code_object = CodeObject(
                 id=number,
@@ -251,6 +249,7 @@ class _Process(Struct):
             self.tracks[number] = tuple(location)
 
     def _dispatches(self) -> None:
+        """Reads the dispatches; newer schemas have process, agent and queue in a track."""
         columns = (
             "event_id", "dispatch_id", "start", "end", "track_id", "pid", "agent_id", "queue_id",
             "kernel_id", "group_segment_size", "private_segment_size",
@@ -268,15 +267,16 @@ class _Process(Struct):
             if shape is None:
                 shape = shapes[key] = builder.shape(self._shape(pid, agent, sizes))
             row = builder.dispatch(
-                shape, whole(number), whole(start), whole(end), whole(queue), find_again=False
+                shape, int64(number), int64(start), int64(end), int64(queue), find_again=False
             )
             if isinstance(event, int):
-                self.events.put(event, row)
+                self.events.add(event, row)
             if isinstance(number, int):
-                self.numbers.put(number, row)
+                self.numbers.add(number, row)
 
     def _shape(self, pid: object, agent: Any, sizes: list[Any]) -> KernelShape:
-        kernel, lds, scratch, *axes = (whole(size) for size in sizes)
+        """Returns a shape; `sizes` are kernel id, LDS, scratch, workgroup and grid (x, y, z)."""
+        kernel, lds, scratch, *axes = (int64(size) for size in sizes)
         symbol = self.symbols.get(-1 if kernel is None else kernel, (None,) * 6)
         display, name, code_object, vgpr, accum, sgpr = symbol
         group, grid = _triple(axes[:3]), _triple(axes[3:])
@@ -285,19 +285,20 @@ class _Process(Struct):
             agent=self.agents.get(agent),
             process=self._pid(pid),
             kernel_id=kernel,
-            code_object=whole(code_object),
+            code_object=int64(code_object),
             workgroup=group,
             workgroup_size=None if group is None else group[0] * group[1] * group[2],
             grid=grid,
             grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
             lds_bytes=lds,
             scratch_bytes=scratch,
-            vgpr=whole(vgpr),
-            accum_vgpr=whole(accum),
-            sgpr=whole(sgpr),
+            vgpr=int64(vgpr),
+            accum_vgpr=int64(accum),
+            sgpr=int64(sgpr),
         )
 
     def _counters(self) -> None:
+        """Reads counter values, which stand in order of dispatches, and sums over instances."""
         names = {number: str(name) for number, name in self._rows("info_pmc", "id", "name")}
         current: int | None = None
         sums: dict[str, float] = {}
@@ -313,7 +314,7 @@ class _Process(Struct):
             if row != current:
                 self._add_counters(current, sums)
                 current, sums = row, {}
-            # One value for every instance of the block: shader engines, XCCs, channels.
+            # One value per instance of the block: shader engine, XCC, channel.
             sums[name] = sums.get(name, 0.0) + value
         self._add_counters(current, sums)
 
@@ -323,6 +324,7 @@ class _Process(Struct):
                 self.builder.add_counter_value(row, name, value)
 
     def _samples(self) -> None:
+        """Reads the PC samples and adds them up by place."""
         places = Places(next(iter(self.pids.values()), None), self.objects)
         columns = (
             "method", "dispatch_id", "code_object_id", "code_object_offset", "exec_mask",
@@ -335,10 +337,10 @@ class _Process(Struct):
             places.add(
                 "host_trap" if method == "host_trap" or issued is None else "stochastic",
                 None if dispatch_row is None else shape_of[dispatch_row],
-                whole(code_object) or 0,
-                whole(offset) or 0,
+                int64(code_object) or 0,
+                int64(offset) or 0,
                 mask=_mask(mask),
-                issued=None if issued is None else bool(whole(issued)),
+                issued=None if issued is None else bool(int64(issued)),
                 why=why if isinstance(why, str | int) else None,
                 text=_text(text),
                 comment=_text(comment),
@@ -348,7 +350,7 @@ class _Process(Struct):
     def _copies(self) -> None:
         names: dict[object, str] = {}
         for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
-            start_ns, end_ns = whole(start), whole(end)
+            start_ns, end_ns = int64(start), int64(end)
             if start_ns is None or end_ns is None:
                 continue
             if not names:
@@ -356,12 +358,12 @@ class _Process(Struct):
             self.builder.transfer(names.get(number, "copy"), end_ns - start_ns)
 
     def _pid(self, number: object) -> int | None:
-        pid = whole(number)
+        pid = int64(number)
         return None if pid is None else self.pids.get(pid, pid)
 
 
 def _object(text: object) -> dict[str, Any] | None:
-    """The JSON object in a cell: empty for an empty cell, None if it is not an object."""
+    """Decodes the JSON object in a cell: {} for an empty cell, None if it is no object."""
     if text is None or text == "":
         return {}
     if not isinstance(text, (str, bytes)):
@@ -379,7 +381,7 @@ def _triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:
 
 
 def _mask(value: object) -> int | None:
-    """An execution mask: hexadecimal text (64 bits do not fit SQLite's integers), or a number."""
+    """Parses an execution mask: a number, or hexadecimal text if it exceeds SQLite's integers."""
     if isinstance(value, int):
         return value & 0xFFFF_FFFF_FFFF_FFFF
     try:
@@ -389,5 +391,5 @@ def _mask(value: object) -> int | None:
 
 
 def _text(value: object) -> str | None:
-    """A cell's text, None if it holds something else: SQLite allows any type in any column."""
+    """Returns a cell's text; None if it holds something else, as any column may in SQLite."""
     return value if isinstance(value, str) else None

@@ -129,7 +129,7 @@ class Block(Struct):
         return [row[index] for row in self.rows]
 
     def key_texts(self) -> Iterator[tuple[str, ...]]:
-        """For each row, the cells of the columns that `Table.want` named as the key."""
+        """Yields for each row the cells of the columns that `Table.want` named as the key."""
         if self.groups and self.table.layout is not None:
             return zip(*(self.groups[group] for group in self.table.layout.key), strict=True)
         cells = [self.table.columns[name] for name in self.table.key_names]
@@ -146,11 +146,11 @@ class Block(Struct):
         )
 
     def row(self, index: int) -> list[str]:
-        """All cells of a row."""
+        """Returns all cells of a row."""
         return self.rows[index] if self.rows else next(csv.reader([self.texts[index]]))
 
     def all_rows(self) -> Sequence[list[str]]:
-        """All cells of all rows."""
+        """Returns all cells of all rows."""
         return [self.row(index) for index in range(len(self))]
 
 
@@ -191,8 +191,8 @@ class Table(Struct):
                 columns[our_name] = index
         return cls(path, names, columns, headless=headless)
 
-    def others(self) -> list[str]:
-        """The columns that no reader knows."""
+    def unknown_columns(self) -> list[str]:
+        """Returns the columns that no reader knows."""
         known_indices = set(self.columns.values())
         return [
             name
@@ -209,7 +209,7 @@ class Table(Struct):
         self.key_names = tuple(name for name in key if name in self.columns)
 
     def blocks(self) -> Iterator[Block]:
-        """The file's undamaged rows; damaged ones are counted.
+        """Yields the file's undamaged rows; damaged ones are counted.
 
         Every row has as many cells as the header. Only some megabytes are in memory at a time.
         """

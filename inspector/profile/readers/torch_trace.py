@@ -1,4 +1,4 @@
-"""Chrome traces with kernels in them: PyTorch's profiler (also packed), and rocprof v1's.
+"""Reads Chrome traces with kernels: of PyTorch's profiler (also gzipped), and of rocprof v1.
 
 Both are an object whose `traceEvents` is an array of any length. PyTorch marks kernels by category
 and writes times in µs with a fraction; rocprof v1 has a lane per GPU, and writes all numbers as
@@ -17,10 +17,11 @@ import msgspec
 from msgspec import Struct, field
 
 from ...recording import Agent, KernelShape, Part
-from ..builder import LARGEST, Builder, whole
+from ..builder import LARGEST, Builder, int64
 from ..reading import Group
 from .json_files import head, is_twin, open_plain
-from .streams import DamagedError, JsonStream
+from .json_text import DamagedError
+from .streams import JsonStream
 
 FORMAT = "Chrome trace"
 
@@ -33,14 +34,14 @@ _TRANSFERS = frozenset({"gpu_memcpy", "gpu_memset"})
 _OCCUPANCY = "est. achieved occupancy %"
 _LONGEST_NUMBER = 100
 _MOST_DIGITS = 18
-"""Of a time in µs."""
+"""Digits of the largest time in µs."""
 _IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 """Calls whose grid counts work-items; the trace writes it as it is (kineto's RocprofLogger.cpp).
 GEMM libraries launch so. The call stands before its kernel, with the same correlation id."""
 
 
 class _Event(msgspec.Struct, gc=False):
-    """An event; what kernels alone need stays text until it is one."""
+    """An event; the fields that only kernels need are not decoded yet."""
 
     ph: str = ""
     cat: str | None = None
@@ -52,7 +53,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 def find(files: Sequence[Path]) -> list[Group]:
-    """JSON files, packed or not, that have events of a trace."""
+    """Returns the JSON files, gzipped or not, that have events of a trace."""
     return [
         Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
@@ -61,7 +62,7 @@ def find(files: Sequence[Path]) -> list[Group]:
 
 
 def read(group: Group, builder: Builder) -> None:
-    """Reads them; what lies behind damage is missing, and said to be."""
+    """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         former_count = len(builder.dispatches)
         builder.begin(Part(group.name, str(path), FORMAT))
@@ -81,19 +82,20 @@ def read(group: Group, builder: Builder) -> None:
 
 
 class _Trace(Struct):
-    """One file, while it is read."""
+    """One trace while it is read."""
 
     path: Path
     stream: JsonStream
     builder: Builder
     lanes: set[str] = field(default_factory=set)  # of GPUs, in rocprof v1's traces
     shapes: dict[bytes, tuple[int, int | None, float | None]] = field(default_factory=dict)
-    items: set[int] = field(default_factory=set)  # correlation ids of launches in work-items
+    launches_in_work_items: set[int] = field(default_factory=set)  # their correlation ids
     kernels: int = 0
-    fractions: bool = False
-    without: int = 0  # kernels without times
+    has_fractions: bool = False  # whether times are finer than 1 µs
+    untimed_kernels: int = 0
 
     def read(self) -> None:
+        """Reads the trace up to its end or a damaged place, and notes how exact it is."""
         try:
             for key in self.stream.members():
                 if key == "traceEvents":
@@ -111,10 +113,12 @@ class _Trace(Struct):
             )
         if self.kernels:
             self.builder.tool.setdefault("name", "PyTorch profiler")
-            fine = "rounded to ns" if self.fractions else "whole µs: short kernels are imprecise"
-            self.builder.note(f"{self.path.name}: a PyTorch trace states times in µs; {fine}")
+            resolution = (
+                "rounded to ns" if self.has_fractions else "whole µs: short kernels are imprecise"
+            )
+            self.builder.note(f"{self.path.name}: a PyTorch trace states times in µs; {resolution}")
         for count, label in (
-            (self.without, "kernels without times"),
+            (self.untimed_kernels, "kernels without times"),
             (self.stream.skipped, "events of no known form"),
         ):
             if count:
@@ -125,21 +129,23 @@ class _Trace(Struct):
                 )
 
     def _devices(self) -> None:
-        for about in self.stream.value(list) or ():
-            if isinstance(about, dict) and "id" in about:
-                key = _device(about["id"])
+        """Adds the GPUs that PyTorch saw."""
+        for properties in self.stream.value(list) or ():
+            if isinstance(properties, dict) and "id" in properties:
+                key = _device(properties["id"])
                 self.builder.agents.setdefault(
                     key,
                     Agent(
                         key=key,
-                        product=str(about.get("name") or "") or None,
-                        cus=_count(about.get("numSms")),
-                        wave_size=_count(about.get("warpSize")),
-                        lds_bytes=_count(about.get("sharedMemPerBlock")),
+                        product=str(properties.get("name") or "") or None,
+                        cus=_count(properties.get("numSms")),
+                        wave_size=_count(properties.get("warpSize")),
+                        lds_bytes=_count(properties.get("sharedMemPerBlock")),
                     ),
                 )
 
     def _events(self) -> None:
+        """Reads all events: kernels, copies, names of lanes, launches that count work-items."""
         for event in self.stream.records(_Event):
             if event.ph == "X":
                 if event.cat is not None and event.cat.lower() == "kernel":
@@ -153,7 +159,7 @@ class _Trace(Struct):
                 elif isinstance(event.name, str) and event.name in _IN_WORK_ITEMS:
                     launch = _object(event.args).get("correlation")
                     if isinstance(launch, int):
-                        self.items.add(launch)
+                        self.launches_in_work_items.add(launch)
             elif (
                 event.ph == "M"
                 and event.name == "process_name"
@@ -164,15 +170,16 @@ class _Trace(Struct):
     # ------------------------------------------------------------------ PyTorch
 
     def _kernel(self, event: _Event) -> None:
+        """Adds a kernel of PyTorch's profiler, and the occupancy that kineto estimates."""
         start, length = _ns(bytes(event.ts)), _ns(bytes(event.dur))
         if start is None or length is None:
-            self.without += 1
+            self.untimed_kernels += 1
             return
-        self.fractions = self.fractions or b"." in bytes(event.ts) + bytes(event.dur)
+        self.has_fractions = self.has_fractions or b"." in bytes(event.ts) + bytes(event.dur)
         self.kernels += 1
         args = _object(event.args)
         queue, launch = args.get("stream"), args.get("correlation")
-        in_items = isinstance(launch, int) and launch in self.items
+        in_items = isinstance(launch, int) and launch in self.launches_in_work_items
         row = self.builder.dispatch(
             self.builder.shape(_torch_shape(str(event.name), args, in_items)),
             None,
@@ -188,32 +195,34 @@ class _Trace(Struct):
     # ------------------------------------------------------------------ rocprof v1
 
     def _old_kernel(self, event: _Event) -> None:
+        """Adds a kernel of rocprof v1, which states times in ns among the arguments."""
         args = _object(event.args)
-        begin, end = _whole(args.get("BeginNs")), _whole(args.get("EndNs"))
+        begin, end = _integer(args.get("BeginNs")), _integer(args.get("EndNs"))
         if begin is None or end is None:
-            self.without += 1
+            self.untimed_kernels += 1
             return
         self.builder.tool.setdefault("name", "rocprof v1")
         self.builder.note(
             f"{self.path.name} is of rocprof v1: it has kernels' names and times, no sizes"
         )
-        device = _whole(args.get("dev-id"))
+        device = _integer(args.get("dev-id"))
         shape = KernelShape(
             name=str(args.get("Name") or event.name),
             agent=None if device is None else str(device),
-            process=_whole(args.get("pid")),
+            process=_integer(args.get("pid")),
         )
         self.builder.dispatch(
             self.builder.shape(shape),
             None,
             begin,
             end,
-            _whole(args.get("queue-id")),
+            _integer(args.get("queue-id")),
             find_again=False,
         )
 
 
 def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape:
+    """Returns a kernel's shape; `in_items` tells whether its grid is in work-items already."""
     block, grid = _triple(args.get("block")), _triple(args.get("grid"))
     if block is None:
         grid = None
@@ -235,12 +244,12 @@ def _torch_shape(name: str, args: dict[str, Any], in_items: bool) -> KernelShape
 
 
 def _device(number: object) -> str:
-    """PyTorch counts the devices that it sees, which are not the system's nodes."""
+    """Returns the key of a device: PyTorch's numbers are not those of the system's nodes."""
     return f"device {number}"
 
 
 def _ns(text: bytes) -> int | None:
-    """µs as written, as text or number, in ns; exact, which 64-bit floats are not."""
+    """Converts µs, a JSON number or string, to ns without rounding to a 64-bit float."""
     try:
         value = Decimal(text[:_LONGEST_NUMBER].decode("ascii").strip().strip('"'))
         if not value.is_finite() or value.adjusted() > _MOST_DIGITS:
@@ -251,9 +260,9 @@ def _ns(text: bytes) -> int | None:
     return nanoseconds if abs(nanoseconds) <= LARGEST // 2 else None
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     try:
-        return whole(int(value) if isinstance(value, str) else value)
+        return int64(int(value) if isinstance(value, str) else value)
     except ValueError:
         return None
 

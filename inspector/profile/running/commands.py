@@ -35,8 +35,8 @@ class Att(Struct, frozen=True):
     buffer_size: str | None = None
 
 
-class Wanted(Struct, frozen=True):
-    """What is to be measured."""
+class Measurements(Struct, frozen=True):
+    """The measurements of a run."""
 
     counters: tuple[tuple[str, ...], ...] = ()  # the names in each pass
     att: Att | None = None
@@ -71,18 +71,18 @@ class Pass(Struct, frozen=True):
     expects: tuple[str, ...] = ()
 
     def show(self) -> str:
-        """The command line as a shell takes it."""
+        """Returns the command line as a shell takes it."""
         added = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
         return " ".join([*added, shlex.join(self.argv)])
 
 
-Planner = Callable[[Profiler, Wanted, Sequence[str], Path], tuple[Pass, ...]]
+Planner = Callable[[Profiler, Measurements, Sequence[str], Path], tuple[Pass, ...]]
 
 
 def plan(
-    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
+    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
-    """The passes of a run under rocprofv3, in the order in which they run.
+    """Plans the passes of a run under rocprofv3, in the order in which they run.
 
     Args:
         profiler: the rocprofv3 that was found.
@@ -94,7 +94,7 @@ def plan(
         First a kernel trace (durations without counters), then counters, thread trace, samples.
 
     Raises:
-        KinspectError: this version cannot do what was asked.
+        KinspectError: this version cannot make a measurement.
     """
     passes: list[Pass] = []
     for name, title, counters in _rocprofv3_passes(profiler, measurements):
@@ -108,22 +108,14 @@ def plan(
             folder=folder,
             notes=notes,
         )
-        output_format = "json" if name == "pc-sampling" else "csv"
         # Thread traces have no process in their names, so that each process gets a folder.
         output = folder / "%pid%" if name == "att" else folder
         argv = (
-            str(profiler.path),
-            *arguments,
-            "--output-format",
-            output_format,
-            "-d",
-            str(output),
-            "-o",
-            "%pid%",
-            "--",
-            *command,
+            *(str(profiler.path), *arguments),
+            *("--output-format", "json" if name == "pc-sampling" else "csv"),
+            *("-d", str(output), "-o", "%pid%"),
+            *("--", *command),
         )
-        expects = _EXPECTS[name.rstrip("0123456789-")]
         passes.append(
             Pass(
                 name=name,
@@ -134,7 +126,7 @@ def plan(
                 environment=environment,
                 files=files,
                 notes=tuple(notes),
-                expects=expects,
+                expects=_EXPECTS[name.rstrip("0123456789-")],
             )
         )
     return tuple(passes)
@@ -149,7 +141,7 @@ _EXPECTS: Mapping[str, tuple[str, ...]] = {
 
 
 def _rocprofv3_passes(
-    profiler: Profiler, measurements: Wanted
+    profiler: Profiler, measurements: Measurements
 ) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     yield "trace", "kernel trace", ()
     for number, names in enumerate(measurements.counters, 1):
@@ -177,7 +169,7 @@ _Options = tuple[list[str], dict[str, str], dict[Path, str]]
 
 def _options_of_pass(
     profiler: Profiler,
-    measurements: Wanted,
+    measurements: Measurements,
     name: str,
     counters: tuple[str, ...],
     folder: Path,
@@ -207,8 +199,9 @@ def _options_of_pass(
 
 
 def _filters(
-    profiler: Profiler, measurements: Wanted, span: str | None, notes: list[str]
+    profiler: Profiler, measurements: Measurements, span: str | None, notes: list[str]
 ) -> Iterator[str]:
+    """Yields options that choose kernels and launches; notes what the profiler cannot choose."""
     if measurements.kernel is not None:
         if profiler.has("--kernel-include-regex"):
             # One word with the option: the expression may begin with a dash.
@@ -251,7 +244,7 @@ def _sampling_options(profiler: Profiler, sampling: versions.Sampling) -> _Optio
 
 
 def _rocprof_v1(
-    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
+    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """Passes of rocprof (v1): times, then one per pass of counters."""
 
@@ -270,7 +263,7 @@ def _rocprof_v1(
 
 
 def _rocprofv2(
-    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
+    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
 
@@ -289,7 +282,7 @@ def _rocprofv2(
 
 def _trace_and_counters(
     profiler: Profiler,
-    measurements: Wanted,
+    measurements: Measurements,
     run: Path,
     argv: Callable[[Path, tuple[str, ...]], tuple[str, ...]],
     trace: tuple[str, ...],
@@ -327,7 +320,7 @@ def _trace_and_counters(
 
 
 def _rocprof_compute(
-    profiler: Profiler, measurements: Wanted, command: Sequence[str], run: Path
+    profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
 ) -> tuple[Pass, ...]:
     """The one pass of rocprof-compute, which runs the program as often as it needs."""
     _refuse_lines(profiler, measurements)
@@ -369,7 +362,7 @@ PLANNERS: Mapping[str, Planner] = {
 """Name of a profiler -> the function that makes its passes."""
 
 
-def _refuse_lines(profiler: Profiler, measurements: Wanted) -> None:
+def _refuse_lines(profiler: Profiler, measurements: Measurements) -> None:
     if measurements.att is not None or measurements.sampling is not None:
         raise KinspectError(
             f"{profiler.describe()} has neither --att nor --pc-sampling as kinspect reads them",
@@ -378,7 +371,7 @@ def _refuse_lines(profiler: Profiler, measurements: Wanted) -> None:
         )
 
 
-def _unfiltered(profiler: Profiler, measurements: Wanted) -> tuple[str, ...]:
+def _unfiltered(profiler: Profiler, measurements: Measurements) -> tuple[str, ...]:
     if measurements.kernel is None:
         return ()
     return (f"{profiler.tool} measures all kernels; the report shows those asked for",)

@@ -44,7 +44,7 @@ class Profiler(Struct, frozen=True):
         return self.path.resolve().parent.parent
 
     def has(self, option: str) -> bool:
-        """Whether it takes an option; an unknown version is taken for a new one."""
+        """Tells whether the profiler has an option; an unknown version is taken for a new one."""
         if self.options is not None:
             return option in self.options
         return self.version is None or versions.since(option) <= self.version
@@ -96,9 +96,9 @@ def describe(path: Path, tool: str, environment: Mapping[str, str] | None = None
     text = _text(path)
     version = _own_version(text)
     if version is None and tool == "rocprofv3":
-        version = _info_version(path) or _asked_version(path, environment)
+        version = _info_version(path) or _reported_version(path, environment)
     elif version is None:
-        version = _asked_version(path, environment)
+        version = _reported_version(path, environment)
     options = None
     if tool == "rocprofv3" and "add_argument" in text:
         options = frozenset(option for option in versions.used_options() if f'"{option}"' in text)
@@ -118,6 +118,7 @@ def _named(named: Path, tool: str | None, env: Mapping[str, str]) -> Profiler:
 
 
 def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Iterator[Path]:
+    """Yields the folders to look in: of the program's environment, PATH, ROCM_PATH, then /opt."""
     search = env.get("PATH", os.defpath)
     program = shutil.which(command[0], path=search) if command else None
     prefixes = [Path(program).absolute().parent.parent] if program else []
@@ -154,7 +155,7 @@ def _own_version(text: str) -> versions.Version | None:
 
 
 def _info_version(path: Path) -> versions.Version | None:
-    """The SDK's version, from `.info/version` in the ROCm folder that contains the profiler."""
+    """Reads the SDK's version from `.info/version` in the profiler's ROCm folder."""
     try:
         text = (path.resolve().parent.parent / ".info" / "version").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -163,10 +164,10 @@ def _info_version(path: Path) -> versions.Version | None:
     return versions.sdk_of_rocm(rocm) if rocm else None
 
 
-def _asked_version(path: Path, env: Mapping[str, str] | None) -> versions.Version | None:
-    """By `--version`; None where it has no such option, hangs or cannot run."""
+def _reported_version(path: Path, env: Mapping[str, str] | None) -> versions.Version | None:
+    """Runs `--version`; returns None if there is no such option, it hangs or cannot run."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(path), "--version"],
             capture_output=True,
             text=True,
@@ -177,33 +178,33 @@ def _asked_version(path: Path, env: Mapping[str, str] | None) -> versions.Versio
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return versions.parse(done.stdout) if done.returncode == 0 else None
+    return versions.parse(process.stdout) if process.returncode == 0 else None
 
 
 def decoder(
-    profiler: Profiler, given: Path | None = None, environment: Mapping[str, str] | None = None
+    profiler: Profiler, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Path:
-    """The folder with the library that decodes thread traces.
+    """Finds the folder with the library that decodes thread traces.
 
-    Looked for as rocprofv3 does it: --att-library-path, $ROCPROF_ATT_LIBRARY_PATH, else
-    LD_LIBRARY_PATH and the profiler's own lib folder. rocprofv3 is always told what was found:
-    some versions take the variable apart letter by letter and search all disks.
+    The search is rocprofv3's: --att-library-path, $ROCPROF_ATT_LIBRARY_PATH, else LD_LIBRARY_PATH
+    and the profiler's own lib folder. rocprofv3 is always passed the result: some versions split
+    the variable letter by letter and search all disks.
 
     Raises:
         KinspectError: it is in none of them.
     """
     env = os.environ if environment is None else environment
-    stated = str(given) if given else env.get("ROCPROF_ATT_LIBRARY_PATH", "")
+    stated = str(folder) if folder else env.get("ROCPROF_ATT_LIBRARY_PATH", "")
     libraries = env.get("LD_LIBRARY_PATH", "") + os.pathsep + str(profiler.root / "lib")
-    places = [Path(p) for p in (stated or libraries).split(os.pathsep) if p]
-    for place in places:
-        if place.is_file() and place.name.startswith(_DECODER):
-            return place.parent
-        for root, _, names in os.walk(place):
+    candidates = [Path(p) for p in (stated or libraries).split(os.pathsep) if p]
+    for candidate in candidates:
+        if candidate.is_file() and candidate.name.startswith(_DECODER):
+            return candidate.parent
+        for root, _, names in os.walk(candidate):
             if any(name.startswith(_DECODER) for name in names):
                 return Path(root)
     raise KinspectError(
-        f"thread traces need {_DECODER}, which is in none of {', '.join(map(str, places))}",
+        f"thread traces need {_DECODER}, which is in none of {', '.join(map(str, candidates))}",
         "install the ROCprof Trace Decoder and give its folder to --att-library-path",
         exit_code=OURS,
     )
@@ -212,14 +213,14 @@ def decoder(
 def arch_here(
     profiler: Profiler | None = None, topology: Path = Path("/sys/class/kfd/kfd/topology/nodes")
 ) -> str | None:
-    """The arch of this machine's GPUs, by the driver's topology, else by ROCm's own tools.
+    """Finds the arch of this machine's GPUs, by the driver's topology, else by ROCm's own tools.
 
     Args:
-        profiler: the tools in its ROCm folder are run where the driver names no target.
+        profiler: the tools in its ROCm folder are run if the driver names no target.
         topology: the driver's folder of nodes.
 
     Returns:
-        Such as gfx942; None where there is no GPU that can be seen.
+        The gfx name; None if no GPU is visible.
 
     Raises:
         KinspectError: there are several kinds.
@@ -247,10 +248,11 @@ def _archs_by_driver(topology: Path) -> Iterator[str]:
 
 
 def _archs_by_tool(path: Path) -> Iterator[str]:
+    """Yields the archs that a tool of ROCm lists; none if it is missing or fails."""
     if not path.is_file():
         return
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(path)],
             capture_output=True,
             text=True,
@@ -260,6 +262,6 @@ def _archs_by_tool(path: Path) -> Iterator[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return
-    for name in re.findall(r"^\s*(?:Name:\s*)?(gfx[0-9a-f]+)\s*$", done.stdout, re.MULTILINE):
+    for name in re.findall(r"^\s*(?:Name:\s*)?(gfx[0-9a-f]+)\s*$", process.stdout, re.MULTILINE):
         if name != "gfx000":  # the enumerator's word for the CPU
             yield name

@@ -55,7 +55,7 @@ How = Literal["complete", "failed", "killed", "timeout"]
 
 
 class Ending(Struct, frozen=True):
-    """How a pass ended.
+    """The end of a pass.
 
     Attributes:
         exit_code: the program's; 128 + the signal that ended it; None where it never started.
@@ -78,14 +78,15 @@ def run(
     environment: Mapping[str, str],
     timeout: float | None = None,
     grace: float = GRACE,
-    input_at: int | None = None,
+    input_position: int | None = None,
 ) -> Ending:
     """Runs a command line to its end.
 
     Args:
         argv: the command line.
         environment: all of it.
-        input_at: where its input begins, from `input_position`: each pass reads all of it.
+        input_position: where its input begins, from the function of that name: each pass reads all
+            of it.
         timeout: seconds after which everything below it is ended; what it wrote stays.
         grace: seconds between asking and killing.
 
@@ -96,9 +97,9 @@ def run(
     began = time.monotonic()
     sys.stdout.flush()
     sys.stderr.flush()
-    if input_at is not None:
+    if input_position is not None:
         with suppress(OSError):
-            os.lseek(0, input_at, os.SEEK_SET)
+            os.lseek(0, input_position, os.SEEK_SET)
     own_group = not _reads_terminal()
     pump = _Pump()
     signals = _Signals(own_group)
@@ -115,11 +116,11 @@ def run(
             raise
         signals.send_to(process)
         pump.start()
-        late = False
+        timed_out = False
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
-            late = True
+            timed_out = True
             _end(process, mark, grace)
         code = process.returncode
     log = pump.finish()
@@ -127,7 +128,7 @@ def run(
     status: How = "complete" if code == 0 else "killed" if code < 0 else "failed"
     if interrupted:
         status = "killed"
-    elif late:
+    elif timed_out:
         status = "timeout"
     exit_code = 128 - code if code < 0 else code
     return Ending(
@@ -140,7 +141,7 @@ def run(
 
 
 def marked(mark: str) -> Iterator[int]:
-    """The processes that carry a mark and have not ended."""
+    """Yields the processes that have a mark and have not ended."""
     entry_of_mark = f"{MARK}={mark}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -180,7 +181,7 @@ def _reads_terminal() -> bool:
 
 
 def input_position() -> int | None:
-    """Where standard input stands, if it is a file; a pipe can be read but once, and gives None."""
+    """Returns the position in standard input, if it is a file; None for a pipe, which has none."""
     try:
         return os.lseek(0, 0, os.SEEK_CUR)
     except OSError:
@@ -188,7 +189,7 @@ def input_position() -> int | None:
 
 
 class _Signals:
-    """Passes signals on, and remembers them."""
+    """Passes signals on to a process, and records them."""
 
     def __init__(self, forward: bool) -> None:
         self.received: set[int] = set()
@@ -196,14 +197,14 @@ class _Signals:
         self._process: subprocess.Popen[bytes] | None = None
 
     def send_to(self, process: subprocess.Popen[bytes]) -> None:
-        """From now on, signals go to this process and its group."""
+        """Sends signals to this process and its group from now on."""
         self._process = process
         for number in self.received:  # came while it was started
             self._send(number)
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Signals are caught within; elsewhere than in the main thread they cannot be."""
+        """Catches signals in the `with` block; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -230,7 +231,7 @@ class _Signals:
 
 
 class _Pump:
-    """Passes error output on as it comes, and keeps its head and tail."""
+    """Passes error output on as it comes, and stores its head and tail."""
 
     def __init__(self) -> None:
         self._terminal = os.isatty(2)
@@ -247,17 +248,17 @@ class _Pump:
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def start(self) -> None:
-        """Begins; called after the program has its end."""
+        """Starts the thread; to be called after the program has inherited its end."""
         os.close(self.inlet)
         self._thread.start()
 
     def close(self) -> None:
-        """Gives up before anything began."""
+        """Closes all ends, if the program could not be started."""
         for descriptor in (self.inlet, self._outlet, self._stop, self._stopper):
             os.close(descriptor)
 
     def finish(self) -> str:
-        """The text that was kept; does not wait for processes that the program left running."""
+        """Returns head and tail; does not wait for processes that the program has left running."""
         os.write(self._stopper, b"x")
         self._thread.join()
         for descriptor in (self._outlet, self._stop, self._stopper):
@@ -265,6 +266,7 @@ class _Pump:
         return (self._head + self._tail).decode("utf-8", "replace")
 
     def _work(self) -> None:
+        """Reads until all writers have closed their ends, or `finish` asks for the end."""
         while True:
             ready, _, _ = select.select([self._outlet, self._stop], [], [])
             if self._outlet in ready:
@@ -283,8 +285,8 @@ class _Pump:
             unwritten = memoryview(data)
             while unwritten:
                 unwritten = unwritten[os.write(2, unwritten) :]
-        room = max(_KEPT_HEAD - len(self._head), 0)
-        self._head += data[:room]
-        self._tail += data[room:]
+        head_bytes = max(_KEPT_HEAD - len(self._head), 0)
+        self._head += data[:head_bytes]
+        self._tail += data[head_bytes:]
         if len(self._tail) > _KEPT_TAIL:
             del self._tail[: len(self._tail) - _KEPT_TAIL]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from array import array
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +13,6 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from ...errors import KinspectError
-from ...recording import Part, Recording
 from ...writing import replacing
 
 NAME = "kinspect-run.json"
@@ -57,7 +55,7 @@ class Manifest(Struct, frozen=True):
     version: int = VERSION
 
     def with_pass(self, record: PassRecord) -> Manifest:
-        """The same, with one pass's record replaced by a newer one of its name."""
+        """Returns the manifest with a pass's record replaced by a newer one of its name."""
         return replace(
             self,
             passes=tuple(record if p.name == record.name else p for p in self.passes),
@@ -65,14 +63,14 @@ class Manifest(Struct, frozen=True):
 
 
 def write(manifest: Manifest, run: Path) -> None:
-    """Writes it whole or not at all."""
+    """Writes the manifest to a run's folder, completely or not at all."""
     text = json.dumps(to_builtins(manifest), indent=1, ensure_ascii=False) + "\n"
     with replacing(run / NAME) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
 
 
 def read(run: Path) -> Manifest:
-    """Reads that of a run's folder.
+    """Reads the manifest of a run's folder.
 
     Raises:
         KinspectError: there is none, or it is damaged.
@@ -96,6 +94,11 @@ def read(run: Path) -> Manifest:
 
 
 def _pass(row: Mapping[str, Any]) -> PassRecord:
+    """Converts a pass of the file.
+
+    Raises:
+        ValueError: its status is unknown.
+    """
     fields: dict[str, Any] = {
         name: row[name] for name in PassRecord.__struct_fields__ if name in row
     }
@@ -108,17 +111,17 @@ def _pass(row: Mapping[str, Any]) -> PassRecord:
 
 
 def is_run(path: Path) -> bool:
-    """Whether it is a folder with a manifest."""
+    """Tells whether a path is a folder with a manifest."""
     return (path / NAME).is_file()
 
 
 def now() -> str:
-    """The moment, as manifests write it."""
+    """Returns the current time, as manifests have it."""
     return datetime.now().astimezone().isoformat(timespec="seconds")
 
 
 def new_folder(out: Path | None, command: Sequence[str], base: Path | None = None) -> Path:
-    """Makes the folder of a run: as asked, or `kinspect-runs/<date-time>-<program>`.
+    """Makes the folder of a run: `out`, or `kinspect-runs/<date-time>-<program>`.
 
     Raises:
         KinspectError: it is there already with something in it, or cannot be made.
@@ -154,55 +157,8 @@ def _unmade(folder: Path, error: OSError) -> KinspectError:
 
 
 def _program(command: Sequence[str]) -> str:
-    """A word for what runs: the script, not its interpreter."""
+    """Returns a word for the program: the script's name, not its interpreter's."""
     words = [word for word in command if not word.startswith("-")]
     scripts = [word for word in words if word.endswith((".py", ".sh"))]
     word = Path(scripts[0] if scripts else command[0]).stem
     return re.sub(r"[^\w.-]+", "_", word)[:40] or "program"
-
-
-# --------------------------------------------------------------------------- what was recorded
-
-
-def in_order(found: Recording, record: Manifest, run: Path) -> Recording:
-    """Parts named after their passes, in their order; a pass that left nothing has an empty one."""
-    by_pass: dict[str, list[int]] = {item.name: [] for item in record.passes}
-    unowned: list[int] = []
-    for number, part in enumerate(found.parts):
-        owner = _owner(part, record, run)
-        (by_pass[owner] if owner is not None else unowned).append(number)
-    order: list[int] = []
-    parts: list[Part] = []
-    for item in record.passes:
-        numbers = by_pass[item.name]
-        for number in numbers:
-            old = found.parts[number]
-            name = item.name if len(numbers) == 1 else f"{item.name}/{old.name.split('/')[-1]}"
-            order.append(number)
-            parts.append(_ended(replace(old, name=name), item))
-        if not numbers and item.status not in ("waiting", "skipped"):
-            order.append(-1)
-            parts.append(_ended(Part(item.name, str(run / item.folder), "none"), item))
-    order += unowned
-    parts += [found.parts[number] for number in unowned]
-    place = {old: new for new, old in enumerate(order) if old >= 0}
-    table = replace(
-        found.dispatches, part=array("h", (place.get(n, n) for n in found.dispatches.part))
-    )
-    return replace(found, parts=tuple(parts), dispatches=table)
-
-
-def _owner(part: Part, record: Manifest, run: Path) -> str | None:
-    path = Path(part.path).absolute()
-    for item in record.passes:
-        folder = (run / item.folder).absolute()
-        if path == folder or folder in path.parents:
-            return item.name
-    return None
-
-
-def _ended(part: Part, item: PassRecord) -> Part:
-    statuses = {"complete": "complete", "failed": "failed", "timeout": "timeout"}
-    # One that still runs by its manifest was ended together with kinspect.
-    status = statuses.get(item.status, "killed")
-    return replace(part, counters=item.counters, exit_code=item.exit_code, status=status)

@@ -8,7 +8,7 @@ a pass share. The counters of a group stay together, so that ratios are of one p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -77,30 +77,50 @@ def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
 
 
 def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[Group]:
+    """Returns the groups of a set that the target has, each with the clock counter.
+
+    Raises:
+        KinspectError: the target has none of them.
+    """
     existing = counters.known(arch)
-    ticking = clock(arch)
-    chosen_groups = []
+    clock_counter = clock(arch)
+    existing_groups = []
     for text in row["groups"]:
-        chosen: list[str] | None = []
-        for item in str(text).split():
-            options = item.removesuffix("?").split("|")
-            counter = next((option for option in options if option in existing), None)
-            if counter is None and not item.endswith("?"):
-                chosen = None
-                break
-            if counter is not None and chosen is not None:
-                chosen.append(counter)
-        if chosen:
-            chosen_groups.append(Group(name, (*chosen, *([ticking] if ticking else []))))
-    if not chosen_groups:
+        names = _existing(str(text), existing)
+        if names:
+            existing_groups.append(
+                Group(name, (*names, *([clock_counter] if clock_counter else [])))
+            )
+    if not existing_groups:
         raise KinspectError(
             f"--counters {name}: none of its counters are known on {arch}",
             "name counters of your own (rocprofv3 -L lists them)",
         )
-    return chosen_groups
+    return existing_groups
+
+
+def _existing(text: str, existing: Collection[str]) -> list[str]:
+    """Returns the counters of a group's text (`A|B C?`) that exist; none if one is missing.
+
+    `A|B` is the first of both that exists; `C?` may be missing.
+    """
+    names: list[str] = []
+    for item in text.split():
+        choices = item.removesuffix("?").split("|")
+        counter = next((choice for choice in choices if choice in existing), None)
+        if counter is not None:
+            names.append(counter)
+        elif not item.endswith("?"):
+            return []
+    return names
 
 
 def _of_name(name: str, arch: str) -> Group:
+    """Returns a group of one counter.
+
+    Raises:
+        KinspectError: the target has no such counter.
+    """
     bare = re.sub(r"\[.*\]$|:.*$", "", name)
     if bare in counters.known(arch) or (
         counters.is_guessed(arch) and counters.block_of(bare) is not None
@@ -202,6 +222,7 @@ def split(
 
 
 def _refuse(group: Group, hardware: Hardware) -> None:
+    """Raises KinspectError if a group does not fit in a pass."""
     exceeded = hardware.excess(group.counters)
     if not exceeded:
         return

@@ -17,20 +17,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 _GLANCE = 4 * 1024 * 1024
-"""Bytes looked at of each file: the counters of one dispatch stand together, and repeat."""
+"""Bytes read of each file: the counters of a dispatch are in neighbouring rows, and repeat."""
 
 
-def returned(folder: Path, asked: Sequence[str]) -> tuple[str, ...]:
-    """The counters that were asked for and are in none of a pass's files.
+def returned(folder: Path, requested: Sequence[str]) -> tuple[str, ...]:
+    """Returns the requested counters that are in none of a pass's files.
 
     Args:
         folder: the pass's folder.
-        asked: names, with `[instance]` or `:device=N` if they were asked for so.
+        requested: names, maybe with `[instance]` or `:device=N`.
 
     Returns:
-        Those missing; none where there are no rows of counters at all (that is another failure).
+        Those missing; none if there are no rows of counters at all (that is another failure).
     """
-    if not asked:
+    if not requested:
         return ()
     recorded: set[str] = set()
     for path in sorted(folder.rglob("*counter_collection.csv")):
@@ -41,11 +41,11 @@ def returned(folder: Path, asked: Sequence[str]) -> tuple[str, ...]:
         column = header.index("Counter_Name")
         recorded.update(row[column] for row in rows if len(row) > column)
     bare = {_bare(name) for name in recorded}
-    return tuple(name for name in asked if _bare(name) not in bare) if recorded else ()
+    return tuple(name for name in requested if _bare(name) not in bare) if recorded else ()
 
 
 def dispatched(folder: Path) -> bool:
-    """Whether a kernel trace, or a file that replaces it, has a row below its header."""
+    """Tells whether a kernel trace, or a file that replaces it, has a row below its header."""
     for path in folder.rglob("*.csv"):
         if path.name.endswith(("agent_info.csv", "_stats.csv")):
             continue
@@ -56,6 +56,7 @@ def dispatched(folder: Path) -> bool:
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
+    """Yields the first rows of a CSV file, header included; none if it cannot be read."""
     try:
         with path.open("rb") as stream:
             data = stream.read(_GLANCE)
@@ -66,7 +67,7 @@ def _rows(path: Path) -> Iterator[list[str]]:
         lines = lines[:-1]  # its last line may be cut
     try:
         yield from csv.reader(lines)
-    except csv.Error:  # damaged: the readers say so
+    except csv.Error:  # damage is reported by the readers
         return
 
 
@@ -75,7 +76,7 @@ def _bare(name: str) -> str:
 
 
 _NO_FAILURE = re.compile(r"^.*Opened result file:.*$", re.MULTILINE)
-"""Logged as an error, and none."""
+"""Logged as an error, but is none."""
 
 
 class Complaint(Struct, frozen=True):
@@ -91,12 +92,15 @@ class Complaint(Struct, frozen=True):
 
 
 class _Rule(Struct, frozen=True):
+    """A pattern of error output, and the problem that it means."""
+
     pattern: re.Pattern[str]
     complaint: Complaint
 
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
+    """Reads the patterns of `complaints.yaml`."""
     rows = yaml.safe_load(
         files(__package__).joinpath("complaints.yaml").read_text(encoding="utf-8")
     )
@@ -115,7 +119,7 @@ def _rules() -> tuple[_Rule, ...]:
 
 
 def complaints(text: str) -> tuple[Complaint, ...]:
-    """The problems in the error output of a program or profiler; only the first fatal one."""
+    """Returns the problems that error output reports; of fatal ones only the first."""
     text = _NO_FAILURE.sub("", text)
     complained: list[Complaint] = []
     for rule in _rules():

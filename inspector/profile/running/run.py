@@ -13,13 +13,9 @@ from msgspec.structs import replace
 from ... import machines
 from ...errors import KinspectError
 from ...machines.loader import base_arch
-from ...model import ErrorRecord
-from ...recording import Recording
 from ...version import VERSION
-from .. import reading
-from ..builder import Builder
 from . import find, launch, manifest, passes, versions
-from .commands import PASSES, PLANNERS, Att, Pass, Wanted
+from .commands import PLANNERS, Att, Measurements, Pass
 from .manifest import Manifest, PassRecord
 from .returned import Complaint, complaints, dispatched, returned
 
@@ -69,12 +65,12 @@ class Request(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """A request with the profiler that was found and what it can measure."""
+    """A request with the profiler that runs it, and the measurements that this can make."""
 
     request: Request
     profiler: find.Profiler
     arch: str | None
-    wanted: Wanted
+    measurements: Measurements
     notes: tuple[str, ...] = ()
 
 
@@ -105,23 +101,18 @@ def check_command(command: Sequence[str], environment: Mapping[str, str] | None 
 
 
 def prepare(request: Request, *, dry: bool = False) -> Prepared:
-    """Finds the profiler and what it will count; neither runs the user's program nor writes files.
+    """Finds the profiler and plans its passes; neither runs the user's program nor writes files.
 
     Args:
         request: the user's options.
         dry: the plan is only shown: a missing decoder of thread traces is a note, not an error.
 
     Raises:
-        KinspectError: no profiler, no such counter, or it cannot do what was asked.
+        KinspectError: no profiler, no such counter, or a measurement that it cannot make.
     """
     profiler = find.find(request.command, request.tool, request.rocprof)
     arch = _arch(request, profiler)
     notes: list[str] = []
-    counters_of_passes: tuple[tuple[str, ...], ...] = ()
-    if request.counters:
-        assert arch is not None
-        groups = passes.groups(passes.parse(request.counters), arch)
-        counters_of_passes = passes.split(groups, passes.of_arch(arch), passes.clock(arch))
     att = None
     if request.att:
         att = request.att_options
@@ -137,38 +128,62 @@ def prepare(request: Request, *, dry: bool = False) -> Prepared:
         sampling = versions.sampling(arch, request.sampling_method, request.sampling_interval)
     if profiler.tool != "rocprofv3" and request.tool is None and request.rocprof is None:
         notes.append(f"no rocprofv3 found; using {profiler.describe()}")
-    measurements = Wanted(
-        counters=counters_of_passes,
+    measurements = Measurements(
+        counters=_counters_of_passes(request, arch),
         att=att,
         sampling=sampling,
         kernel=request.kernel,
         skip_warmup=request.skip_warmup,
     )
     prepared = Prepared(
-        request=request, profiler=profiler, arch=arch, wanted=measurements, notes=tuple(notes)
+        request=request,
+        profiler=profiler,
+        arch=arch,
+        measurements=measurements,
+        notes=tuple(notes),
     )
     lay_out(prepared, Path())  # refuses what this profiler cannot do
     return prepared
 
 
+def _counters_of_passes(request: Request, arch: str | None) -> tuple[tuple[str, ...], ...]:
+    """Divides the requested counters into passes that the hardware can count.
+
+    Raises:
+        KinspectError: an unknown counter, or one that does not fit in a pass.
+    """
+    if not request.counters:
+        return ()
+    assert arch is not None
+    groups = passes.groups(passes.parse(request.counters), arch)
+    return passes.split(groups, passes.of_arch(arch), passes.clock(arch))
+
+
 def lay_out(prepared: Prepared, run: Path) -> Plan:
-    """The plan of a run in the folder `run`, which need not exist yet."""
+    """Returns the plan of a run in the folder `run`, which need not exist yet."""
     request, profiler = prepared.request, prepared.profiler
-    laid_out = PLANNERS[profiler.tool](profiler, prepared.wanted, request.command, run)
-    notes = (*prepared.notes, *dict.fromkeys(note for item in laid_out for note in item.notes))
-    added = _environment(request, run)
-    laid_out = tuple(replace(item, environment={**added, **item.environment}) for item in laid_out)
+    planned = PLANNERS[profiler.tool](profiler, prepared.measurements, request.command, run)
+    notes = (*prepared.notes, *dict.fromkeys(note for item in planned for note in item.notes))
+    environment = _environment(request, run)
+    planned = tuple(
+        replace(item, environment={**environment, **item.environment}) for item in planned
+    )
     return Plan(
         request=request,
         profiler=profiler,
         arch=prepared.arch,
         run=run,
-        passes=laid_out,
+        passes=planned,
         notes=notes,
     )
 
 
 def _arch(request: Request, profiler: find.Profiler) -> str | None:
+    """Returns the GPU's arch, as requested or found; None if unknown and not needed.
+
+    Raises:
+        KinspectError: an unknown arch, or it is needed and no GPU states it.
+    """
     if request.arch is not None:
         machines.load(request.arch)  # a wrong name is refused before anything runs
         return base_arch(request.arch)
@@ -189,7 +204,7 @@ def _arch(request: Request, profiler: find.Profiler) -> str | None:
 
 
 def _environment(request: Request, run: Path) -> dict[str, str]:
-    """Variables that make Triton compile into the run's folder, so that the code is kept there."""
+    """Returns variables that make Triton compile into the run's folder, where the code stays."""
     if request.keep_cache or os.environ.get("TRITON_CACHE_DIR"):
         return {}
     return {"TRITON_CACHE_DIR": str(run.absolute() / TRITON)}
@@ -199,16 +214,44 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
     """Runs the passes, and writes the manifest at the start and after each.
 
     Args:
-        plan: as `lay_out` made it; its folder exists.
+        plan: from `lay_out`; its folder exists.
         say: called with messages about progress and failures.
         options: the options of the command line, for the manifest.
 
     Returns:
         The manifest; its exit code is that of the whole run.
     """
-    request = plan.request
-    record = Manifest(
-        command=request.command,
+    record = _initial_manifest(plan, options or {})
+    manifest.write(record, plan.run)
+    input_position = launch.input_position()
+    stop: str | None = None
+    for number, item in enumerate(plan.passes):
+        former = record.passes[number]
+        if stop is not None:
+            record = record.with_pass(replace(former, status="skipped", notes=(stop,)))
+            continue
+        say(f"pass {number + 1} of {len(plan.passes)}: {item.title}")
+        record = record.with_pass(replace(former, status="running"))
+        manifest.write(record, plan.run)
+        outcome, stop = _run_pass(
+            plan, item, former, first=number == 0, input_position=input_position
+        )
+        for message, hint in outcome.errors:
+            say(f"pass {number + 1} ({item.name}): {message}; {hint}")
+        record = record.with_pass(outcome)
+        manifest.write(record, plan.run)
+    skipped = [item.name for item in record.passes if item.status == "skipped"]
+    if skipped:
+        say(f"not run: {', '.join(skipped)}: {stop}")
+    record = replace(record, ended=manifest.now(), exit_code=exit_code(record.passes))
+    manifest.write(record, plan.run)
+    return record
+
+
+def _initial_manifest(plan: Plan, options: Mapping[str, object]) -> Manifest:
+    """Returns the manifest of a run that is about to start."""
+    return Manifest(
+        command=plan.request.command,
         cwd=os.getcwd(),
         kinspect=VERSION,
         tool=plan.profiler.tool,
@@ -227,36 +270,14 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
             )
             for item in plan.passes
         ),
-        options=dict(options or {}),
+        options=dict(options),
     )
-    manifest.write(record, plan.run)
-    input_at = launch.input_position()
-    stop: str | None = None
-    for number, item in enumerate(plan.passes):
-        former = record.passes[number]
-        if stop is not None:
-            record = record.with_pass(replace(former, status="skipped", notes=(stop,)))
-            continue
-        say(f"pass {number + 1} of {len(plan.passes)}: {item.title}")
-        record = record.with_pass(replace(former, status="running"))
-        manifest.write(record, plan.run)
-        outcome, stop = _run_pass(plan, item, former, first=number == 0, input_at=input_at)
-        for message, hint in outcome.errors:
-            say(f"pass {number + 1} ({item.name}): {message}; {hint}")
-        record = record.with_pass(outcome)
-        manifest.write(record, plan.run)
-    left = [item.name for item in record.passes if item.status == "skipped"]
-    if left:
-        say(f"not run: {', '.join(left)}: {stop}")
-    record = replace(record, ended=manifest.now(), exit_code=exit_code(record.passes))
-    manifest.write(record, plan.run)
-    return record
 
 
 def exit_code(records: Iterable[PassRecord]) -> int:
-    """The exit code of a run.
+    """Returns the exit code of a run.
 
-    That of the program where it failed, 125 where only kinspect or the profiler failed, else 0.
+    That is the program's if it failed, 125 if only kinspect or the profiler failed, else 0.
     """
     own_code = 0
     for record in records:
@@ -270,16 +291,16 @@ def exit_code(records: Iterable[PassRecord]) -> int:
 
 
 def _run_pass(
-    plan: Plan, item: Pass, former: PassRecord, *, first: bool, input_at: int | None
+    plan: Plan, item: Pass, former: PassRecord, *, first: bool, input_position: int | None
 ) -> tuple[PassRecord, str | None]:
-    """Runs one pass. Also returns why the later passes must not run, None if they may."""
+    """Runs a pass; also returns why the later passes must not run, None if they may."""
     item.folder.mkdir(parents=True, exist_ok=True)
     for path, text in item.files.items():
         path.write_text(text, encoding="utf-8")
     environment = {**os.environ, **item.environment}
     timeout = plan.request.timeout
     try:
-        ending = launch.run(item.argv, environment, timeout, input_at=input_at)
+        ending = launch.run(item.argv, environment, timeout, input_position=input_position)
     except OSError as error:
         reason = error.strerror or str(error)
         error_and_hint = (f"{item.argv[0]} cannot be run ({reason})", "name another by --rocprof")
@@ -312,14 +333,14 @@ def _with_problems(
     *,
     first: bool,
 ) -> tuple[PassRecord, str | None]:
-    """The record of a pass that has ended, with its errors and notes.
+    """Adds errors and notes to the record of a pass that has ended.
 
     Args:
         outcome: its record so far.
         item: the pass.
         ending: how its process ended.
         messages: the problems that the profiler reported.
-        first: whether it is the first pass; where that fails, the others would too.
+        first: whether it is the first pass; if that fails, the others would too.
 
     Returns:
         The record, and why the later passes must not run; None if they may.
@@ -376,55 +397,3 @@ _LIKELY: Mapping[str, str] = {  # kind of a pass -> the likely reason that it re
 
 def _with_error(record: PassRecord, message: str, hint: str) -> PassRecord:
     return replace(record, errors=(*record.errors, (message, hint)))
-
-
-# --------------------------------------------------------------------------- reading
-
-
-def run_recording(run: Path, progress: reading.Progress | None = None) -> Recording:
-    """Reads a run's passes; the parts are in the order of the passes, with names and ends.
-
-    Args:
-        run: a folder with a manifest.
-        progress: is told what is being read.
-
-    Raises:
-        KinspectError: the manifest is missing or damaged.
-    """
-    record = manifest.read(run)
-    folder = run / PASSES
-    try:
-        recording = reading.read(folder, progress)
-    except KinspectError as error:
-        # Nothing was recorded: the errors of the passes say why, if they have any.
-        empty = Builder(folder)
-        if not any(item.errors for item in record.passes):
-            empty.fail(folder, error.message, error.hint)
-        recording = empty.finish()
-    recording = manifest.in_order(recording, record, run)
-    tool = {
-        "name": record.tool,
-        **({"version": record.tool_version} if record.tool_version else {}),
-    }
-    errors = tuple(
-        ErrorRecord(
-            file=str(run / item.folder),
-            kernel=None,
-            stage="profile",
-            message=f"{item.name}: {message}",
-            hint=hint,
-        )
-        for item in record.passes
-        for message, hint in item.errors
-    )
-    notes = [f"{item.name}: {note}" for item in record.passes for note in item.notes]
-    if record.ended is None:
-        notes.append("the run was ended before its end: what had been written is shown")
-    return replace(
-        recording,
-        path=str(run),
-        tool={**recording.tool, **tool},
-        command=record.command,
-        notes=(*recording.notes, *notes),
-        errors=(*errors, *recording.errors),
-    )

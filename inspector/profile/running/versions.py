@@ -1,4 +1,4 @@
-"""Which options a rocprofv3 of some version has, and what its PC sampler can do; from YAML."""
+"""The options of rocprofv3's versions, and the capabilities of PC sampling; from YAML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Version = tuple[int, ...]
 
 
 class Sampling(Struct, frozen=True):
-    """How one method of PC sampling is asked for on one arch."""
+    """A method of PC sampling on an arch, with its interval."""
 
     method: str
     unit: str
@@ -35,45 +35,45 @@ def _tables() -> Mapping[str, Any]:
 
 
 def parse(text: str) -> Version | None:
-    """The first version number in a text: `(1, 3, 0)` of "version: 1.3.0"; None without one."""
+    """Returns the first version number in a text: `(1, 3, 0)` of "version: 1.3.0"; None if none."""
     match = re.search(r"\d+(?:\.\d+)+", text)
     return tuple(int(part) for part in match[0].split(".")) if match else None
 
 
 def show(version: Version | None) -> str:
-    """As people write it; "unknown version" for None."""
+    """Returns a version as text; "unknown version" for None."""
     return ".".join(map(str, version)) if version else "unknown version"
 
 
 def sdk_of_rocm(rocm: Version) -> Version | None:
-    """The SDK's version in a ROCm release: that of the newest listed release not after it."""
+    """Returns the SDK's version in a ROCm release, of the newest listed release up to it."""
     releases = sorted((parse(k) or (), parse(v) or ()) for k, v in _tables()["sdk_of_rocm"].items())
     fitting = [sdk for release, sdk in releases if release <= rocm]
     return fitting[-1] if fitting else None
 
 
 def since(option: str) -> Version:
-    """The first SDK version with an option that kinspect uses."""
+    """Returns the first SDK version with an option that kinspect uses."""
     return parse(_tables()["since"][option]) or ()
 
 
 def options_at(version: Version) -> frozenset[str]:
-    """The options that kinspect uses and a version has."""
+    """Returns the options that kinspect uses and a version has."""
     return frozenset(name for name in _tables()["since"] if since(name) <= version)
 
 
 def used_options() -> tuple[str, ...]:
-    """All options that kinspect uses."""
+    """Returns all options that kinspect uses."""
     return tuple(_tables()["since"])
 
 
 def compute_has(option: str, version: Version | None) -> bool:
-    """Whether rocprof-compute has an option; an unknown version is taken for a new one."""
+    """Tells whether rocprof-compute has an option; an unknown version is taken for a new one."""
     return version is None or (parse(_tables()["compute_since"][option]) or ()) <= version
 
 
 def sampling(arch: str, method: str | None = None, interval: int | None = None) -> Sampling:
-    """What PC sampling on an arch is asked for with.
+    """Chooses a method and interval of PC sampling for an arch.
 
     Args:
         arch: such as gfx942.

@@ -144,7 +144,7 @@ def _region(
         }
         for code_by_location in (left, right)
     ]
-    for left_place, right_place in isa.paired_places(texts[0], texts[1]):
+    for left_place, right_place in isa.paired_lines(texts[0], texts[1]):
         left_code = left.get(left_place, []) if left_place is not None else []
         right_code = right.get(right_place, []) if right_place is not None else []
         yield _place_row(left_place, right_place, left_code, right_code, source)
@@ -269,7 +269,7 @@ def title(pair: KernelDiff) -> str:
     """The numbers of instructions that differ and do not, as text."""
     if not pair.isa:
         return "the code is the same but for registers and order"
-    removed = sum(difference.only[0] for difference in pair.isa)
-    added = sum(difference.only[1] for difference in pair.isa)
-    common = sum(difference.same for difference in pair.isa)
-    return f"{removed} gone, {added} new, {common} the same"
+    gone = sum(difference.only[0] for difference in pair.isa)
+    new = sum(difference.only[1] for difference in pair.isa)
+    common = sum(difference.common for difference in pair.isa)
+    return f"{gone} gone, {new} new, {common} the same"

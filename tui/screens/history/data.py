@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ....inspector.bench.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
 from ....inspector.bench.history.store import History, Kept, Run
-from ....inspector.bench.history.trends import MEASURED, Wanted, chart
+from ....inspector.bench.history.trends import MEASURED, ChartRequest, chart
 from ....inspector.errors import KinspectError
 from ....inspector.explain.plot import Chart
 from ....inspector.pipeline.analysis import catalogue
@@ -101,7 +101,7 @@ def overview(history: History) -> Overview:
     Raises:
         KinspectError: the file is damaged, or of a later kinspect.
     """
-    runs: list[Run | AnalysisRun] = [*history.runs(most=-1), *history.analyses(most=-1)]
+    runs: list[Run | AnalysisRun] = [*history.runs(limit=-1), *history.analyses(limit=-1)]
     dates = sorted(run.date for run in runs)
     return Overview(
         history.path,
@@ -124,7 +124,7 @@ def look(history: History, kernel: str, metric: str | None, target: str | None) 
     Raises:
         KinspectError: the file is damaged.
     """
-    sightings, measured = history.seen(kernel), history.measured(kernel)
+    sightings, measured = history.sightings(kernel), history.measured(kernel)
     figures = _figures(sightings, measured)
     names = {figure.name for figure in figures}
     runs: list[Run | AnalysisRun] = [
@@ -138,7 +138,7 @@ def look(history: History, kernel: str, metric: str | None, target: str | None) 
     drawn, why = None, ""
     try:
         drawn_metric = metric if metric in names else None
-        drawn = chart(history, Wanted(kernel, drawn_metric, target, None, MOST_RUNS))
+        drawn = chart(history, ChartRequest(kernel, drawn_metric, target, None, MOST_RUNS))
     except KinspectError as error:
         why = str(error)
     return Look(kernel, drawn, figures, tuple(sorted(targets)), tuple(rows[:MOST_RUNS]), why)

@@ -1,0 +1,82 @@
+"""Compiles one point of a sweep and computes its figures.
+
+The figures are stored beside the compile that they follow from, so that a second sweep neither
+compiles nor analyses.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ...errors import KinspectError, unforeseen
+from ...model import ErrorRecord
+from ...pipeline.analysis import ANALYSIS_VERSION
+from ...pipeline.jobs import Job, compile_and_report, job_record
+from ...pipeline.launch_facts import Overrides
+from ...version import VERSION
+from . import figures as figures_room
+from .figures import Figures, figures_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from ...compile.pool import Compiler
+
+NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
+"""Name of the store's note beside a compile: it holds all else that the figures depend on."""
+
+
+class Outcome(Struct, frozen=True):
+    """The result of one point's job: plain values, so that any Executor can pass it on."""
+
+    figures: Figures | None
+    error: ErrorRecord | None
+    from_store: bool
+    seconds: float
+    host: str | None = None
+
+
+def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
+    """Compiles a point and computes its figures, in any thread or process.
+
+    Args:
+        job: the point's job.
+        compiler: this process's workers; None: a cached one per process and settings.
+    """
+    from ...compile.pool import compiler_of_process
+
+    compiler = compiler_of_process(job.settings) if compiler is None else compiler
+    started = time.perf_counter()
+    # A compile with its pass dump serves as well.
+    keys = (compiler.key(job.variant), compiler.key(job.variant, passes=True))
+    # Keys do not cover `overrides`, such as LDS: figures that depend on them are not stored.
+    is_storable = job.overrides == Overrides() and compiler.settings.read_store
+    if is_storable:
+        for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
+            stored_figures = figures_room.decode(data)
+            if stored_figures is not None:
+                return Outcome(stored_figures, None, True, time.perf_counter() - started)
+    outcome = compile_and_report(job, compiler)
+    seconds = time.perf_counter() - started
+    if not outcome.reports:
+        return Outcome(None, outcome.error, outcome.from_store, seconds)
+    figures = figures_of(outcome.reports[0])  # a TTIR module holds one kernel
+    if is_storable:
+        for key in keys:  # does nothing if there is no such entry
+            compiler.store.note(key, NOTE, figures_room.encode(figures))
+    return Outcome(figures, None, outcome.from_store, seconds)
+
+
+def outcome_of(job: Job, future: Future[Any]) -> Outcome:
+    """Returns the outcome of a finished job; an exception is an error of its point alone."""
+    try:
+        outcome = future.result()
+        assert isinstance(outcome, Outcome)
+        return outcome
+    except KinspectError as error:
+        return Outcome(None, job_record(job, "compile", error), False, 0.0)
+    except Exception as error:
+        return Outcome(None, job_record(job, "analyze", unforeseen(error)), False, 0.0)

@@ -1,0 +1,118 @@
+"""Temporary folders of a store, which the next run removes if their owner was killed.
+
+The owner of a folder holds a lock on a file of the same name, which the kernel releases however the
+owner ends. A folder whose lock is free is abandoned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+STAGING = "staging"
+"""Name of the folder in a store."""
+LOCK = ".lock"
+STALE_SECONDS = 24 * 3600.0
+"""Age at which a staging folder without a usable lock counts as abandoned: on a file system without
+locks, or left by a version that took none. No compile runs for a day."""
+
+
+class Staging:
+    """The temporary folders below one folder, which is made when it is first needed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @contextlib.contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Yields a new folder, and removes it at the end if it was not moved away.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self._root.mkdir(parents=True, exist_ok=True)
+        lock, name = self._create_lock()
+        # The name without the lock's suffix is free: only the holder of the lock uses it.
+        folder = Path(name.removesuffix(LOCK))
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            os.close(lock)
+
+    def _create_lock(self) -> tuple[int, str]:
+        """Creates a lock file and locks it; returns its descriptor and path."""
+        while True:
+            lock, name = tempfile.mkstemp(LOCK, f"{os.getpid()}-", self._root)
+            try:
+                if _locked(lock) and os.fstat(lock).st_nlink:
+                    return lock, name
+            except OSError:  # no locks on this file system: `tidy` goes by age
+                return lock, name
+            os.close(lock)  # another process removed the file before it was locked
+
+    def tidy(self) -> int:
+        """Removes the folders that killed runs have left.
+
+        Returns:
+            The number of bytes freed.
+        """
+        freed = 0
+        for path in sorted(self._root.glob("*")):
+            with contextlib.suppress(OSError):
+                if path.suffix == LOCK:
+                    freed += _take_over(path)
+                elif not path.with_name(path.name + LOCK).exists() and _is_old(path):
+                    freed += _remove_folder(path)
+        return freed
+
+
+def _take_over(path: Path) -> int:
+    """Removes a lock file and its folder if nobody holds the lock; returns the bytes freed."""
+    lock = os.open(path, os.O_RDWR)
+    try:
+        try:
+            free = _locked(lock)
+        except OSError:
+            free = _is_old(path)
+        if not free:
+            return 0
+        # The lock is removed last, so that the next run finds what could not be removed now.
+        freed = _remove_folder(path.with_suffix(""))
+        if not path.with_suffix("").exists():
+            path.unlink()
+        return freed
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    """Takes the lock of an open file if it is free.
+
+    Raises:
+        OSError: this file system knows no locks.
+    """
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_old(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > STALE_SECONDS
+
+
+def _remove_folder(folder: Path) -> int:
+    freed = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed

@@ -1,0 +1,213 @@
+"""Locates recorded instructions in an assembly by their texts and order, without a code object."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from ...model import Function, Instruction
+from .spelling import PADDING, is_data, key_of, operation, split, text_key
+
+_LEAST_BYTES = 4
+"""Size of the shortest instruction. There is no upper limit on the distance of two instructions:
+assemblers may put padding between them."""
+
+
+class Sequenced(Struct, frozen=True):
+    """Recorded instructions located in a text by their order alone.
+
+    Args:
+        instructions: address -> the only instruction that it can be.
+        candidates: address -> the instructions that it can be, where there are several.
+        unknown: addresses whose instruction is not in the text.
+        problem: why nothing was located; None if something was.
+    """
+
+    instructions: Mapping[int, Instruction]
+    candidates: Mapping[int, tuple[Instruction, ...]]
+    unknown: tuple[int, ...] = ()
+    problem: str | None = None
+
+
+def in_sequence(functions: Sequence[Function], rows: Mapping[int, str]) -> Sequenced:
+    """Locates recorded instructions in a text by their texts and order, without a disassembler.
+
+    The distance of two addresses bounds how many instructions lie between them. All assignments of
+    the rows to instructions within those bounds are considered: an address that has the same
+    instruction in each of them is placed, any other is left open.
+
+    Args:
+        functions: all functions whose instructions may be among the rows.
+        rows: address -> the instruction as the profiler wrote it.
+    """
+    ordered = sorted(functions, key=lambda function: function.line_first)
+    instructions = [instruction for function in ordered for instruction in function.instructions]
+    by_key: dict[str, list[int]] = {}
+    by_operation: dict[str, list[int]] = {}
+    for index, instruction in enumerate(instructions):
+        by_key.setdefault(key_of(instruction), []).append(index)
+        by_operation.setdefault(operation(instruction.mnemonic), []).append(index)
+    doubtful: set[int] = set()
+    recognised, candidate_lists, fillers, unknown = _candidates(
+        rows, doubtful, by_key, by_operation
+    )
+    failed_address = _narrow(recognised, candidate_lists)
+    if failed_address is not None and (doubtful := _behind_data(rows)):
+        recognised, candidate_lists, fillers, unknown = _candidates(
+            rows, doubtful, by_key, by_operation
+        )
+        failed_address = _narrow(recognised, candidate_lists)
+    if failed_address is not None:
+        problem = (
+            "the order of the recorded instructions is another: "
+            f"`{rows[failed_address]}` at 0x{failed_address:x} has no place in it"
+        )
+        return Sequenced({}, {}, tuple(sorted(rows)), problem)
+    candidates = dict(zip(recognised, candidate_lists, strict=True))
+    candidates.update({address: [] for address in fillers})
+    decided = _filled(candidates, rows, unknown, instructions)
+    undecided = {a: indices for a, indices in candidates.items() if a not in decided}
+    return Sequenced(
+        {address: instructions[index] for address, index in decided.items()},
+        {
+            a: tuple(instructions[index] for index in indices)
+            for a, indices in undecided.items()
+            if indices
+        },
+        (*unknown, *(a for a, indices in undecided.items() if not indices)),
+    )
+
+
+def _behind_data(rows: Mapping[int, str]) -> set[int]:
+    """Addresses right after a word that could not be decoded, which may be its second half."""
+    ordered = sorted(rows)
+    return {
+        address
+        for previous, address in pairwise(ordered)
+        if is_data(rows[previous]) and address - previous == _LEAST_BYTES
+    }
+
+
+def _candidates(
+    rows: Mapping[int, str],
+    doubtful: set[int],
+    by_key: Mapping[str, list[int]],
+    by_operation: Mapping[str, list[int]],
+) -> tuple[list[int], list[list[int]], list[int], list[int]]:
+    """Divides the rows by what is known of them in the text.
+
+    Returns:
+        Addresses whose instruction the text has; for each of these, the indices of the instructions
+        that it can be; addresses of padding and data, which can be anywhere; addresses whose
+        instruction is not in the text.
+    """
+    recognised: list[int] = []
+    candidate_lists: list[list[int]] = []
+    fillers: list[int] = []
+    unknown: list[int] = []
+    for address in sorted(rows):
+        mnemonic, _ = split(rows[address])
+        if address in doubtful:
+            unknown.append(address)
+            continue
+        if mnemonic in PADDING or is_data(rows[address]):
+            fillers.append(address)
+            continue
+        # Operands that the linker filled in are spelled differently in the text.
+        indices = by_key.get(text_key(rows[address])) or by_operation.get(operation(mnemonic))
+        if indices is None:
+            unknown.append(address)
+        else:
+            recognised.append(address)
+            candidate_lists.append(indices)
+    return recognised, candidate_lists, fillers, unknown
+
+
+def _filled(
+    candidates: Mapping[int, Sequence[int]],
+    rows: Mapping[int, str],
+    unknown: Sequence[int],
+    instructions: Sequence[Instruction],
+) -> dict[int, int]:
+    """Decides addresses with one candidate left, and runs that exactly fill the gap between two.
+
+    Padding is usually not in the text, so that in a gap it must be the same instruction there; what
+    the profiler could not decode may be any instruction.
+
+    Returns:
+        Address -> index of its instruction.
+    """
+    decided = {address: indices[0] for address, indices in candidates.items() if len(indices) == 1}
+    fixed_addresses = sorted({*decided, *unknown})
+    runs: dict[int, list[int]] = {}
+    for address in sorted(candidates.keys() - decided.keys()):
+        runs.setdefault(bisect_left(fixed_addresses, address), []).append(address)
+    located = dict(decided)
+    for position, run in runs.items():
+        if not 0 < position < len(fixed_addresses):
+            continue
+        index_before = decided.get(fixed_addresses[position - 1])
+        index_behind = decided.get(fixed_addresses[position])
+        if index_before is None or index_behind is None:
+            continue
+        if index_behind - index_before - 1 != len(run):
+            continue
+        pairs = list(zip(run, range(index_before + 1, index_behind), strict=True))
+        if all(
+            _may_be(code_address, index, candidates, rows, instructions)
+            for code_address, index in pairs
+        ):
+            located.update(pairs)
+    return located
+
+
+def _may_be(
+    address: int,
+    index: int,
+    candidates: Mapping[int, Sequence[int]],
+    rows: Mapping[int, str],
+    instructions: Sequence[Instruction],
+) -> bool:
+    """Tells whether an address may be the instruction at `index`: padding and data may be any."""
+    if candidates[address]:
+        return index in candidates[address]
+    return is_data(rows[address]) or text_key(rows[address]) == key_of(instructions[index])
+
+
+def _narrow(addresses: Sequence[int], candidates: list[list[int]]) -> int | None:
+    """Removes the candidates that do not fit those of the neighbouring addresses.
+
+    Args:
+        addresses: ascending.
+        candidates: for each address, the indices of the instructions that it can be, ascending;
+            changed in place.
+
+    Returns:
+        The first address without a candidate; None if each has one.
+    """
+    for index in range(1, len(candidates)):
+        most_between = (addresses[index] - addresses[index - 1]) // _LEAST_BYTES
+        neighbours = candidates[index - 1]
+        candidates[index] = [
+            candidate
+            for candidate in candidates[index]
+            if _any_between(neighbours, candidate - most_between, candidate - 1)
+        ]
+        if not candidates[index]:
+            return addresses[index]
+    for index in range(len(candidates) - 2, -1, -1):
+        most_between = (addresses[index + 1] - addresses[index]) // _LEAST_BYTES
+        neighbours = candidates[index + 1]
+        candidates[index] = [
+            candidate
+            for candidate in candidates[index]
+            if _any_between(neighbours, candidate + 1, candidate + most_between)
+        ]
+    return None
+
+
+def _any_between(ascending: Sequence[int], low: int, high: int) -> bool:
+    return bisect_left(ascending, low) < bisect_right(ascending, high)
