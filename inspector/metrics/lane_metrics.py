@@ -87,7 +87,8 @@ SPECS = (
         "which line (`isa`: of the assembly), `layout` of its tile, `writes`; "
         "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
         "(atomics are left out); `origin`: "
-        "`estimated` where it depends on sizes that are not known, and what is `assumed` of them",
+        "`estimated` where it depends on sizes that are not known, and what is `assumed` of them; "
+        "`by_stride`: whether each lane has a line for itself by a stride that is an argument",
     ),
     MetricSpec(
         "cache.uniform_loads",
@@ -266,21 +267,26 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
         "writes": inst.cls == "global_store" if wasting else None,
         "origin": worst.origin,
         "assumed": _assumed(worst) if wasting else None,
+        "by_stride": bool(wasting) and _is_by_stride(worst),
     }
     yield Metric("cache.waste", value, "mapping", origin)
 
 
 def _assumed(use: LaneUse) -> str | None:
-    """What the lines of an access rest on; None where they are those of every launch.
-
-    Where each lane has a line for itself by a stride that is an argument, that may be a row's
-    length, or the 1 that a contiguous dimension's is.
-    """
+    """The condition under which the lines of an access are right; None where it has none."""
     if use.origin != "estimated":
         return None
-    alone = use.lanes is not None and use.lines == use.lanes
-    element = use.bytes is not None and use.bytes <= _ELEMENT_BYTES * (use.lanes or 0)
-    return _ALONE if alone and element else _LARGE
+    return _ALONE if _is_by_stride(use) else _LARGE
+
+
+def _is_by_stride(use: LaneUse) -> bool:
+    """Whether each lane has a line for itself by a stride that is an argument.
+
+    That may be a row's length, or the 1 of a dimension that is contiguous.
+    """
+    if use.origin != "estimated" or use.bytes is None or use.lanes is None:
+        return False
+    return use.lines == use.lanes and use.bytes <= _ELEMENT_BYTES * use.lanes
 
 
 def _with_figure(
