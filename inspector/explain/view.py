@@ -17,6 +17,7 @@ from ..model import (
     MetricValue,
     SourceLoc,
     int_of,
+    value_of,
 )
 
 UNKNOWN = "?"
@@ -167,6 +168,17 @@ def unread(kernel: KernelReport) -> str:
 def no_loop(kernel: KernelReport) -> str:
     """The sentence for a kernel without loops; it claims less where code was not read."""
     return "No loop in what was read" if kernel.unread else "No loop"
+
+
+def live_registers(kernel: KernelReport) -> str | None:
+    """The most registers that hold values at once, and where; None where they are not known."""
+    fullest = value_of(kernel.metrics, "live.at")
+    if not isinstance(fullest, Mapping):
+        return None
+    files = (("VGPRs", fullest["vgprs"]), ("AGPRs", fullest["agprs"]))
+    counts = " and ".join(f"{show(live)} {name}" for name, live in files if live)
+    source = f"{fullest['at']}, " if fullest["at"] else ""
+    return f"live at once, at most: {counts} ({source}ISA {fullest['isa']})" if counts else None
 
 
 NO_REMEDY = (

@@ -133,6 +133,8 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
     scratch = int_of(m, "scratch_bytes")
     line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
     paper.print(line)
+    if live := view.live_registers(kernel):
+        paper.print(Line(f"  {'':<11} {live}", style="dim"))
     lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
     if lds is None and m.get("lds_bytes") is not None:
