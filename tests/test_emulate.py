@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,11 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "stated.s").write_text(stated)
     whole = tool("emulate", "stated.s", "--grid", "2", "--block", "64", "--args", arguments)
     assert whole.returncode == 0, whole.stderr
+    (tmp_path / "none.s").write_text(
+        re.sub(r"\.amdhsa_kernel.*?\.end_amdhsa_kernel", "", CODE, flags=re.S)
+    )
+    none = tool("emulate", "none.s", "--args", arguments)
+    assert (none.returncode, "it has no kernel" in none.stderr) == (125, True)
     missing = tool("emulate", "stated.s", "--block", "64", "--args", "i32[128], i32[128]")
     assert missing.returncode == 125
     assert "add_five takes 24 bytes of arguments, and --args gives 16" in missing.stderr

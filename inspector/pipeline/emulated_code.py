@@ -232,10 +232,12 @@ def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     for function in program.kernels:
         if function.name == request.kernel:
             return program, function, constants
+    if not names:
+        raise KinspectError(
+            f"{request.path}: it has no kernel", "a kernel needs an .amdhsa_kernel or its metadata"
+        )
     problem = f"no kernel {request.kernel}" if request.kernel else "more than one kernel"
-    raise KinspectError(
-        f"{request.path}: {problem}", f"choose with --kernel: {', '.join(names) or 'it has none'}"
-    )
+    raise KinspectError(f"{request.path}: {problem}", f"choose with --kernel: {', '.join(names)}")
 
 
 def _block_of(function: Function) -> tuple[int, int, int]:
