@@ -226,7 +226,7 @@ async def test_r_reads_again_and_a_damaged_file_is_said(opened: Any, folder: Pat
     async with opened((120, 40), opening=of(folder)) as pilot:
         await settled(pilot)
         assert len(runs(pilot)) == 4
-        kernel = history_at(folder).seen("attend")[0].kernel
+        kernel = history_at(folder).sightings("attend")[0].kernel
         added = Analysis("2026-02-01T00:00:00+00:00", None, "lint", "x", {}, {}, (kernel,))
         history_at(folder).add_analysis(added)
         await pressed(pilot, "r")
