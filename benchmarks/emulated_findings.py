@@ -31,7 +31,7 @@ class LoggingService(Service):
     """Executes launches as the real one does, and writes down what was found in each."""
 
     def __init__(self, descriptor: int, log: Path) -> None:
-        super().__init__(descriptor)
+        super().__init__(descriptor, 1)
         self._log = log
         self._compiles: dict[str, dict[str, str]] = {}
 
