@@ -69,7 +69,7 @@ def serve(log: Path, descriptor: int) -> None:
 
 def run(archs: tuple[str, ...], names: list[str], log: Path) -> None:
     """Checks the kernels; failures go to standard output, what the emulator found to the log."""
-    command = [sys.executable, "-m", "benchmarks.emulated_findings", "--serve", str(log)]
+    command = [sys.executable, "-m", "kinspect.benchmarks.emulated_findings", "--serve", str(log)]
     checking.emulator_command = lambda profile=None, processes=None: command
     kernels = [catalogue.find(name) for name in names] if names else list(catalogue.bundled())
     request = checking.CheckRequest(
