@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any, Final
 
@@ -102,6 +103,62 @@ def _check(arch: str, step: int) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_effects_are_what_instructions_do(arch: str) -> None:
     _check(arch, 8)
+
+
+_OVERLAPPING: Final = re.compile(r"(?<![\w.\[])(v)(?:\[(\d+):(\d+)\]|(\d+))(?![\w.])")
+_APART_ONLY: Final = ("v_mfma", "v_smfmac", "v_wmma", "v_swmmac", "v_swap", "v_permlane16_swap",
+                      "v_permlane32_swap", "v_mqsad", "v_qsad", "v_mad_u64", "v_mad_i64",
+                      "v_mad_co")  # fmt: skip
+"""Instructions whose result may lie on no source, or not on a part of one."""
+
+
+def onto_a_source(line: str) -> tuple[str, int, int, int] | None:
+    """The line with its result in the registers of a source; first rows of both, their number."""
+    if line.startswith(_APART_ONLY) or " :: " in line:
+        return None
+    found = [
+        (
+            match,
+            int(match[2] or match[4]),
+            int(match[3] or match[4]) - int(match[2] or match[4]) + 1,
+        )
+        for match in _OVERLAPPING.finditer(line)
+    ]
+    if not found or line.split(None, 1)[1].find(found[0][0][0]) != 0:
+        return None
+    result, first, count = found[0]
+    for source, row, width in found[1:]:
+        if width == count and row != first:
+            moved = line[: result.start()] + source[0] + line[result.end() :]
+            return moved, first, row, count
+    return None
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201"])
+def test_a_result_may_lie_on_a_source(arch: str) -> None:
+    lines = dict.fromkeys(
+        line.split(" ", 1)[1]
+        for line in FORMS.read_text().splitlines()
+        if line.startswith(f"{arch} ")
+    )
+    wrong, tried = [], 0
+    for line in lines:
+        moved = onto_a_source(line)
+        if moved is None:
+            continue
+        other, first, row, count = moved
+        lanes = 64 if arch.startswith("gfx9") else 32
+        vectors, scalars = _registers(np.random.default_rng(zlib.crc32(line.encode())), lanes)
+        vectors[first : first + count] = vectors[row : row + count]  # what it may keep of it
+        try:
+            apart, onto = (_executed(arch, each, vectors, scalars) for each in (line, other))
+        except NotCoveredError:
+            continue
+        tried += 1
+        if (apart.u32[first : first + count, 0] != onto.u32[row : row + count, 0]).any():
+            wrong.append(f"{arch} {other}")
+    assert not wrong, "\n".join(wrong)
+    assert tried > 50, tried
 
 
 @pytest.mark.slow

@@ -260,9 +260,10 @@ def shift_add(decoded: Decoded, context: Context) -> Step:
             high = (high << U32(shift)) | (low >> U32(32 - shift))
             low = low << U32(shift)
         low_sum = low + low_addend_of(waves)
-        high_sum = high + high_addend_of(waves)
+        # Before anything is written: the result's registers may be a source's.
+        high_sum = high + high_addend_of(waves) + (low_sum < low)
         waves.write(row, low_sum)
-        waves.write(row + 1, high_sum + (low_sum < low))
+        waves.write(row + 1, high_sum)
 
     return step
 
