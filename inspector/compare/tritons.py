@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from .. import machines
 from ..capture.resolving import resolve_all
 from ..capture.targets import Target, only_of
-from ..compile.failures import PARSE
+from ..compile.failures import PARSE_STAGE
 from ..compile.pool import Compiler
 from ..compile.tritons import Interpreter
 from ..compile.tritons import resolve as interpreter
@@ -208,12 +208,12 @@ class _Run(Struct):
             first, *others = [next(outcomes) for _ in builds]
             for build, outcome in enumerate(others, 1):
                 error = outcome.error
-                if error is None or not error.unlike or target.kind == "ttir":
+                if error is None or not error.unsupported_ir or target.kind == "ttir":
                     comparisons.append(self._comparison(kernel, build, first, outcome))
                     continue
                 labels = self.builds[0].label, self.builds[build].label
-                verb = "parse" if error.stage == PARSE else "compile"
-                note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unlike}"
+                verb = "parse" if error.stage == PARSE_STAGE else "compile"
+                note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unsupported_ir}"
                 if build not in captures:
                     captured, failed = variants_of(target, self.request, self.compilers[build])
                     captures[build] = {_identity(v): v for v in captured}, failed

@@ -23,9 +23,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import Artifact, ErrorRecord, Variant
-from . import failures
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
+from .stderr import scan
 from .store import Entry, Store, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
 from .worker import GRACE_SECONDS, Worker, WorkerLostError
@@ -260,7 +260,7 @@ class Compiler:
             )
             return CompileResult(variant, error=record)
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
-        messages = failures.scan(stderr)
+        messages = scan(stderr)
         failure = failure_record(variant, reply, messages, self.settings.time_limit)
         if failure is not None:
             self._check_space(folder)
