@@ -16,9 +16,10 @@ from kinspect.inspector.formats import profile_json
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import Builder, Rows
+from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.profile.readers.json_bases import opened
+from kinspect.inspector.profile.row_index import RowIndex
 from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results
@@ -266,10 +267,10 @@ def test_one_file_that_cannot_be_looked_at_leaves_the_others(
 
 
 def test_numbers_far_apart_take_no_memory() -> None:
-    rows = Rows()
+    rows = RowIndex()
     for number in range(1_000):
         rows.add(number << 20, number)
-    assert len(rows._near) < 1 << 17
+    assert len(rows._array) < 1 << 17
     assert all(rows.get(number << 20) == number for number in range(1_000))
 
 

@@ -16,7 +16,7 @@ from ..builder import LARGEST, Builder
 from ..reading import Group
 from .agents import Agents
 from .csv_counters import Counters, LongReader
-from .csv_dispatches import Sink
+from .csv_dispatches import DispatchWriter
 from .csv_legacy import read_wide
 from .csv_processes import names_of
 from .rows import Table, folded
@@ -88,16 +88,16 @@ def _read_table(table: Table, builder: Builder, part: Part) -> bool:
         return False
     if "counter" in table.columns and "value" in table.columns:
         builder.begin(part)
-        sink = Sink(
+        writer = DispatchWriter(
             builder=builder,
             table=table,
             agent_key=Agents().key,
             process=None,
             part=len(builder.parts) - 1,
         )
-        LongReader(sink, Counters(builder)).read()
+        LongReader(writer, Counters(builder)).read()
         table.report(builder)
-        return bool(sink.rounded)
+        return bool(writer.rounded)
     renamed = {}
     if _ACCUMULATED in table.names and not part.path.endswith(_MERGED):
         # One name for the sum over time of whichever level the run was about.

@@ -11,7 +11,7 @@ from ..builder import Builder
 from ..reading import Group
 from .agents import Agents
 from .csv_counters import Counters, WideReader
-from .csv_dispatches import Sink
+from .csv_dispatches import DispatchWriter
 from .csv_processes import names_of
 from .csv_summaries import STATISTICS, read_stats
 from .rows import Table, folded, header, integer
@@ -85,20 +85,20 @@ def read_wide(
         Whether its timestamps have lost digits.
     """
     builder.begin(part)
-    sink = Sink(
+    writer = DispatchWriter(
         builder=builder,
         table=table,
         agent_key=Agents().key,
         process=None,
         part=len(builder.parts) - 1,
     )
-    reader = WideReader(sink, Counters(builder), renamed or {})
+    reader = WideReader(writer, Counters(builder), renamed or {})
     reader.read()
     table.report(builder)
     if reader.foreign:
         names = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
         builder.note(f"{table.path.name}: unknown columns are left out: {names}")
-    return bool(sink.rounded)
+    return bool(writer.rounded)
 
 
 def _read_copies(table: Table, builder: Builder) -> None:

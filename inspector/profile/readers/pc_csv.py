@@ -68,7 +68,7 @@ def read(group: Group, builder: Builder) -> None:
         builder.tool.setdefault("name", "rocprofv3")
         builder.begin(Part(group.name, str(file), FORMAT))
         sums: dict[_Key, _Sum] = {}
-        table.want(_CELLS, ())
+        table.select_columns(_CELLS, ())
         for block in table.blocks():
             _add(table, block, shapes, sums)
         table.report(builder)

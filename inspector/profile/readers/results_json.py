@@ -16,8 +16,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import LARGEST, Builder, Rows
+from ..builder import LARGEST, Builder
 from ..reading import Group
+from ..row_index import RowIndex
 from . import agents, json_records
 from .json_files import head, open_plain
 from .json_samples import Method, Places, shift
@@ -104,7 +105,7 @@ class _Process(Struct):
     loaded: list[json_records.Loaded] = field(default_factory=list)
     strings: json_records.Strings = field(default_factory=json_records.Strings)
     summary: list[json_records.Domain] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
+    rows: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row
     shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
     places: Places | None = None
     sections_read: set[str] = field(default_factory=set)
@@ -229,7 +230,7 @@ class _Process(Struct):
             launch = record.dispatch_info
             row = self.rows.get(launch.dispatch_id)
             start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
-            if row is None:
+            if row == NONE:
                 self._add(launch, start, end, None)
             elif times.start[row] == NONE:  # its counters stood before it, without times
                 times.start[row], times.end[row] = start, end
@@ -253,7 +254,7 @@ class _Process(Struct):
         for record in self.stream.records(json_records.Counted):
             data = record.dispatch_data
             row = self.rows.get(data.dispatch_info.dispatch_id)
-            if row is None:
+            if row == NONE:
                 start, end = data.start_timestamp or NONE, data.end_timestamp or NONE
                 row = self._add(data.dispatch_info, start, end, record)
             # One value per instance of the block: shader engine, XCC, channel.
@@ -279,7 +280,7 @@ class _Process(Struct):
             index = item.inst_index
             places.add(
                 method,
-                None if row is None else shape_of[row],
+                None if row == NONE else shape_of[row],
                 record.pc.code_object_id,
                 record.pc.code_object_offset,
                 mask=record.exec_mask,
