@@ -234,7 +234,7 @@ def test_one_file_that_cannot_be_read_leaves_the_others(
     (tmp_path / "b").mkdir()
     write_rocpd(tmp_path / "b" / "2_results.db", program(4300))
 
-    def fails(group: reading.Group, builder: Builder) -> None:
+    def fails(group: reading.FileGroup, builder: Builder) -> None:
         builder.dispatches.shape.append(0)  # ended between two columns
         raise RecursionError("deep")
 
@@ -252,9 +252,9 @@ def test_one_file_that_cannot_be_looked_at_leaves_the_others(
 ) -> None:
     write_results(tmp_path / "1_results.json", program())
     (tmp_path / "bad.db").write_bytes(b"")
-    find: Callable[..., list[reading.Group]] = rocpd.find
+    find: Callable[..., list[reading.FileGroup]] = rocpd.find
 
-    def fails(files: list[Path]) -> list[reading.Group]:
+    def fails(files: list[Path]) -> list[reading.FileGroup]:
         if any(file.name == "bad.db" for file in files):
             raise ValueError("odd")
         return find(files)

@@ -26,7 +26,7 @@ from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
 from .stderr import scan
-from .store import Entry, Store, artifact_key, default_root
+from .store import Store, StoreEntry, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
 from .worker import GRACE_SECONDS, Worker, WorkerLostError
 
@@ -324,7 +324,7 @@ def compiler_of_process(settings: CompileSettings) -> Compiler:
     return compiler
 
 
-def _result(variant: Variant, entry: Entry, from_store: bool) -> CompileResult:
+def _result(variant: Variant, entry: StoreEntry, from_store: bool) -> CompileResult:
     """Returns the result that a store's entry holds."""
     metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
     stages = tuple(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...recording import Part
 from ..builder import Builder
-from ..reading import Group
+from ..reading import FileGroup
 from .agents import Agents
 from .csv_counters import Counters, WideReader
 from .csv_dispatches import DispatchWriter
@@ -43,7 +43,7 @@ _NOT_KERNELS = ("hip_stats", "hsa_stats", "roctx_stats", "kfd_stats")
 _ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".csv")
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns groups of the files of one output name (`-o NAME.csv`) in one folder."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
@@ -51,10 +51,10 @@ def find(files: Sequence[Path]) -> list[Group]:
             end = next(end for end in _ENDS if file.name.lower().endswith(end))
             groups.setdefault((file.parent, file.name[: -len(end)]), []).append(file)
     names = names_of(groups)
-    return [Group(names[key], tuple(members)) for key, members in groups.items()]
+    return [FileGroup(names[key], tuple(members)) for key, members in groups.items()]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the dispatches; where there are none, the summary."""
     kinds = [(file, _kind(file)) for file in group.files]
     former_count = len(builder.dispatches)

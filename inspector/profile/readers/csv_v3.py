@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ...recording import NONE, Part
 from ..builder import Builder
-from ..reading import Group
+from ..reading import FileGroup
 from ..row_index import RowIndex
 from .agents import Agents
 from .csv_counters import Counters, LongReader
@@ -44,17 +44,17 @@ _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
 _MAX_LISTED_COLUMNS = 4
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Files of one process, by their folder, prefix and columns."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
         if file.suffix.lower() == ".csv" and _kind(file):
             groups.setdefault((file.parent, prefix_of(file)), []).append(file)
     names = names_of(groups)
-    return [Group(names[place], tuple(members)) for place, members in groups.items()]
+    return [FileGroup(names[place], tuple(members)) for place, members in groups.items()]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the files of one process: its dispatches, or its statistics where it has none."""
     files: dict[str, list[Path]] = {}
     for file in group.files:
@@ -105,7 +105,7 @@ def _read_further_files(files: Mapping[str, Sequence[Path]], builder: Builder) -
 class _DispatchReader(Struct):
     """Reads the dispatches of one process: its kernel trace, and counters beside it."""
 
-    group: Group
+    group: FileGroup
     builder: Builder
     agents: Agents
 

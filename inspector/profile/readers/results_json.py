@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
 from ..builder import LARGEST, Builder
-from ..reading import Group
+from ..reading import FileGroup
 from ..row_index import RowIndex
 from . import agents, json_records
 from .json_files import head, open_plain
@@ -40,16 +40,16 @@ _SAMPLES: dict[str, Method] = {
 _AGAIN = "profile again, and let the program end by itself so that the file is written out"
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as rocprofv3's JSON does."""
     return [
-        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if _SIGN.match(head(file, _AHEAD))
     ]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))

@@ -18,7 +18,7 @@ from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import NONE, CodeObject, KernelShape, Part
 from ..builder import Builder, int64
-from ..reading import Group
+from ..reading import FileGroup
 from ..row_index import RowIndex
 from . import agents
 from .json_bases import SIGN, Base, opened, unfinished
@@ -34,12 +34,14 @@ _AXES = ("x", "y", "z")
 _AGAIN = "profile again, and let the program end by itself so that the database is written out"
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Databases with rocpd's or rocprof v1's tables, and files by their names that are broken."""
-    return [Group(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)]
+    return [
+        FileGroup(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)
+    ]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the databases of a group; damaged tables are left out, with an error in the builder."""
     for path in group.files:
         try:
