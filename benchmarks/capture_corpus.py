@@ -44,7 +44,7 @@ LAST_WORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CorpusEntry:
     """One file of the list and how to run it; the fields are those of capture_corpus.yaml."""
 
     repo: str
@@ -91,11 +91,11 @@ def main() -> int:
     return 2 if missing else 0
 
 
-def read_entries(document: Mapping[str, Any]) -> Iterator[Entry]:
+def read_entries(document: Mapping[str, Any]) -> Iterator[CorpusEntry]:
     """The files of the list, in its order."""
     for project in document["projects"]:
         for item in project["files"]:
-            yield Entry(
+            yield CorpusEntry(
                 repo=project["repo"],
                 commit=project["commit"],
                 path=item["path"],
@@ -109,7 +109,7 @@ def read_entries(document: Mapping[str, Any]) -> Iterator[Entry]:
             )
 
 
-def verify(entry: Entry, checkouts: Path) -> str | None:
+def verify(entry: CorpusEntry, checkouts: Path) -> str | None:
     """Says what is wrong with the file of a checkout, if anything: absent, or another version."""
     path = entry.checkout(checkouts) / entry.path
     try:
@@ -122,7 +122,7 @@ def verify(entry: Entry, checkouts: Path) -> str | None:
     return None
 
 
-def run(entry: Entry, options: argparse.Namespace) -> dict[str, Any]:
+def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
     """Analyses one file in a process of its own.
 
     Returns:
@@ -217,7 +217,7 @@ def _report_in(text: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def read_results(entries: Sequence[Entry]) -> dict[tuple[str, str], dict[str, Any]]:
+def read_results(entries: Sequence[CorpusEntry]) -> dict[tuple[str, str], dict[str, Any]]:
     """What earlier runs found: the last outcome of each file, with the list's present review."""
     if not RESULTS.exists():
         return {}
@@ -238,7 +238,7 @@ def keep(result: Mapping[str, Any]) -> None:
         stream.write(json.dumps(result) + "\n")
 
 
-def _is_wanted(entry: Entry, options: argparse.Namespace) -> bool:
+def _is_wanted(entry: CorpusEntry, options: argparse.Namespace) -> bool:
     if options.only != "all" and entry.held_out != (options.only == "held-out"):
         return False
     name = f"{entry.repo}/{entry.path}"
@@ -247,7 +247,7 @@ def _is_wanted(entry: Entry, options: argparse.Namespace) -> bool:
 
 def _again(
     before: Mapping[str, Any],
-    entry: Entry,
+    entry: CorpusEntry,
     options: argparse.Namespace,
     classes: Sequence[report.Class],
 ) -> bool:

@@ -48,7 +48,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FileOutcome:
     """What became of one file.
 
     Attributes:
@@ -103,7 +103,7 @@ class Outcome:
         )
 
 
-def outcome(result: Result, classes: Sequence[Class]) -> Outcome:
+def outcome(result: Result, classes: Sequence[Class]) -> FileOutcome:
     """Sorts what one run reported."""
     failures = [_failure(error, classes) for error in result["errors"]]
     if result["reviewed"]:
@@ -122,7 +122,9 @@ def outcome(result: Result, classes: Sequence[Class]) -> Outcome:
         failures.append(Failure("nothing launched", "tool", False, "no kernel was launched"))
     compiled = result["kernels"]
     launches = compiled + sum(f.launch for f in failures)
-    return Outcome(launches, compiled, tuple(failures), result["seconds"], result["cpu_seconds"])
+    return FileOutcome(
+        launches, compiled, tuple(failures), result["seconds"], result["cpu_seconds"]
+    )
 
 
 def _failure(error: Mapping[str, Any], classes: Sequence[Class]) -> Failure:
@@ -172,7 +174,7 @@ def write(
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-Sorted = Sequence[tuple[Result, Outcome]]
+Sorted = Sequence[tuple[Result, FileOutcome]]
 
 
 def _summary(found: Sorted) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kinspect.inspector import machines
 from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.script import Ended, Found, Plan, capture_file
+from kinspect.inspector.capture.script import CapturePlan, Ended, Found, capture_file
 from kinspect.inspector.compile.pool import Compiler
 from kinspect.inspector.model import Variant
 
@@ -95,7 +95,7 @@ def capture(
     found: list[Variant] = []
     notes: list[str] = []
     with compiler.worker() as worker, tempfile.TemporaryDirectory() as folder:
-        plan = Plan(
+        plan = CapturePlan(
             path=script,
             mode="script",
             archs=(ARCH,),

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from kinspect.inspector import machines
 from kinspect.inspector.capture.options import EMULATE_SECONDS, MOST_SETS, CaptureOptions
-from kinspect.inspector.capture.script import Ended, Plan, capture_file, mode_of
+from kinspect.inspector.capture.script import CapturePlan, Ended, capture_file, mode_of
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline.capturing import device_facts
@@ -69,7 +69,7 @@ def captured(file: Path, arch: str, budget: float, runs: int) -> tuple[float, li
     variants: list[Variant] = []
     for _ in range(runs):
         with Worker() as worker, tempfile.TemporaryDirectory() as folder:
-            plan = Plan(
+            plan = CapturePlan(
                 path=file,
                 mode=mode_of(file, options),
                 archs=(arch,),

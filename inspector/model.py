@@ -958,8 +958,9 @@ class Machine(Struct, frozen=True):
 class ErrorRecord(Struct, frozen=True):
     """A kernel or file that could not be reported, and at which stage it failed.
 
-    `output` is the end of what the user's own code printed, where that may explain it. `unlike` is
-    what a Triton said that does not follow IR which another version's front end made.
+    `output` is the end of what the user's own code printed, where that may explain it.
+    `unsupported_ir` is the message of a Triton that could not parse or lower the IR it was given,
+    which another version's front end may have made; "" for other failures.
     """
 
     file: str | None
@@ -968,7 +969,7 @@ class ErrorRecord(Struct, frozen=True):
     message: str
     hint: str
     output: str = ""
-    unlike: str = ""
+    unsupported_ir: str = ""
 
 
 LdsOrigin = Literal["typed", "triton", "file", "code"]

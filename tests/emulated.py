@@ -19,7 +19,7 @@ from kinspect.inspector.emulator.memory import (
 )
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.program import Code, prepare
-from kinspect.inspector.emulator.registry import Target
+from kinspect.inspector.emulator.registry import ExecutionTarget
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
@@ -37,11 +37,11 @@ REGISTERS = 64
 """VGPRs of a wave here; on CDNA the AGPRs follow."""
 
 
-def target_of(arch: str, **changes: Any) -> Target:
+def target_of(arch: str, **changes: Any) -> ExecutionTarget:
     """A GPU as a kernel with the usual mode finds it: 64 lanes on gfx9, 32 from gfx11 on."""
     generation = int(arch[3:-2])
     settings = {"ieee": generation < 12, "accum_offset": REGISTERS, **changes}
-    return Target(arch, generation, 64 if generation == 9 else 32, **settings)
+    return ExecutionTarget(arch, generation, 64 if generation == 9 else 32, **settings)
 
 
 def code_of(arch: str, lines: Sequence[str] | str, **changes: Any) -> Code:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.lint import baseline as baselines
-from kinspect.inspector.lint.baseline import EMPTY, Baseline, Entry, compare, updated
+from kinspect.inspector.lint.baseline import EMPTY, Baseline, BaselineEntry, compare, updated
 from kinspect.inspector.lint.results import CheckedKernel
 from kinspect.inspector.model import Finding
 from msgspec.structs import replace
@@ -26,12 +26,12 @@ def kernel(name: str, *found: Finding) -> CheckedKernel:
     return CheckedKernel(name, name, None, "gfx942", "k.s", None, None, found)
 
 
-def known(*entries: Entry) -> Baseline:
+def known(*entries: BaselineEntry) -> Baseline:
     return Baseline({e.fingerprint: e for e in entries})
 
 
-def entry(fingerprint: str, count: int = 1, kernel: str = "k", rule: str = "R1") -> Entry:
-    return Entry(kernel, rule, "m", fingerprint, count)
+def entry(fingerprint: str, count: int = 1, kernel: str = "k", rule: str = "R1") -> BaselineEntry:
+    return BaselineEntry(kernel, rule, "m", fingerprint, count)
 
 
 def test_findings_of_one_fingerprint_are_counted() -> None:
@@ -57,8 +57,8 @@ def test_an_update_takes_in_and_takes_out() -> None:
     found = kernel("k", finding("a", message="new figures"), finding("c"), finding("c"))
     made = updated(there, compare(there, [found], RULES))
     assert made.entries == {
-        "a": Entry("k", "R1", "new figures", "a", 1),
-        "c": Entry("k", "R1", "m", "c", 2),
+        "a": BaselineEntry("k", "R1", "new figures", "a", 1),
+        "c": BaselineEntry("k", "R1", "m", "c", 2),
     }
 
 

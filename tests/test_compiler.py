@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.environment import compile_relevant, guest_environment
-from kinspect.inspector.compile.failures import scan
 from kinspect.inspector.compile.pool import (
     DAMAGED,
     Compiler,
@@ -27,6 +26,7 @@ from kinspect.inspector.compile.pool import (
     CompileSettings,
     compile_variant,
 )
+from kinspect.inspector.compile.stderr import scan
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.model import Variant

@@ -18,7 +18,7 @@ from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.outstanding import vector_bits
 from kinspect.inspector.emulator.products import Product
 from kinspect.inspector.emulator.program import Code, prepare
-from kinspect.inspector.emulator.registry import Target
+from kinspect.inspector.emulator.registry import ExecutionTarget
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.text import parse_text
 
@@ -97,7 +97,7 @@ def code_of(arch: str, lines: list[str], lanes: int | None = None) -> Code:
     )
     (function,) = parse_text(text, "f.s").functions
     generation = int(arch[3:-2])
-    target = Target(arch, generation, lanes or (64 if generation == 9 else 32))
+    target = ExecutionTarget(arch, generation, lanes or (64 if generation == 9 else 32))
     return prepare(function, target, MAXIMA)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from emulated import OUT, emulator
 from kinspect.inspector.emulator import processes
-from kinspect.inspector.emulator.launch import Emulator, Launch, Outcome
+from kinspect.inspector.emulator.launch import Emulator, Launch, LaunchOutcome
 from kinspect.inspector.emulator.memory import Buffer
 from kinspect.inspector.emulator.processes import NotIndependentError
 
@@ -62,7 +62,7 @@ def shared(elements: int) -> Buffer:
     return Buffer(OUT, 4 * elements, memory, "out")
 
 
-def launched(kernel: Emulator, count: int) -> tuple[Outcome, np.ndarray[Any, Any]]:
+def launched(kernel: Emulator, count: int) -> tuple[LaunchOutcome, np.ndarray[Any, Any]]:
     """Executes all workgroups by some processes: outcome, and what memory holds."""
     out = shared(1024 * GROUPS)
     outcome = kernel.run(

@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.host.env.changing import Outcome, Step, apply, planned_reset, reset
+from kinspect.inspector.host.env.changing import ChangeOutcome, Step, apply, planned_reset, reset
 from kinspect.inspector.host.env.host import Host, User
 from kinspect.inspector.host.env.ledger import Ledger, ledger
 from kinspect.inspector.host.env.settings import command, plan
@@ -91,7 +91,7 @@ def state(kernel: Kernel) -> tuple[str | None, str | None, str]:
     return kernel.text(NUMA), kernel.text(LEVEL), re.findall(r"1:\s+(\d+)Mhz", text)[0]
 
 
-def outcomes(steps: list[Step]) -> list[Outcome]:
+def outcomes(steps: list[Step]) -> list[ChangeOutcome]:
     return [step.outcome for step in steps]
 
 
@@ -108,13 +108,13 @@ def test_what_is_planned(kernel: Kernel) -> None:
 def test_set_and_reset(kernel: Kernel, book: Ledger) -> None:
     changes = plan(kernel)
     steps = apply(kernel, book, changes)
-    assert outcomes(steps) == [Outcome.DONE] * 3 + [Outcome.SHELL]
+    assert outcomes(steps) == [ChangeOutcome.DONE] * 3 + [ChangeOutcome.SHELL]
     assert state(kernel) == ("0", "perf_determinism", "1900")
     assert [c for c in plan(kernel) if not c.is_variable] == []
     back = reset(kernel, book)
     # The clock goes back while the level still allows it, the level after that.
     assert [s.change.target for s in back] == [CLOCK, LEVEL, NUMA]
-    assert outcomes(back) == [Outcome.DONE] * 3
+    assert outcomes(back) == [ChangeOutcome.DONE] * 3
     assert state(kernel) == ("1", "auto", "2100")
     assert not book.path.exists()
     assert reset(kernel, book) == []
@@ -159,7 +159,7 @@ def test_no_right_to_do_it(kernel: Kernel, book: Ledger) -> None:
 def test_half_of_it_fails(kernel: Kernel, book: Ledger) -> None:
     closed = replace(kernel, refused=(LEVEL,))
     steps = apply(closed, book, [c for c in plan(closed) if not c.is_variable])
-    assert outcomes(steps) == [Outcome.DONE, Outcome.REFUSED, Outcome.REFUSED]
+    assert outcomes(steps) == [ChangeOutcome.DONE, ChangeOutcome.REFUSED, ChangeOutcome.REFUSED]
     assert steps[2].next_step == "left alone: the step before it failed"
     assert state(kernel) == ("0", "auto", "2100")
     assert [saved.change.name for saved in book.read()] == ["numa_balancing"]
@@ -168,7 +168,7 @@ def test_half_of_it_fails(kernel: Kernel, book: Ledger) -> None:
 def test_a_change_that_does_not_take(kernel: Kernel, book: Ledger) -> None:
     deaf = replace(kernel, deaf=(NUMA,))
     (step,) = apply(deaf, book, plan(deaf, ["numa_balancing"]))
-    assert step.outcome is Outcome.REFUSED
+    assert step.outcome is ChangeOutcome.REFUSED
     assert "it was written, and reads 1 all the same" in step.next_step
 
 
@@ -177,7 +177,7 @@ def test_after_a_restart(kernel: Kernel, book: Ledger) -> None:
     for name, text in {**FILES, BOOT: "boot-2\n"}.items():
         kernel.path(name).write_text(text)
     steps = reset(kernel, book)
-    assert outcomes(steps) == [Outcome.ALREADY] * 3
+    assert outcomes(steps) == [ChangeOutcome.ALREADY] * 3
     assert steps[0].next_step == "by a restart of the machine"
     assert not book.path.exists()
 
@@ -186,34 +186,34 @@ def test_someone_else_changed_it(kernel: Kernel, book: Ledger) -> None:
     apply(kernel, book, plan(kernel, ["numa_balancing"]))
     kernel.write(NUMA, "2")
     (step,) = reset(kernel, book)
-    assert step.outcome is Outcome.DRIFTED
+    assert step.outcome is ChangeOutcome.DRIFTED
     assert step.next_step == "it is 2 since `env set`, neither 1 nor 0; --force puts 1 back"
     assert kernel.text(NUMA) == "2"
     assert book.read()
     (forced,) = reset(kernel, book, force=True)
-    assert forced.outcome is Outcome.DONE
+    assert forced.outcome is ChangeOutcome.DONE
     assert kernel.text(NUMA) == "1"
 
 
 def test_putting_back_fails_and_is_tried_again(kernel: Kernel, book: Ledger) -> None:
     apply(kernel, book, [c for c in plan(kernel) if not c.is_variable])
     steps = reset(replace(kernel, refused=(NUMA,)), book)
-    assert outcomes(steps) == [Outcome.DONE, Outcome.DONE, Outcome.REFUSED]
+    assert outcomes(steps) == [ChangeOutcome.DONE, ChangeOutcome.DONE, ChangeOutcome.REFUSED]
     assert [saved.change.name for saved in book.read()] == ["numa_balancing"]
-    assert outcomes(reset(kernel, book)) == [Outcome.DONE]
+    assert outcomes(reset(kernel, book)) == [ChangeOutcome.DONE]
 
 
 def test_a_gpu_that_is_gone(kernel: Kernel, book: Ledger) -> None:
     apply(kernel, book, plan(kernel, ["clock1"]))
     for place in (LEVEL, CLOCK):
         kernel.path(place).unlink()
-    assert outcomes(reset(kernel, book)) == [Outcome.GONE] * 2
+    assert outcomes(reset(kernel, book)) == [ChangeOutcome.GONE] * 2
     assert not book.path.exists()
 
 
 def test_looking_changes_nothing(kernel: Kernel, book: Ledger) -> None:
     apply(kernel, book, plan(kernel, ["numa_balancing"]))
-    assert outcomes(planned_reset(kernel, book.read())) == [Outcome.POSSIBLE]
+    assert outcomes(planned_reset(kernel, book.read())) == [ChangeOutcome.POSSIBLE]
     assert kernel.text(NUMA) == "0"
 
 

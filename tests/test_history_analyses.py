@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.bench.history.analyses import FIGURES, AnalysedKernel, Analysis, analysed
-from kinspect.inspector.bench.history.keeping import Keeper, commit
+from kinspect.inspector.bench.history.git import commit
+from kinspect.inspector.bench.history.recorder import HistoryRecorder, WithHistoryFigures
 from kinspect.inspector.bench.history.schema import SCHEMA_VERSION
 from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.bench.history.trends import ChartRequest, chart
@@ -241,12 +242,12 @@ def test_processes_that_change_a_file_at_once_lose_nothing(tmp_path: Path) -> No
     assert len(History(tmp_path).runs()) == 1
 
 
-# --------------------------------------------------------------------------- keeping
+# --------------------------------------------------------------------------- recording
 
 
-def test_keeper_of_a_report(report: Report, tmp_path: Path) -> None:
+def test_a_report_is_recorded(report: Report, tmp_path: Path) -> None:
     history = History(tmp_path)
-    number = Keeper("analyze", "mine", history).keep_report(report)
+    number = HistoryRecorder("analyze", "mine", history).write_report(report)
     assert number == 1
     (run,) = history.analyses()
     assert (run.label, run.command, run.target) == ("mine", "analyze", report.target)
@@ -255,16 +256,16 @@ def test_keeper_of_a_report(report: Report, tmp_path: Path) -> None:
     assert seen.kernel.findings == {s: worst.count(s) for s in ("error", "warning", "info")}
 
 
-def test_keeper_of_lint_keeps_lints_findings(report: Report, tmp_path: Path) -> None:
+def test_a_lint_run_is_recorded_with_lints_findings(report: Report, tmp_path: Path) -> None:
     (full,) = report.kernels
-    keeper = Keeper("lint", "mine", History(tmp_path))
-    events = [Transformed((0, 0), keeper.noting(lambda report: report.name)(full))]
-    assert list(keeper.watched(events)) == [Transformed((0, 0), full.name)]
+    recorder = HistoryRecorder("lint", "mine", History(tmp_path))
+    events = [Transformed((0, 0), WithHistoryFigures(lambda report: report.name)(full))]
+    assert list(recorder.record_events(events)) == [Transformed((0, 0), full.name)]
     found = Finding("X", "warning", "certain", "", {}, (), "", "")
     checked = CheckedKernel(
         full.id, full.name, None, full.arch, "f", None, None, (found,), (found, found)
     )
-    keeper.keep_lint(LintReport("t", {}, (), {}, "error", (checked,)))
+    recorder.write_lint(LintReport("t", {}, (), {}, "error", (checked,)))
     (seen,) = History(tmp_path).sightings(full.name)
     assert seen.kernel.findings == {"error": 0, "warning": 3, "info": 0}
 
@@ -272,7 +273,7 @@ def test_keeper_of_lint_keeps_lints_findings(report: Report, tmp_path: Path) -> 
 def test_a_damaged_history_is_found_before_the_work(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"not a database at all" * 50)
     with pytest.raises(KinspectError, match="damaged"):
-        Keeper("lint", None, History(tmp_path))
+        HistoryRecorder("lint", None, History(tmp_path))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.asm.metadata import read_metadata
 from kinspect.inspector.isa.asm.symbols import SymbolTable, with_commas
-from kinspect.inspector.isa.asm.target import Target
+from kinspect.inspector.isa.asm.target import AsmTarget
 from kinspect.inspector.isa.text import parse_text, parse_texts
 from kinspect.inspector.model import Function, Program, SourceLoc
 
@@ -107,7 +107,7 @@ CALLS = (
 @pytest.mark.parametrize("cpu", ["gfx600", "gfx803", "gfx906", "gfx90a", "gfx942", "gfx1250"])
 def test_amdgpu_functions_have_the_assemblers_values(cpu: str, tmp_path: Path) -> None:
     symbols = SymbolTable()
-    symbols.target = Target.parse(f"amdgcn-amd-amdhsa--{cpu}")
+    symbols.target = AsmTarget.parse(f"amdgcn-amd-amdhsa--{cpu}")
     path = assemble("".join(f".quad {c}\n" for c in CALLS), cpu, tmp_path / "c.o")
     with path.open("rb") as stream:
         data = ELFFile(stream).get_section_by_name(".text").data()

@@ -165,7 +165,7 @@ def test_lines_are_numbered_across_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(rows, "_BLOCK", 64)
     content = HEADER + "".join(f'"k{n}",{n},5,6\n' for n in range(3, 200))
     table = table_of(tmp_path, content)
-    table.want(("number",), ("name",))
+    table.select_columns(("number",), ("name",))
     for block in table.blocks():
         numbers = block.column("number")
         assert numbers is not None

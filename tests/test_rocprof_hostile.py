@@ -16,9 +16,10 @@ from kinspect.inspector.formats import profile_json
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import Builder, Rows
+from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.profile.readers.json_bases import opened
+from kinspect.inspector.profile.row_index import RowIndex
 from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results
@@ -233,7 +234,7 @@ def test_one_file_that_cannot_be_read_leaves_the_others(
     (tmp_path / "b").mkdir()
     write_rocpd(tmp_path / "b" / "2_results.db", program(4300))
 
-    def fails(group: reading.Group, builder: Builder) -> None:
+    def fails(group: reading.FileGroup, builder: Builder) -> None:
         builder.dispatches.shape.append(0)  # ended between two columns
         raise RecursionError("deep")
 
@@ -251,9 +252,9 @@ def test_one_file_that_cannot_be_looked_at_leaves_the_others(
 ) -> None:
     write_results(tmp_path / "1_results.json", program())
     (tmp_path / "bad.db").write_bytes(b"")
-    find: Callable[..., list[reading.Group]] = rocpd.find
+    find: Callable[..., list[reading.FileGroup]] = rocpd.find
 
-    def fails(files: list[Path]) -> list[reading.Group]:
+    def fails(files: list[Path]) -> list[reading.FileGroup]:
         if any(file.name == "bad.db" for file in files):
             raise ValueError("odd")
         return find(files)
@@ -266,10 +267,10 @@ def test_one_file_that_cannot_be_looked_at_leaves_the_others(
 
 
 def test_numbers_far_apart_take_no_memory() -> None:
-    rows = Rows()
+    rows = RowIndex()
     for number in range(1_000):
         rows.add(number << 20, number)
-    assert len(rows._near) < 1 << 17
+    assert len(rows._array) < 1 << 17
     assert all(rows.get(number << 20) == number for number in range(1_000))
 
 

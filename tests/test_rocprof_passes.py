@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.figures import counters
 from kinspect.inspector.profile.running import find, passes, versions
-from kinspect.inspector.profile.running.passes import Group
+from kinspect.inspector.profile.running.passes import CounterGroup
 
 ARCHS = (
     "gfx906",
@@ -255,11 +255,11 @@ def test_counters_that_cannot_share_a_pass_are_refused_by_name() -> None:
     names = tuple(f"SQ_{n}" for n in range(9))
     hardware = passes.Hardware(lambda n: (n,), lambda n: "SQ", lambda b: 8)
     with pytest.raises(KinspectError, match=r"SQ_0, SQ_1.*take 9 counters of SQ.*has 8") as refused:
-        passes.split([Group("mine", names)], hardware)
+        passes.split([CounterGroup("mine", names)], hardware)
     assert refused.value.exit_code == 2
     derived = passes.Hardware(lambda n: names, lambda n: "SQ", lambda b: 8)
     with pytest.raises(KinspectError, match="Everything takes 9"):
-        passes.split([Group("Everything", ("Everything",))], derived)
+        passes.split([CounterGroup("Everything", ("Everything",))], derived)
 
 
 _BLOCKS = {"A": 2, "B": 3, "C": None}
@@ -267,7 +267,7 @@ _BASIC = [f"{block}_{n}" for block in _BLOCKS for n in range(6)]
 
 
 @st.composite
-def _problems(draw: st.DrawFn) -> tuple[list[Group], dict[str, tuple[str, ...]]]:
+def _problems(draw: st.DrawFn) -> tuple[list[CounterGroup], dict[str, tuple[str, ...]]]:
     """Groups over basic counters and derived ones that take some of them."""
     derived = {
         f"derived{n}": tuple(draw(st.lists(st.sampled_from(_BASIC), min_size=1, max_size=3)))
@@ -275,12 +275,12 @@ def _problems(draw: st.DrawFn) -> tuple[list[Group], dict[str, tuple[str, ...]]]
     }
     names = st.sampled_from(_BASIC + list(derived))
     lists = draw(st.lists(st.lists(names, min_size=1, max_size=4, unique=True), max_size=8))
-    return [Group(f"g{n}", tuple(found)) for n, found in enumerate(lists)], derived
+    return [CounterGroup(f"g{n}", tuple(found)) for n, found in enumerate(lists)], derived
 
 
 @given(_problems(), st.randoms(use_true_random=False))
 def test_every_counter_is_placed_within_limits_and_no_group_is_torn_apart(
-    problem: tuple[list[Group], dict[str, tuple[str, ...]]], random: object
+    problem: tuple[list[CounterGroup], dict[str, tuple[str, ...]]], random: object
 ) -> None:
     groups, derived = problem
     hardware = passes.Hardware(lambda n: derived.get(n, (n,)), lambda n: n[0], _BLOCKS.get)

@@ -18,8 +18,8 @@ import pytest
 from kinspect.inspector.compile.staging import LOCK, STAGING, STALE_SECONDS
 from kinspect.inspector.compile.store import (
     MANIFEST,
-    Entry,
     Store,
+    StoreEntry,
     artifact_key,
     default_root,
 )
@@ -37,7 +37,7 @@ INPUTS: dict[str, Any] = {
 }
 
 
-def put(store: Store, key: str = KEY, text: str = "module {}") -> Entry:
+def put(store: Store, key: str = KEY, text: str = "module {}") -> StoreEntry:
     with store.stage() as folder:
         (folder / "kernel.ttir").write_text(text)
         return store.put(key, folder, {"ttir": "kernel.ttir"}, {"notes": ["n"]})

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.compile.failures import culprit, scan
+from kinspect.inspector.compile.inline_assembly import assembly_in_error
+from kinspect.inspector.compile.stderr import scan
 from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
 from kinspect.inspector.metrics.inline_asm import mnemonics
 from kinspect.inspector.metrics.matrix import multiplied
@@ -326,7 +327,7 @@ module {
     ],
 )
 def test_the_piece_that_an_error_is_about(stderr: str, line: int | None) -> None:
-    piece = culprit(TWO_PIECES, scan(stderr))
+    piece = assembly_in_error(TWO_PIECES, scan(stderr))
     assert (piece.loc if piece else None) == (SourceLoc("k.py", line, 1) if line else None)
 
 

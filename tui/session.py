@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # it imports the whole pipeline, which the first page does no
 SEVERITIES = ("error", "warning", "info")
 
 
-class Entry(Struct, frozen=True):
+class SessionKernel(Struct, frozen=True):
     """A kernel of the session.
 
     Attributes:
@@ -105,7 +105,7 @@ class Session(Struct):
     """
 
     request: Request | None = None
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, SessionKernel] = field(default_factory=dict)
     errors: list[ErrorRecord] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
@@ -113,8 +113,10 @@ class Session(Struct):
     runs: int = 0
     stale: set[str] = field(default_factory=set)
     profile: Profile | None = None
-    _previous: dict[str, Entry] = field(default_factory=dict)
-    _previous_by_name: dict[tuple[str, str, str | None, str], Entry] = field(default_factory=dict)
+    _previous: dict[str, SessionKernel] = field(default_factory=dict)
+    _previous_by_name: dict[tuple[str, str, str | None, str], SessionKernel] = field(
+        default_factory=dict
+    )
 
     # ------------------------------------------------------------------ a run
 
@@ -168,15 +170,15 @@ class Session(Struct):
         self.revision += 1
 
     def _add(self, event: Reported) -> None:
-        entry = Entry(event.order, event.report)
+        entry = SessionKernel(event.order, event.report)
         while entry.key in self.entries and entry.key not in self.stale:
             if self.entries[entry.key].order == event.order:
                 break
-            entry = Entry(event.order, event.report, entry.nth + 1)
+            entry = SessionKernel(event.order, event.report, entry.nth + 1)
         self.entries[entry.key] = entry
         self.stale.discard(entry.key)
 
-    def add_tried(self, report: KernelReport, like: Entry, changed: str) -> Entry:
+    def add_tried(self, report: KernelReport, like: SessionKernel, changed: str) -> SessionKernel:
         """Adds a kernel that the user compiled with other settings.
 
         Args:
@@ -188,27 +190,27 @@ class Session(Struct):
             The new entry, which replaces an earlier one with the same changes.
         """
         changes = ", ".join(part for part in (like.tried, changed) if part)
-        entry = Entry(like.order, report, 0, changes)
+        entry = SessionKernel(like.order, report, 0, changes)
         while entry.key in self.entries and self.entries[entry.key].tried != changes:
-            entry = Entry(like.order, report, entry.nth + 1, changes)
+            entry = SessionKernel(like.order, report, entry.nth + 1, changes)
         self.entries[entry.key] = entry
         self.revision += 1
         return entry
 
     # ------------------------------------------------------------------ queries
 
-    def before(self, entry: Entry) -> Entry | None:
+    def before(self, entry: SessionKernel) -> SessionKernel | None:
         """The previous run's entry of a kernel; None if there is none or the report is the same."""
         if not self._previous or entry.tried or entry.key in self.stale:
             return None
         previous = self._previous.get(entry.key) or self._previous_by_name.get(_identity(entry))
         return previous if previous is not None and previous.report is not entry.report else None
 
-    def ordered(self) -> list[Entry]:
+    def ordered(self) -> list[SessionKernel]:
         """The kernels in the order of the targets."""
         return sorted(self.entries.values(), key=lambda entry: (entry.order, bool(entry.tried)))
 
-    def findings(self) -> Iterator[tuple[Entry, Finding]]:
+    def findings(self) -> Iterator[tuple[SessionKernel, Finding]]:
         """Yields every finding with its kernel, in the order of the targets."""
         for entry in self.ordered():
             for finding in entry.report.findings:
@@ -230,6 +232,6 @@ def _file(text: str) -> Path:
     return Path(text.partition("::")[0]).absolute()
 
 
-def _identity(entry: Entry) -> tuple[str, str, str | None, str]:
+def _identity(entry: SessionKernel) -> tuple[str, str, str | None, str]:
     """A kernel's file, name, arch and case, which stay when its options, and so its id, change."""
     return entry.path, entry.report.name, entry.report.arch, entry.case

@@ -218,7 +218,9 @@ rules:
 def _baseline() -> list[Files]:
     from kinspect.inspector.lint import baseline
 
-    entries = {f"{n:064x}": baseline.Entry("k", "KI001", "m", f"{n:064x}", n) for n in (1, 2, 3)}
+    entries = {
+        f"{n:064x}": baseline.BaselineEntry("k", "KI001", "m", f"{n:064x}", n) for n in (1, 2, 3)
+    }
     return [{"baseline.json": baseline.render(baseline.Baseline(entries)).encode()}]
 
 

@@ -89,7 +89,7 @@ def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: flo
         path: the file that was captured.
         record: the guest's record; it has the key "kernel" if the child was in the front end and
             not in the user's code.
-        mode: mode of the capture; see `script.Plan`.
+        mode: mode of the capture; see `script.CapturePlan`.
         time_limit: seconds that the child had.
     """
     in_kernel = "kernel" in record

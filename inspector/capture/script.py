@@ -53,7 +53,7 @@ class Guest(Protocol):
         ...
 
 
-class Plan(Struct, frozen=True):
+class CapturePlan(Struct, frozen=True):
     """One capture of a file.
 
     Args:
@@ -116,7 +116,7 @@ def mode_of(path: Path, options: CaptureOptions) -> str:
     return "cases" if CASES.encode() in source and assigns_name(source, CASES) else "script"
 
 
-def capture_file(worker: Guest, plan: Plan) -> Iterator[Found | Ended]:
+def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
     """The specialisations that a file launches, or states, for each target.
 
     Args:
@@ -164,7 +164,7 @@ class _Outcome:
         output: what the user's code printed.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CapturePlan) -> None:
         self.output = ""
         self._plan = plan
         self._variants: list[Variant] = []
@@ -217,7 +217,7 @@ class _Outcome:
         return Ended(tuple(labelled(variants)), tuple(errors), tuple(notes))
 
 
-def _messages(worker: Guest, plan: Plan, limit: float) -> Iterator[dict[str, Any]]:
+def _messages(worker: Guest, plan: CapturePlan, limit: float) -> Iterator[dict[str, Any]]:
     """The guest's replies; if the guest is lost, also the records that its job has written.
 
     Raises:
@@ -281,8 +281,8 @@ def capture_script(
         worker: a guest process's channel.
         path: the .py file.
         archs: gfx names; scripts find a device of the arch's family.
-        patterns: see `Plan`.
-        triton_version: see `Plan`.
+        patterns: see `CapturePlan`.
+        triton_version: see `CapturePlan`.
         options: the user's options.
         time_limit: seconds for each run, in place of that in `options`.
 
@@ -294,7 +294,7 @@ def capture_script(
         options = replace(options, time_limit=time_limit)
     mode = mode_of(path, options) if path.is_file() else "script"
     with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
-        plan = Plan(
+        plan = CapturePlan(
             path=path,
             mode=mode,
             archs=tuple(archs),
@@ -315,7 +315,7 @@ def _selects_specialisation(patterns: Sequence[str]) -> bool:
     return any("[" in pattern for pattern in patterns)
 
 
-def _request(plan: Plan) -> dict[str, Any]:
+def _request(plan: CapturePlan) -> dict[str, Any]:
     """The request to the guest; its keys are those of the mode's module in `guest/`."""
     options = plan.options
     memory = options.memory_limit if options.memory_limit is not None else physical_memory()
@@ -351,7 +351,7 @@ def _request(plan: Plan) -> dict[str, Any]:
     return request
 
 
-def _emulation(plan: Plan, arch: str) -> dict[str, Any]:
+def _emulation(plan: CapturePlan, arch: str) -> dict[str, Any]:
     """Whether and how kernels are executed; see `Emulation` in `guest/launches/request.py`."""
     seconds = plan.options.emulate_budget
     detail = plan.not_emulated.get(arch, "" if plan.emulator else "there is no emulator")
@@ -365,7 +365,7 @@ def _emulation(plan: Plan, arch: str) -> dict[str, Any]:
 
 
 def _on_assumptions(
-    plan: Plan, variants: Sequence[Variant]
+    plan: CapturePlan, variants: Sequence[Variant]
 ) -> tuple[ErrorRecord | None, str | None]:
     """The error (in strict mode) or the note on variants that depend on assumptions."""
     assumed = [variant for variant in variants if variant.assumptions]

@@ -17,7 +17,7 @@ from .options import (
     emulate_option,
     format_option,
     history_options,
-    keeper_for,
+    history_recorder,
     output_option,
     result_stream,
 )
@@ -91,15 +91,15 @@ def analyze(
         from .compare import compare_tritons
 
         return compare_tritons(request, tritons, form, output)
-    keeper = keeper_for("analyze", history, label)
+    recorder = history_recorder("analyze", history, label)
     report = _collect(request)
     if time_us is not None and len(report.kernels) > 1:
         raise KinspectError(
             f"--time-us {time_us:g} is of one launch, but there are {len(report.kernels)} kernels",
             "narrow the targets down with --kernel, --arch or --first 1",
         )
-    if keeper is not None:
-        keeper.keep_report(report)
+    if recorder is not None:
+        recorder.write_report(report)
     report = _sorted(report, sort)
     with result_stream(output) as stream:
         _write(report, form, stream, details, color)

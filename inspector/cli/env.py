@@ -119,7 +119,7 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
     if dry_run or not (yes or force):
         steps = changing.planned_reset(host, entries)
         for step in steps:
-            if step.outcome is changing.Outcome.POSSIBLE:
+            if step.outcome is changing.ChangeOutcome.POSSIBLE:
                 change = step.change
                 sys.stdout.write(f"{change.name}: {change.after} -> {change.before}\n")
             else:
@@ -133,7 +133,7 @@ def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
         render.write_steps_json(steps, sys.stdout)
     else:
         render.write_steps(steps, sys.stdout, back=True)
-    if any(step.outcome is changing.Outcome.SHELL for step in steps):
+    if any(step.outcome is changing.ChangeOutcome.SHELL for step in steps):
         print_message('variables are your shell\'s: eval "$(kinspect env reset --shell)"')
     return _status(any(step.failed for step in steps))
 

@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-class Group(click.Group):
+class LazyGroup(click.Group):
     """Imports a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -81,7 +81,7 @@ def _names_a_target(word: str) -> bool:
     return os.path.exists(path) or "." in word or os.sep in word or "::" in word
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="kinspect", message="%(prog)s %(version)s")
 def cli() -> None:
     """Show what the compiler made of a GPU kernel on AMD targets, and why it is slow.

@@ -39,7 +39,7 @@ def list_kernels(form: str, output: Path | None, python: str | None) -> None:
     computed = [k for k in bundled if None in counts[k.path]]
     for path, description in _described(computed, python).items():
         counts[path] = (len(description.cases), len(description.bench))
-    entries = [text.Entry(kernel, *counts[kernel.path]) for kernel in bundled]
+    entries = [text.KernelEntry(kernel, *counts[kernel.path]) for kernel in bundled]
     with result_stream(output) as stream:
         (text.write_list_json if form == "json" else text.write_list)(entries, stream)
 

@@ -31,7 +31,7 @@ from .options import (
     emulate_option,
     format_option,
     history_options,
-    keeper_for,
+    history_recorder,
     output_option,
     result_stream,
     split_list,
@@ -135,21 +135,24 @@ def lint(
         update=update_baseline,
     )
     plan = make_plan(options, loaded)
-    keeper = keeper_for("lint", history, label)
+    recorder = history_recorder("lint", history, label)
     # An empty pack: each report is judged by the plan's rules, not by the default pack as well.
     request = replace(
         target.request(rules=Pack("", "", (), ""), emulate=emulate),
-        lanes=keeper is not None or plan.asks_of_lanes,
-        races=keeper is not None or plan.asks_of_races,
+        lanes=recorder is not None or plan.asks_of_lanes,
+        races=recorder is not None or plan.asks_of_races,
     )
     end_as_interrupted()
     judge = Judge(plan)
-    events = _events(request, judge if keeper is None else keeper.noting(judge), loaded.arch)
-    if keeper is not None:
-        events = keeper.watched(events)
+    if recorder is None:
+        events = _events(request, judge, loaded.arch)
+    else:
+        from ..bench.history.recorder import WithHistoryFigures
+
+        events = recorder.record_events(_events(request, WithHistoryFigures(judge), loaded.arch))
     report, accepted = run(Progress().watched(events), request, plan)
-    if keeper is not None:
-        keeper.keep_lint(report)
+    if recorder is not None:
+        recorder.write_lint(report)
     if accepted is not None and plan.baseline is not None:
         from ..lint import baseline as baselines
 

@@ -17,7 +17,7 @@ from ..streams import PlainStream, plain
 from ..writing import replacing_text, unwritable
 
 if TYPE_CHECKING:
-    from ..bench.history.keeping import Keeper
+    from ..bench.history.recorder import HistoryRecorder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -176,14 +176,14 @@ def history_options(function: F) -> F:
     return flag(label(function))
 
 
-def keeper_for(command: str, history: bool, label: str | None) -> Keeper | None:
-    """Returns the keeper of the run in the history; None if neither option asks for it.
+def history_recorder(command: str, history: bool, label: str | None) -> HistoryRecorder | None:
+    """Returns the recorder of the run's figures; None if neither option asks for it.
 
     Raises:
         KinspectError: the history cannot be used.
     """
     if not history and label is None:
         return None
-    from ..bench.history.keeping import Keeper
+    from ..bench.history.recorder import HistoryRecorder
 
-    return Keeper(command, label)
+    return HistoryRecorder(command, label)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from .. import machines
 from ..capture.resolving import resolve_all
 from ..capture.targets import Target, only_of
-from ..compile.failures import PARSE
+from ..compile.failures import PARSE_STAGE
 from ..compile.pool import Compiler
 from ..compile.tritons import Interpreter
 from ..compile.tritons import resolve as interpreter
@@ -26,7 +26,7 @@ from ..errors import KinspectError
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..pipeline import analysis
 from ..pipeline.capturing import COMPILED, variants_of
-from ..pipeline.jobs import Job, Outcome, Request, compile_and_report, settings_of
+from ..pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from ..pipeline.naming import label_of
 from ..version import VERSION
 from .stages import Comparison, Side, compare
@@ -208,12 +208,12 @@ class _Run(Struct):
             first, *others = [next(outcomes) for _ in builds]
             for build, outcome in enumerate(others, 1):
                 error = outcome.error
-                if error is None or not error.unlike or target.kind == "ttir":
+                if error is None or not error.unsupported_ir or target.kind == "ttir":
                     comparisons.append(self._comparison(kernel, build, first, outcome))
                     continue
                 labels = self.builds[0].label, self.builds[build].label
-                verb = "parse" if error.stage == PARSE else "compile"
-                note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unlike}"
+                verb = "parse" if error.stage == PARSE_STAGE else "compile"
+                note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unsupported_ir}"
                 if build not in captures:
                     captured, failed = variants_of(target, self.request, self.compilers[build])
                     captures[build] = {_identity(v): v for v in captured}, failed
@@ -223,8 +223,8 @@ class _Run(Struct):
         return comparisons, errors
 
     def _recaptured(
-        self, kernel: _Kernel, build: int, capture: _Capture, refused: Outcome
-    ) -> Outcome:
+        self, kernel: _Kernel, build: int, capture: _Capture, refused: CompileOutcome
+    ) -> CompileOutcome:
         """Compiles a kernel through another build's own front end.
 
         Args:
@@ -245,8 +245,8 @@ class _Run(Struct):
         self,
         kernel: _Kernel,
         build: int,
-        first: Outcome,
-        outcome: Outcome,
+        first: CompileOutcome,
+        outcome: CompileOutcome,
         ttir_note: str | None = None,
     ) -> KernelComparison:
         """Compares a kernel's outcome with that of the first build.
@@ -283,7 +283,7 @@ class _Run(Struct):
             reports=(_report(variant, first), _report(variant, outcome)),
         )
 
-    def _compile(self, tasks: Iterable[tuple[int, _Kernel, Variant]]) -> list[Outcome]:
+    def _compile(self, tasks: Iterable[tuple[int, _Kernel, Variant]]) -> list[CompileOutcome]:
         """Compiles variants: (index of the build, the kernel, its variant); in their order."""
         jobs = [
             (
@@ -300,7 +300,7 @@ class _Run(Struct):
         ]
         self.planned += len(jobs)
         with ThreadPoolExecutor(self.request.jobs, "kinspect") as pool:
-            futures: list[Future[Outcome]] = [
+            futures: list[Future[CompileOutcome]] = [
                 pool.submit(compile_and_report, job, self.compilers[build]) for build, job in jobs
             ]
             outcomes = []
@@ -330,7 +330,7 @@ def _with_unique_labels(builds: tuple[Build, ...]) -> tuple[Build, ...]:
     )
 
 
-def _report(variant: Variant, outcome: Outcome) -> KernelReport | None:
+def _report(variant: Variant, outcome: CompileOutcome) -> KernelReport | None:
     """Returns the report of a build; its variant is the first build's if it has none."""
     if not outcome.reports:
         return None
@@ -338,7 +338,7 @@ def _report(variant: Variant, outcome: Outcome) -> KernelReport | None:
     return replace(report, variant=report.variant or variant)
 
 
-def _side(label: str, outcome: Outcome) -> Side:
+def _side(label: str, outcome: CompileOutcome) -> Side:
     report = outcome.reports[0]
     return Side(label, report.artifacts, report=report)
 

@@ -23,10 +23,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import Artifact, ErrorRecord, Variant
-from . import failures
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
-from .store import Entry, Store, artifact_key, default_root
+from .stderr import scan
+from .store import Store, StoreEntry, artifact_key, default_root
 from .toolchain import Toolchain, toolchain
 from .worker import GRACE_SECONDS, Worker, WorkerLostError
 
@@ -260,7 +260,7 @@ class Compiler:
             )
             return CompileResult(variant, error=record)
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
-        messages = failures.scan(stderr)
+        messages = scan(stderr)
         failure = failure_record(variant, reply, messages, self.settings.time_limit)
         if failure is not None:
             self._check_space(folder)
@@ -324,7 +324,7 @@ def compiler_of_process(settings: CompileSettings) -> Compiler:
     return compiler
 
 
-def _result(variant: Variant, entry: Entry, from_store: bool) -> CompileResult:
+def _result(variant: Variant, entry: StoreEntry, from_store: bool) -> CompileResult:
     """Returns the result that a store's entry holds."""
     metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
     stages = tuple(

@@ -37,7 +37,7 @@ CHUNK = 1 << 20
 _DIGEST_BYTES = 32
 
 
-class Entry(Struct, frozen=True):
+class StoreEntry(Struct, frozen=True):
     """A stored compile: its artifacts by kind, and the facts that `put` was given."""
 
     key: str
@@ -104,7 +104,7 @@ class Store:
         self._entries = self.root / f"artifacts-v{FORMAT}"
         self._staging = Staging(self.root / STAGING)
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> StoreEntry | None:
         """Returns an entry; None if there is none or it is damaged.
 
         An entry is damaged if a file is missing or does not match its hash; every file is hashed.
@@ -117,7 +117,7 @@ class Store:
         """Tells whether there is an entry, damaged or not."""
         return self._folder(key).is_dir()
 
-    def _read_manifest(self, key: str) -> Entry | None:
+    def _read_manifest(self, key: str) -> StoreEntry | None:
         """Returns the entry as its manifest states it; None if that is unusable. Reads no file."""
         folder = self._folder(key)
         try:
@@ -132,7 +132,7 @@ class Store:
             facts = dict(manifest["facts"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        return Entry(key, artifacts, facts) if is_ours else None
+        return StoreEntry(key, artifacts, facts) if is_ours else None
 
     def verify(self, key: str) -> bool:
         """Tells whether there is an entry whose files all have their original content."""
@@ -162,7 +162,7 @@ class Store:
         folder: Path,
         files: Mapping[str, str],
         facts: Mapping[str, Any] | None = None,
-    ) -> Entry:
+    ) -> StoreEntry:
         """Moves a folder made by `stage` into the store.
 
         If another writer was first, their entry is kept: a key always has the same content.
@@ -183,7 +183,7 @@ class Store:
 
     def _move_in(
         self, key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
-    ) -> Entry:
+    ) -> StoreEntry:
         """Writes the manifest and renames the folder; removes a damaged entry that is in the way.
 
         Raises:
@@ -308,7 +308,7 @@ class Store:
             os.rename(folder, bin_folder / "removed")
 
 
-def _is_undamaged(entry: Entry) -> bool:
+def _is_undamaged(entry: StoreEntry) -> bool:
     try:
         return all(
             a.path.stat().st_size == a.size and sha256_of(a.path) == a.sha256

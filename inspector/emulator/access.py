@@ -23,7 +23,7 @@ import numpy as np
 
 from . import crosslane, numbers
 from .operands import Decoded, Operand, constant_bits
-from .registry import Builder, Context, Step, Target
+from .registry import Builder, Context, ExecutionTarget, Step
 from .waves import ALL, F32, I32, U32, Array, Waves, paired
 
 Read = Callable[[Waves], Array]
@@ -181,7 +181,7 @@ def _constant(operand: Operand, kind: str, half: int) -> Read:
 def destination(
     operand: Operand,
     kind: str,
-    target: Target,
+    target: ExecutionTarget,
     *,
     half: int = 0,
     keep_half: bool = False,
@@ -229,7 +229,7 @@ def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None
 
 
 def _half_destination(
-    row: int, kind: str, half: int, target: Target, *, keep: bool, lanes: Read | None
+    row: int, kind: str, half: int, target: ExecutionTarget, *, keep: bool, lanes: Read | None
 ) -> Write:
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
     saturates = target.saturates16
@@ -247,7 +247,7 @@ def _half_destination(
 
 
 def result_destination(
-    decoded: Decoded, kind: str, target: Target, *, half: int = 0, keep_half: bool = False
+    decoded: Decoded, kind: str, target: ExecutionTarget, *, half: int = 0, keep_half: bool = False
 ) -> Write:
     """The destination of an instruction's first operand, with SDWA's selection or DPP's lanes.
 
@@ -354,7 +354,7 @@ def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:
 _SMALLEST_NORMAL: Final = {"f16": F32(2.0**-14), "f32": F32(2.0**-126), "f64": 2.0**-1022}
 
 
-def flushing(kind: str, target: Target) -> Callable[[Array], Array] | None:
+def flushing(kind: str, target: ExecutionTarget) -> Callable[[Array], Array] | None:
     """What makes denormals zeros of their sign; None where the mode keeps them."""
     if not (target.flush32 if kind == "f32" else target.flush16 and kind in ("f16", "f64")):
         return None
@@ -362,7 +362,9 @@ def flushing(kind: str, target: Target) -> Callable[[Array], Array] | None:
     return lambda value: np.asarray(value * (np.abs(value) >= smallest))
 
 
-def after_result(decoded: Decoded, kind: str, target: Target) -> list[Callable[[Array], Array]]:
+def after_result(
+    decoded: Decoded, kind: str, target: ExecutionTarget
+) -> list[Callable[[Array], Array]]:
     """What happens to a result before it is written: output scale, flushing, clamp.
 
     The output scale is ignored where the mode keeps denormals of the kind or has IEEE rules
@@ -392,7 +394,7 @@ def output_scale(decoded: Decoded) -> float | None:
     return None
 
 
-def clamped(value: Array, target: Target) -> Array:
+def clamped(value: Array, target: ExecutionTarget) -> Array:
     """A float held between +0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
     zero = value.dtype.type(0)
     held = np.minimum(np.maximum(value, zero), value.dtype.type(1)) + zero

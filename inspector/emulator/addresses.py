@@ -28,7 +28,7 @@ from .effects import effect_of
 from .operands import EXEC
 from .outstanding import SCALAR_BIT, scalar_bits
 from .program import decoded_instructions, step_anywhere
-from .registry import Step, Target
+from .registry import ExecutionTarget, Step
 from .slices import ACCESSES, address_bits, needed
 from .start import KERNARG_ADDRESS, initial_waves, target_of, waves_of
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
@@ -128,7 +128,7 @@ class _Sweep:
     def __init__(
         self,
         function: Function,
-        target: Target,
+        target: ExecutionTarget,
         threads: tuple[int, int, int],
         arguments: Arguments,
     ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import numbers
 from .operands import Decoded, Operand
-from .registry import Target
+from .registry import ExecutionTarget
 from .waves import U32, Array, Waves
 
 Change = Callable[[Waves, Array], Array]
@@ -77,7 +77,7 @@ def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
     return _Pattern((lane - 1) % lanes, every)
 
 
-def _zero_fill(decoded: Decoded, target: Target) -> bool:
+def _zero_fill(decoded: Decoded, target: ExecutionTarget) -> bool:
     """Whether an invalid source reads 0; otherwise its lane is not written.
 
     `bound_ctrl:1`; up to gfx10 also `:0`, as LLVM before 13 printed it. With dpp8, idle lanes
@@ -89,7 +89,7 @@ def _zero_fill(decoded: Decoded, target: Target) -> bool:
     return asked is not None or "dpp8" in decoded.modifiers
 
 
-def first_operand(decoded: Decoded, target: Target) -> Change | None:
+def first_operand(decoded: Decoded, target: ExecutionTarget) -> Change | None:
     """DPP's rearrangement of the first source; None where the instruction has none."""
     pattern = _pattern(decoded, target.lanes)
     if pattern is None:
@@ -108,7 +108,7 @@ def first_operand(decoded: Decoded, target: Target) -> Change | None:
     return change
 
 
-def written(decoded: Decoded, target: Target) -> Callable[[Waves], Array] | None:
+def written(decoded: Decoded, target: ExecutionTarget) -> Callable[[Waves], Array] | None:
     """The lanes that DPP lets the result into, uint32 [wave, lane]; None for all active ones.
 
     row_mask and bank_mask leave lanes out; so does, without zero fill, a source lane that does not
@@ -159,7 +159,9 @@ def byte_select(decoded: Decoded, operand: Operand, modifier: str) -> Change:
     return change
 
 
-def source_change(decoded: Decoded, operand: Operand, index: int, target: Target) -> Change | None:
+def source_change(
+    decoded: Decoded, operand: Operand, index: int, target: ExecutionTarget
+) -> Change | None:
     """What SDWA or DPP do to a source's bits before the instruction sees them; None for nothing.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .operands import Operand
-from .outstanding import Complete, Entry, half_bits, scalar_bits
+from .outstanding import Complete, OutstandingOperation, half_bits, scalar_bits
 from .registry import Context
 from .waves import U32, Array, Waves
 
@@ -22,7 +22,7 @@ def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: 
     """
     count = len(rows)
     arrays = tuple(rows) if waves.full else (*rows, waves.bits)
-    entry = Entry(
+    entry = OutstandingOperation(
         half_bits(target.first, count, half),
         _completion(target.first, count, half, masked=not waves.full),
         arrays,
@@ -41,7 +41,11 @@ def deliver_scalar(waves: Waves, context: Context, target: Operand, rows: Array)
             waves.scalar[first + at] = arrays[at]
 
     bits = scalar_bits(first, count)
-    _add(waves, context, Entry(bits, complete, tuple(rows), context.in_order, context.index))
+    _add(
+        waves,
+        context,
+        OutstandingOperation(bits, complete, tuple(rows), context.in_order, context.index),
+    )
 
 
 def issue(
@@ -60,11 +64,11 @@ def issue(
         arrays: for `complete`; of a write of LDS its places and lanes, in turns.
         lds_bytes: bytes of each lane of a write of LDS.
     """
-    entry = Entry(0, complete, arrays, context.in_order, context.index, lds_bytes)
+    entry = OutstandingOperation(0, complete, arrays, context.in_order, context.index, lds_bytes)
     _add(waves, context, entry)
 
 
-def _add(waves: Waves, context: Context, entry: Entry) -> None:
+def _add(waves: Waves, context: Context, entry: OutstandingOperation) -> None:
     if not context.counters:  # nothing counts it: it is done at once
         if entry.complete is not None:
             entry.complete(waves, entry.arrays)
@@ -75,7 +79,9 @@ def _add(waves: Waves, context: Context, entry: Entry) -> None:
         waves.outstanding.wait(waves, counter, most - 1)
     waves.outstanding.add(first, entry)
     for counter in others:
-        waves.outstanding.add(counter, Entry(entry.registers, None, (), False, context.index))
+        waves.outstanding.add(
+            counter, OutstandingOperation(entry.registers, None, (), False, context.index)
+        )
 
 
 def _completion(first: int, count: int, half: int | None, *, masked: bool) -> Complete:

@@ -18,7 +18,7 @@ from .access import KEEPS_HALF
 from .crosslane import DPP_CONTROLS
 from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
 from .outstanding import scalar_bits, vector_bits
-from .registry import Target
+from .registry import ExecutionTarget
 
 _NO_RESULT: Final = re.compile(
     r"(global|flat|buffer|scratch)_store_\w+|ds_(write|store)\w*|s_(buffer_)?store_\w+"
@@ -90,7 +90,7 @@ def bits_of(operand: Operand) -> int:
 
 
 def effects_of(
-    instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: Target
+    instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: ExecutionTarget
 ) -> list[Effect]:
     """What each instruction of a function does to registers."""
     return [
@@ -98,7 +98,7 @@ def effects_of(
     ]
 
 
-def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
     """What one instruction does to registers."""
     key = (inst.mnemonic, inst.operands, inst.cls, target)
     effect = _KNOWN.get(key)
@@ -109,12 +109,12 @@ def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     return effect
 
 
-_KNOWN: Final[dict[tuple[str, str, str, Target], Effect]] = {}
+_KNOWN: Final[dict[tuple[str, str, str, ExecutionTarget], Effect]] = {}
 """Kernels of a script share most of their instructions, and several analyses ask for each."""
 _MOST_KNOWN: Final = 1 << 15
 
 
-def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
     if " :: " not in parts.text:
         return _single(inst, parts, target)
     first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))
@@ -128,12 +128,12 @@ def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
     )
 
 
-def half_effect(inst: Instruction, half: Decoded, target: Target) -> Effect:
+def half_effect(inst: Instruction, half: Decoded, target: ExecutionTarget) -> Effect:
     """The same for one half of a dual instruction (`halves_of`)."""
     return _single(inst, half, target)
 
 
-def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+def _single(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
     written, sources = results_and_sources(inst, parts)
     reads = writes = reads_low = reads_high = 0
     for number, operand in enumerate(sources):
@@ -235,7 +235,9 @@ def returns_value(parts: Decoded) -> bool:
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 
 
-def _keeps_half(parts: Decoded, written: tuple[Operand, ...], half: int, target: Target) -> bool:
+def _keeps_half(
+    parts: Decoded, written: tuple[Operand, ...], half: int, target: ExecutionTarget
+) -> bool:
     """Whether bits or lanes of one half of the result may stay as they were."""
     name = parts.name
     if name == "v_writelane_b32" or _keeps_lanes(parts):

@@ -80,7 +80,7 @@ class Launch(Struct, frozen=True):
     processes: int = 1
 
 
-class Outcome(Struct, frozen=True):
+class LaunchOutcome(Struct, frozen=True):
     """What a launch did.
 
     Args:
@@ -157,7 +157,7 @@ class Emulator:
 
     def run(
         self, launch: Launch, buffers: list[Buffer], machine: MachineState | None = None
-    ) -> Outcome:
+    ) -> LaunchOutcome:
         """Executes a launch; buffers are changed in place.
 
         Raises:
@@ -198,7 +198,7 @@ class Emulator:
             raise
         if launch.checks:
             self._note_hazards(machine)
-        return Outcome(
+        return LaunchOutcome(
             len(numbers),
             len(numbers) * waves_of(launch.threads, self.target),
             tuple(machine.troubles.values()),

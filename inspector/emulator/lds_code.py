@@ -14,7 +14,7 @@ from ..model import Function
 from .access import NotCoveredError
 from .effects import bits_of, effect_of, half_effect
 from .instructions.lds import plain_places
-from .lds_groups import Group
+from .lds_groups import WaveGroup
 from .lds_slices import (
     EXEC_BITS,
     LDS_CLASSES,
@@ -26,7 +26,7 @@ from .lds_slices import (
 from .operands import EXEC, Decoded, halves_of
 from .outstanding import scalar_bits
 from .program import decoded_instructions, step_anywhere
-from .registry import Step, Target
+from .registry import ExecutionTarget, Step
 from .stack_slots import spills_of, with_rows
 from .waves import ALL, Array
 
@@ -51,7 +51,7 @@ class Code:
         plain: by index of a common read or write, what its places are made of (`plain_places`).
     """
 
-    def __init__(self, function: Function, target: Target) -> None:
+    def __init__(self, function: Function, target: ExecutionTarget) -> None:
         self.function = function
         self.target = target
         self._barriers_under: dict[int, bool] = {}
@@ -100,7 +100,7 @@ class Code:
             registers |= self.effects[at].reads | self.effects[at].writes
         return registers
 
-    def carry_out(self, group: Group, at: int) -> None:
+    def carry_out(self, group: WaveGroup, at: int) -> None:
         """One instruction for some waves, and what is known behind it."""
         effect, parts, waves = self.effects[at], self.decoded[at], group.waves
         if parts.name in _ONE_LANE and self._one_lane(group, at):
@@ -135,7 +135,7 @@ class Code:
         else:
             group.forget(effect.writes)
 
-    def _one_lane(self, group: Group, at: int) -> bool:
+    def _one_lane(self, group: WaveGroup, at: int) -> bool:
         """`v_writelane` and `v_readlane` of a lane that is known: scalars are spilled so."""
         effect, parts, waves = self.effects[at], self.decoded[at], group.waves
         result, source, number = parts.operands[:3]
@@ -158,7 +158,7 @@ class Code:
         group.unknown &= ~(1 << row)
         return True
 
-    def _mask_changed(self, group: Group, at: int, before: Array, *, known: bool) -> None:
+    def _mask_changed(self, group: WaveGroup, at: int, before: Array, *, known: bool) -> None:
         """EXEC was written: what is known of it, and of where it was saved."""
         waves, effect, parts = group.waves, self.effects[at], self.decoded[at]
         others = effect.writes & ~EXEC_BITS & ~SCC_BIT
@@ -219,7 +219,7 @@ class Code:
         self._barriers_under[at] = holds
         return holds
 
-    def _restored(self, group: Group, parts: Decoded) -> int | None:
+    def _restored(self, group: WaveGroup, parts: Decoded) -> int | None:
         """The register of a known mask that an unknown EXEC is put together with again."""
         if not parts.name.startswith("s_or_b") or len(parts.operands) != 3:
             return None

@@ -27,7 +27,7 @@ class Pending(Struct, eq=False):
     accesses: tuple[Access, ...] = ()
 
 
-class Group(Struct, eq=False):
+class WaveGroup(Struct, eq=False):
     """Waves that stand at the same block.
 
     Args:
@@ -93,9 +93,9 @@ class Group(Struct, eq=False):
         for row in [row for row in self.masks if rows >> row & 1]:
             del self.masks[row]
 
-    def selected(self, which: Array) -> Group:
+    def selected(self, which: Array) -> WaveGroup:
         """Some of the waves (bool or indices), as copies; what is known of some lanes is lost."""
-        return Group(
+        return WaveGroup(
             self.block,
             self.waves.select(which),
             self.unknown | self.partly,
@@ -105,7 +105,7 @@ class Group(Struct, eq=False):
         )
 
     @staticmethod
-    def join(groups: Sequence[Group]) -> Group:
+    def join(groups: Sequence[WaveGroup]) -> WaveGroup:
         """Waves that meet; all have the same operations outstanding."""
         joined = groups[0]
         for counter, queue in joined.queues.items():

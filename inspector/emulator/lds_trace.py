@@ -29,7 +29,7 @@ from ..model import Function, Instruction, Machine
 from .access import NotCoveredError
 from .lds_accesses import KINDS, Access, Part, Trace, Traces
 from .lds_code import Code
-from .lds_groups import VECTOR, Group, Pending
+from .lds_groups import VECTOR, Pending, WaveGroup
 from .lds_paths import Loops, plan_of, reached_accesses
 from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from .memory import Words
@@ -127,7 +127,7 @@ class _Watch(Probe):
 class _State(Struct, eq=False):
     """Where all waves stand at some time, and what they met on the way there."""
 
-    groups: list[Group]
+    groups: list[WaveGroup]
     waits: list[int]
     signals: list[int]
     trace: Trace
@@ -149,7 +149,7 @@ class _Walk:
         nothing = Trace(barrier_at=[[] for _ in range(waves)])
         self._set(_State([self._begin(waves)], [0] * waves, [0] * waves, nothing))
 
-    def _begin(self, waves: int) -> Group:
+    def _begin(self, waves: int) -> WaveGroup:
         """The waves of a workgroup at the kernel's entry."""
         target, start = self._code.target, self._function.resources.wave_start
         assert start is not None
@@ -158,7 +158,7 @@ class _Walk:
             (waves * target.lanes, 1, 1), (9, 9, 9), np.array((0,)), self._machine,
         )  # fmt: skip
         known = EXEC_BITS | _WAVE_NUMBER | (1 if target.packs_work_items else 7)
-        return Group(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
+        return WaveGroup(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
 
     def _set(self, state: _State) -> None:
         """Goes on from a state."""
@@ -189,7 +189,7 @@ class _Walk:
             self._go(self._groups.pop(), to)
         return traces
 
-    def _remember(self, group: Group, to: int) -> None:
+    def _remember(self, group: WaveGroup, to: int) -> None:
         """Keeps the state of waves that are all at one place, to go the other way later."""
         if self._groups or not self._reach[to] - self._traces.executed:
             return
@@ -214,7 +214,7 @@ class _Walk:
         )
         self._later.append((_State([there], list(self._waits), list(self._signals), met), to))
 
-    def _next(self) -> Group:
+    def _next(self) -> WaveGroup:
         """The waves that are furthest behind, those that meet there put together."""
         groups = self._groups
         first = min(groups, key=lambda group: group.block)
@@ -232,11 +232,11 @@ class _Walk:
                 for queue in group.queues.values():
                     self._end(group, queue)
                 group.queues = {}
-        return Group.join(meeting)
+        return WaveGroup.join(meeting)
 
     # ------------------------------------------------------------------ one block
 
-    def _block(self, group: Group) -> None:
+    def _block(self, group: WaveGroup) -> None:
         for at, skipped, raised, waits in self._plan[group.block]:
             if skipped:
                 group.unknown |= skipped
@@ -263,7 +263,7 @@ class _Walk:
             if inst.cls in ("barrier", "barrier_signal"):
                 self._barrier(group, inst)
 
-    def _barrier(self, group: Group, inst: Instruction) -> None:
+    def _barrier(self, group: WaveGroup, inst: Instruction) -> None:
         for wave in group.waves.wave.tolist():
             if inst.op.name != "s_barrier_wait":
                 self._signals[wave] += 1
@@ -271,7 +271,7 @@ class _Walk:
             if inst.cls == "barrier":
                 self._waits[wave] += 1
 
-    def _wait(self, group: Group, counter: str, newest: int) -> None:
+    def _wait(self, group: WaveGroup, counter: str, newest: int) -> None:
         queue = group.queues.get(counter)
         if not queue or len(queue) <= newest:
             return
@@ -282,7 +282,7 @@ class _Walk:
         group.queues[counter] = staying
         self._end(group, leaving)
 
-    def _end(self, group: Group, entries: Sequence[Pending]) -> None:
+    def _end(self, group: WaveGroup, entries: Sequence[Pending]) -> None:
         waves = group.waves.wave.tolist()
         for entry in entries:
             for access in entry.accesses:
@@ -290,7 +290,7 @@ class _Walk:
                     if wave in access.first:
                         access.last[wave] = self._signals[wave]
 
-    def _places(self, group: Group, at: int) -> tuple[Part, ...]:
+    def _places(self, group: WaveGroup, at: int) -> tuple[Part, ...]:
         """The bytes that an access touches; none where the emulator does not cover it."""
         waves, plain = group.waves, self._code.plain.get(at)
         if plain is not None:
@@ -311,7 +311,7 @@ class _Walk:
             if space == "lds"
         )
 
-    def _access(self, group: Group, at: int, inst: Instruction) -> tuple[Access, ...]:
+    def _access(self, group: WaveGroup, at: int, inst: Instruction) -> tuple[Access, ...]:
         self._traces.executed.add(at)
         known = group.is_known(self._code.address_bits[at] | EXEC_BITS, self._code.decoded[at])
         places = self._places(group, at) if known else ()
@@ -342,7 +342,7 @@ class _Walk:
 
     # ------------------------------------------------------------------ from block to block
 
-    def _leave(self, group: Group) -> None:
+    def _leave(self, group: WaveGroup) -> None:
         block = self._function.blocks[group.block]
         last = self._code.decoded[block.stop - 1].name if block.stop > block.start else ""
         if not block.successors:
@@ -372,7 +372,7 @@ class _Walk:
         for which, to in ((jumps, target), (~jumps, following)):
             self._go(group.selected(which), to)
 
-    def _go(self, group: Group, to: int) -> None:
+    def _go(self, group: WaveGroup, to: int) -> None:
         if self._loops.enter(group.rounds, group.block, to):
             group.block = to
             self._groups.append(group)

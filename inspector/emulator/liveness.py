@@ -22,7 +22,7 @@ from ..model import Block, Function, Instruction, Machine
 from .effects import Effect, effects_of
 from .operands import EXEC, SUFFIXES, VCC, decode
 from .outstanding import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
-from .registry import Target
+from .registry import ExecutionTarget
 from .start import target_of
 from .undefined import set_up
 
@@ -50,7 +50,7 @@ class Liveness(Struct, frozen=True):
         after: those behind it.
     """
 
-    target: Target
+    target: ExecutionTarget
     effects: Sequence[Effect]
     before: Sequence[int]
     after: Sequence[int]
@@ -223,7 +223,7 @@ def _leaving(function: Function, effects: Sequence[Effect], ended: Sequence[int]
     return leaving
 
 
-def _arriving(function: Function, effects: Sequence[Effect], target: Target) -> list[int]:
+def _arriving(function: Function, effects: Sequence[Effect], target: ExecutionTarget) -> list[int]:
     """The registers that may have been written when each block begins."""
     blocks = function.blocks
     written = [0] * len(blocks)

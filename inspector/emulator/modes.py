@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..model import Function
 from .access import NotCoveredError
 from .operands import Decoded, Operand
-from .registry import Target
+from .registry import ExecutionTarget
 
 MODE_REGISTERS: Final = frozenset({"HW_REG_MODE", "HW_REG_WAVE_MODE"})
 _FIELD: Final = re.compile(r"hwreg\((\w+)(?:,\s*(\d+))?(?:,\s*(\d+))?\)")
@@ -56,7 +56,7 @@ def field_of(operand: Operand) -> tuple[str, int, int]:
     return match[1], int(match[2] or 0), int(match[3] or 32)
 
 
-def mode_of(target: Target) -> tuple[int, int]:
+def mode_of(target: ExecutionTarget) -> tuple[int, int]:
     """The mode register of a wave, and a mask of the bits that change values.
 
     Rounding (3:0) is to nearest even; denormals (7:4): 3 keeps, 0 flushes, for f32, then for f16
@@ -75,8 +75,8 @@ def mode_of(target: Target) -> tuple[int, int]:
 
 
 def targets_of(
-    function: Function, decoded: Sequence[Decoded], target: Target
-) -> list[Target | None]:
+    function: Function, decoded: Sequence[Decoded], target: ExecutionTarget
+) -> list[ExecutionTarget | None]:
     """The target in the mode that stands before each instruction.
 
     Args:
@@ -93,8 +93,8 @@ def targets_of(
     if not writes:
         return [target] * len(decoded)
     flow = _Flow(function, decoded, writes, _Mode(mode_of(target)[0]))
-    in_mode: dict[_Mode, Target | None] = {}
-    targets: list[Target | None] = [target] * len(decoded)
+    in_mode: dict[_Mode, ExecutionTarget | None] = {}
+    targets: list[ExecutionTarget | None] = [target] * len(decoded)
     for number, block in enumerate(function.blocks):
         for at, mode in flow.modes(number):
             if mode not in in_mode:
@@ -176,7 +176,7 @@ class _Flow:
         return mode.written(*self._writes[at]) if at in self._writes else mode
 
 
-def _in(mode: _Mode, target: Target) -> Target | None:
+def _in(mode: _Mode, target: ExecutionTarget) -> ExecutionTarget | None:
     single, other = mode.bits >> 4 & 3, mode.bits >> 6 & 3
     if mode.unknown or single not in (0, 3) or other not in (0, 3):
         return None

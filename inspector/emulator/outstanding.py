@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 Complete = Callable[["Waves", tuple[Array, ...]], None]
 
 
-class Entry(Struct):
+class OutstandingOperation(Struct):
     """One operation.
 
     Args:
@@ -82,10 +82,10 @@ class Outstanding:
     __slots__ = ("queues", "registers")
 
     def __init__(self) -> None:
-        self.queues: dict[str, list[Entry]] = {}
+        self.queues: dict[str, list[OutstandingOperation]] = {}
         self.registers = 0
 
-    def add(self, counter: str, entry: Entry) -> None:
+    def add(self, counter: str, entry: OutstandingOperation) -> None:
         """A new operation that the counter counts."""
         self.queues.setdefault(counter, []).append(entry)
         self.registers |= entry.registers
@@ -156,7 +156,7 @@ class Outstanding:
         chosen.registers = self.registers
         chosen.queues = {
             counter: [
-                Entry(
+                OutstandingOperation(
                     entry.registers,
                     entry.complete,
                     tuple(array[which] for array in entry.arrays),
@@ -188,7 +188,7 @@ class Outstanding:
         joined.registers = parts[0].registers
         for counter, sites in shapes[0].items():
             joined.queues[counter] = [
-                Entry(
+                OutstandingOperation(
                     parts[0].queues[counter][at].registers,
                     parts[0].queues[counter][at].complete,
                     tuple(

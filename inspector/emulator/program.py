@@ -26,7 +26,7 @@ from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import half_bits, scalar_bits
 from .products import link
-from .registry import Context, Step, Target
+from .registry import Context, ExecutionTarget, Step
 from .relocations import resolved
 from .waves import Array, Waves
 
@@ -94,7 +94,7 @@ class Code(Struct):
     """A function ready to run; block 0 is its entry."""
 
     function: Function
-    target: Target
+    target: ExecutionTarget
     blocks: list[CodeBlock]
     vector_registers: int
     lds_granule: int
@@ -141,7 +141,7 @@ _INDIRECT: Final = frozenset({"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_tr
 
 def prepare(
     function: Function,
-    target: Target,
+    target: ExecutionTarget,
     maxima: Mapping[str, int],
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
     mfma_cycles: Mapping[str, int] | None = None,
@@ -224,7 +224,7 @@ def prepare(
     )
 
 
-def decoded_instructions(function: Function, target: Target) -> list[Decoded]:
+def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:
     """A function's instructions with their operands."""
     return [
         decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
@@ -336,14 +336,14 @@ def step_of(parts: Decoded, context: Context) -> Step:
         return _refusal(str(error))
 
 
-_KNOWN_STEPS: Final[dict[tuple[str, str, bool, Target], Step]] = {}
+_KNOWN_STEPS: Final[dict[tuple[str, str, bool, ExecutionTarget], Step]] = {}
 _MOST_KNOWN_STEPS: Final = 1 << 13
 _OF_A_PLACE: Final = ("s_getpc", "s_call", "s_swappc", "s_setpc", "s_add_pc")
 """Beginnings of the names of instructions that depend on where they stand."""
 
 
 def step_anywhere(
-    inst: Instruction, parts: Decoded, target: Target, labels: Mapping[str, int]
+    inst: Instruction, parts: Decoded, target: ExecutionTarget, labels: Mapping[str, int]
 ) -> Step:
     """The same for a machine that does not ask which instruction it is (`unknowns.Probe`).
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Step = Callable[["Waves"], Any]
 
 
-class Target(Struct, frozen=True, cache_hash=True):
+class ExecutionTarget(Struct, frozen=True, cache_hash=True):
     """What of a GPU decides how an instruction works.
 
     Args:
@@ -77,7 +77,7 @@ class Context(Struct, frozen=True):
         labels: label -> index of the instruction that follows it.
     """
 
-    target: Target
+    target: ExecutionTarget
     index: int
     counters: tuple[str, ...] = ()
     in_order: bool = True

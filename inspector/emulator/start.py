@@ -9,14 +9,14 @@ import numpy as np
 from ..model import Function, WaveStart
 from .machine import MachineState
 from .operands import EXEC, TTMP
-from .registry import Target
+from .registry import ExecutionTarget
 from .waves import U32, Array, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
 
 
-def target_of(function: Function, arch: str) -> Target:
+def target_of(function: Function, arch: str) -> ExecutionTarget:
     """The GPU as a kernel finds it.
 
     Args:
@@ -27,7 +27,7 @@ def target_of(function: Function, arch: str) -> Target:
     start = resources.wave_start
     digits = arch.removeprefix("gfx")[:-2]
     generation = int(digits) if digits.isdigit() else 9
-    return Target(
+    return ExecutionTarget(
         arch,
         generation,
         # The assembler's default (.amdhsa_wavefront_size32).
@@ -41,14 +41,14 @@ def target_of(function: Function, arch: str) -> Target:
     )
 
 
-def waves_of(threads: tuple[int, int, int], target: Target) -> int:
+def waves_of(threads: tuple[int, int, int], target: ExecutionTarget) -> int:
     """Waves of a workgroup; the last one may have idle lanes."""
     return -(-math.prod(threads) // target.lanes)
 
 
 def initial_waves(
     start: WaveStart,
-    target: Target,
+    target: ExecutionTarget,
     registers: int,
     threads: tuple[int, int, int],
     grid: tuple[int, int, int],

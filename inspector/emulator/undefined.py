@@ -26,7 +26,7 @@ from .machine import MachineState
 from .memory import Buffer, GlobalMemory, Outside
 from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
 from .outstanding import SCALAR_BIT, scalar_bits, vector_bits
-from .registry import Target
+from .registry import ExecutionTarget
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +46,7 @@ Fill = dict[int, int]
 """Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
 
 
-def set_up(start: WaveStart, target: Target) -> int:
+def set_up(start: WaveStart, target: ExecutionTarget) -> int:
     """Bit set of the registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
     known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)
     pairs = (start.dispatch_ptr, start.queue_ptr, start.kernarg_ptr, start.dispatch_id,

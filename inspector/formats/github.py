@@ -15,7 +15,7 @@ from ..lint.results import LintReport
 from ..printable import one_line, printable_columns
 from ..streams import underneath
 from . import lint_view as view
-from .lint_view import Group
+from .lint_view import MergedFindings
 from .repository import path_in_repository, repository_root
 
 MOST = 10
@@ -78,7 +78,7 @@ def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str
         )
 
 
-def _message(group: Group, root: Path) -> str:
+def _message(group: MergedFindings, root: Path) -> str:
     occurrences = view.other_occurrences(group)
     kernel = view.name_of(group.kernel)
     text = f"{group.first.message} ({kernel}{', ' + occurrences if occurrences else ''})"
@@ -88,7 +88,7 @@ def _message(group: Group, root: Path) -> str:
     return f"{text}. Fix: {group.first.advice}" if group.first.fix else text
 
 
-def _properties(group: Group, root: Path) -> dict[str, str]:
+def _properties(group: MergedFindings, root: Path) -> dict[str, str]:
     """Returns the best place that is in the repository; GitHub shows no other."""
     for place in view.places(group.kernel, group.first):
         properties = _file(place.file, place.line, root)

@@ -1,16 +1,20 @@
 """A lint report as JUnit XML, for CI systems that show test results.
 
-A suite is a file, a case a kernel's specialisation; it fails by findings at or above `fail_on`.
-Valid by the schemas of Jenkins and of Ant, which is the stricter: no case has more than one
-`failure`, none has output of its own, so findings that fail nothing stand in the suite's output.
+A suite is a file and a case is one specialisation of a kernel, which fails by its findings at or
+above `fail_on`. Valid by the schemas of Jenkins and of Ant, which is the stricter: no case has more
+than one `failure`, none has output of its own, so findings that fail nothing stand in the suite's
+output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct
 
 from ..lint.results import SEVERITIES, CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
@@ -18,6 +22,38 @@ from ..printable import one_line, printable_columns
 from . import lint_view as view
 
 _UNKNOWN_FILE = "(no file)"
+_WHOLE_FILE = "(whole file)"
+"""The name of the case of a file that could not be linted, where no kernel of it is to blame."""
+
+
+class _Case(Struct, frozen=True):
+    """A kernel that passed, failed, or could not be linted.
+
+    Args:
+        name: distinct in its suite.
+        outcome: the element in the case: `failure`, `error`, or "" for a case that passed.
+        type: severity of the worst finding of a failure, stage of an error.
+        message: what failed, in one line.
+        text: all of it.
+    """
+
+    name: str
+    outcome: str = ""
+    type: str = ""
+    message: str = ""
+    text: Sequence[str] = ()
+
+
+class _Suite(Struct, frozen=True):
+    """A file, the cases of its kernels, and in `output` the findings that fail none of them."""
+
+    file: str
+    cases: Sequence[_Case]
+    output: Sequence[str]
+
+    def count(self, outcome: str) -> int:
+        """How many cases have this outcome."""
+        return sum(case.outcome == outcome for case in self.cases)
 
 
 def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -> None:
@@ -29,147 +65,160 @@ def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -
         date: the date of the suites; None for the time of the call.
     """
     # The schemas demand a time without a zone, and a duration, which a static check does not have.
-    when = (date or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%S")
-    by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
-    for kernel in report.kernels:
-        by_file.setdefault(_name(kernel.file), []).append(kernel)
-    for error in report.errors:
-        by_file.setdefault(_name(error.file or ""), []).append(error)
-    stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
-    failing = set(map(id, report.failing))
-    for number, (file, cases) in enumerate(by_file.items()):
-        stream.write("\n".join(_suite(report, number, file, cases, failing, when)) + "\n")
-    stream.write("</testsuites>\n")
-
-
-def _suite(
-    report: LintReport,
-    number: int,
-    file: str,
-    cases: list[CheckedKernel | ErrorRecord],
-    failing: set[int],
-    when: str,
-) -> list[str]:
-    """Returns the suite of a file.
-
-    Args:
-        report: the result.
-        number: of the suite.
-        file: the file.
-        cases: its kernels and errors.
-        failing: ids of the findings that fail the run.
-        when: the suite's date.
-    """
-    lines: list[str] = []
-    output: list[str] = []
-    failures = errors = 0
-    names: dict[str, int] = {}  # how often each was given: CI systems tell cases by their names
-    for case in cases:
-        if isinstance(case, ErrorRecord):
-            errors += 1
-            lines += _broken(case, file)
-            continue
-        grave = [f for f in case.findings if id(f) in failing]
-        failures += bool(grave)
-        name = view.name_of(case)
-        names[name] = names.get(name, 0) + 1
-        name += f" #{names[name]}" if names[name] > 1 else ""
-        lines += _case(report, case, name, grave, file)
-        output += _output(report, case, failing)
-    attributes = {
-        "name": file,
-        "package": file.rpartition("/")[0],
-        "id": str(number),
-        "tests": str(len(cases)),
-        "failures": str(failures),
-        "errors": str(errors),
-        "skipped": "0",
-        "time": "0",
-        "timestamp": when,
-        "hostname": "localhost",
-    }
+    timestamp = (date or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%S")
     properties = {
         "kinspect": report.tool.get("version", ""),
         "packs": ", ".join(report.packs),
         "fail_on": report.fail_on,
     }
-    return [
-        f"  <testsuite{_attributes(attributes)}>",
-        "    <properties>",
-        *(
-            f"      <property{_attributes({'name': k, 'value': v})}/>"
-            for k, v in properties.items()
-        ),
-        "    </properties>",
-        *lines,
-        f"    <system-out>{_text(output)}</system-out>",
-        "    <system-err></system-err>",
-        "  </testsuite>",
-    ]
+    stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n')
+    for suite_id, suite in enumerate(_suites(report)):
+        stream.write("\n".join(_suite_lines(suite, suite_id, timestamp, properties)) + "\n")
+    stream.write("</testsuites>\n")
 
 
-def _case(
-    report: LintReport, kernel: CheckedKernel, name: str, grave: list[Finding], file: str
-) -> list[str]:
-    """Returns the test case of a kernel; `grave` are its findings that fail the run."""
-    head = f"    <testcase{_attributes({'name': name, **_where(file)})}"
-    if not grave:
-        return [f"{head}/>"]
-    # Findings come errors first.
-    worst = min((f.severity for f in grave), key=SEVERITIES.index)
-    message = f"{view.tally_of(grave)}: {grave[0].message}"
-    lines = [line for finding in grave for line in _finding(report, kernel, finding)]
-    return [
-        f"{head}>",
-        f"      <failure{_attributes({'message': message, 'type': worst})}>"
-        f"{_text(lines)}</failure>",
-        "    </testcase>",
-    ]
+# --------------------------------------------------------------------------- from the report
 
 
-def _broken(error: ErrorRecord, file: str) -> list[str]:
-    name = error.kernel or "(whole file)"
-    text = [error.message, error.hint, error.output]
-    return [
-        f"    <testcase{_attributes({'name': name, **_where(file)})}>",
-        f"      <error{_attributes({'message': error.message, 'type': error.stage})}>"
-        f"{_text(t for t in text if t)}</error>",
-        "    </testcase>",
-    ]
+def _suites(report: LintReport) -> Iterator[_Suite]:
+    """Yields a suite for each file, in the order of the report."""
+    by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
+    for kernel in report.kernels:
+        by_file.setdefault(_file_name(kernel.file), []).append(kernel)
+    for error in report.errors:
+        by_file.setdefault(_file_name(error.file or ""), []).append(error)
+    for file, results in by_file.items():
+        yield _suite(report, file, results)
 
 
-def _output(report: LintReport, kernel: CheckedKernel, failing: set[int]) -> list[str]:
+def _suite(report: LintReport, file: str, results: Iterable[CheckedKernel | ErrorRecord]) -> _Suite:
+    """Returns the suite of a file."""
+    cases: list[_Case] = []
+    output: list[str] = []
+    name_counts: Counter[str] = Counter()  # CI systems tell cases by their names
+    for result in results:
+        if isinstance(result, ErrorRecord):
+            cases.append(_error_case(result))
+            continue
+        name = view.name_of(result)
+        name_counts[name] += 1
+        numbered = f"{name} #{name_counts[name]}" if name_counts[name] > 1 else name
+        cases.append(_kernel_case(report, result, numbered))
+        output += _output(report, result)
+    return _Suite(file, cases, output)
+
+
+def _kernel_case(report: LintReport, kernel: CheckedKernel, name: str) -> _Case:
+    """Returns the case of a kernel, which fails if any finding fails the run."""
+    failing = [finding for finding in kernel.findings if report.fails(finding)]
+    if not failing:
+        return _Case(name)
+    return _Case(
+        name=name,
+        outcome="failure",
+        type=min((finding.severity for finding in failing), key=SEVERITIES.index),
+        # Findings come errors first.
+        message=f"{view.tally_of(failing)}: {failing[0].message}",
+        text=[line for finding in failing for line in _finding_lines(report, kernel, finding)],
+    )
+
+
+def _error_case(error: ErrorRecord) -> _Case:
+    """Returns the case of a kernel or file that could not be linted."""
+    return _Case(
+        name=error.kernel or _WHOLE_FILE,
+        outcome="error",
+        type=error.stage,
+        message=error.message,
+        text=[text for text in (error.message, error.hint, error.output) if text],
+    )
+
+
+def _output(report: LintReport, kernel: CheckedKernel) -> list[str]:
     """Returns the findings of a kernel that do not fail the run, as text."""
-    reported = [("", f) for f in kernel.findings if id(f) not in failing]
-    reported += [("known: ", f) for f in kernel.known]
-    reported += [("suppressed: ", s.finding) for s in kernel.suppressed]
+    findings = [("", finding) for finding in kernel.findings if not report.fails(finding)]
+    findings += [("known: ", finding) for finding in kernel.known]
+    findings += [("suppressed: ", suppressed.finding) for suppressed in kernel.suppressed]
     name = view.name_of(kernel)
-    return [
-        f"{name}: {state}{line}" if n == 0 else f"  {line}"
-        for state, finding in reported
-        for n, line in enumerate(_finding(report, kernel, finding)[:2])
-    ]
+    lines: list[str] = []
+    for state, finding in findings:
+        title, message = _finding_lines(report, kernel, finding)[:2]
+        lines += [f"{name}: {state}{title}", f"  {message}"]
+    return lines
 
 
-def _finding(report: LintReport, kernel: CheckedKernel, finding: Finding) -> list[str]:
+def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) -> list[str]:
+    """Returns a finding as text: its title and place, its message, and its fix if it has one."""
     place = view.place_of(kernel, finding)
-    where = f"{place.file}:{place.line}" if place.line else place.file
-    word = view.WORDS[finding.severity]
-    lines = [f"{word} {view.title_of(report, finding.rule)} {where}", f"  {finding.message}"]
+    position = f"{place.file}:{place.line}" if place.line else place.file
+    severity = view.WORDS[finding.severity]
+    lines = [
+        f"{severity} {view.title_of(report, finding.rule)} {position}",
+        f"  {finding.message}",
+    ]
     return [*lines, f"  fix: {finding.advice}"] if finding.fix else lines
 
 
-def _where(file: str) -> dict[str, str]:
-    return {"classname": file, "time": "0"}
-
-
-def _name(file: str) -> str:
+def _file_name(file: str) -> str:
+    """Returns a file's name in one line; `(no file)` where it is unknown."""
     return one_line(file) or _UNKNOWN_FILE
 
 
-def _attributes(values: dict[str, str]) -> str:
-    return "".join(f" {k}={quoteattr(one_line(v))}" for k, v in values.items())
+# --------------------------------------------------------------------------- as XML
+
+
+def _suite_lines(
+    suite: _Suite, suite_id: int, timestamp: str, properties: Mapping[str, str]
+) -> Iterator[str]:
+    """Yields the element of a suite.
+
+    Args:
+        suite: the file and its cases.
+        suite_id: number of the suite in the document, from 0.
+        timestamp: date and time of the run.
+        properties: name -> value, of the run.
+    """
+    attributes = {
+        "name": suite.file,
+        "package": suite.file.rpartition("/")[0],
+        "id": str(suite_id),
+        "tests": str(len(suite.cases)),
+        "failures": str(suite.count("failure")),
+        "errors": str(suite.count("error")),
+        "skipped": "0",
+        "time": "0",
+        "timestamp": timestamp,
+        "hostname": "localhost",
+    }
+    yield f"  <testsuite{_attributes(attributes)}>"
+    yield "    <properties>"
+    for name, value in properties.items():
+        yield f"      <property{_attributes({'name': name, 'value': value})}/>"
+    yield "    </properties>"
+    for case in suite.cases:
+        yield from _case_lines(case, suite.file)
+    yield f"    <system-out>{_text(suite.output)}</system-out>"
+    yield "    <system-err></system-err>"
+    yield "  </testsuite>"
+
+
+def _case_lines(case: _Case, file: str) -> Iterator[str]:
+    """Yields the element of a case."""
+    attributes = _attributes({"name": case.name, "classname": file, "time": "0"})
+    if not case.outcome:
+        yield f"    <testcase{attributes}/>"
+        return
+    yield f"    <testcase{attributes}>"
+    outcome = f"{case.outcome}{_attributes({'message': case.message, 'type': case.type})}"
+    yield f"      <{outcome}>{_text(case.text)}</{case.outcome}>"
+    yield "    </testcase>"
+
+
+def _attributes(values: Mapping[str, str]) -> str:
+    """Returns attributes as they stand in a tag, each after a blank; line breaks become blanks."""
+    return "".join(f" {name}={quoteattr(one_line(value))}" for name, value in values.items())
 
 
 def _text(lines: Iterable[str]) -> str:
+    """Returns the text of an element, without characters that XML does not allow."""
     return escape("\n".join(map(printable_columns, lines)))

@@ -18,7 +18,7 @@ FIGURES = ("name", "atol", "rtol", "slow", "needs")
 UNKNOWN = "–"
 
 
-class Entry(Struct, frozen=True):
+class KernelEntry(Struct, frozen=True):
     """A line of the list; counts are None where they are not known."""
 
     kernel: KernelFile
@@ -26,12 +26,12 @@ class Entry(Struct, frozen=True):
     bench: int | None
 
 
-def write_list(entries: Sequence[Entry], stream: TextIO) -> None:
+def write_list(entries: Sequence[KernelEntry], stream: TextIO) -> None:
     """Writes one line per kernel."""
     stream.writelines(f"{line}\n" for line in rows_of(COLUMNS, entries))
 
 
-def write_list_json(entries: Sequence[Entry], stream: TextIO) -> None:
+def write_list_json(entries: Sequence[KernelEntry], stream: TextIO) -> None:
     """Writes the list of kernels as JSON."""
     kernels = [
         {**_head(entry.kernel), "cases": entry.cases, "bench_shapes": entry.bench}

@@ -14,7 +14,7 @@ from ..explain.view import file_name, plural
 from ..lint.results import LintReport
 from ..printable import one_line
 from . import lint_view as view
-from .lint_view import Group
+from .lint_view import MergedFindings
 
 MOST_BYTES = 60_000
 """A comment on GitHub may have 65,536 characters; a caller may add some."""
@@ -47,7 +47,7 @@ def write(report: LintReport, stream: TextIO, *, most_bytes: int = MOST_BYTES) -
             page.force([f"- and {len(problems) - n} more"])
             break
     page.add([""])
-    kernels: dict[tuple[str, str], list[Group]] = {}
+    kernels: dict[tuple[str, str], list[MergedFindings]] = {}
     for group in view.groups(report):
         kernels.setdefault((group.kernel.name, group.place.file), []).append(group)
     explained: dict[str, None] = {}
@@ -90,7 +90,7 @@ class _Page:
         return "\n".join(self._lines).rstrip() + "\n"
 
 
-def _kernel(report: LintReport, groups: list[Group]) -> list[str]:
+def _kernel(report: LintReport, groups: list[MergedFindings]) -> list[str]:
     """Returns the section of one kernel: a heading and a table of its findings."""
     kernel = groups[0].kernel
     source = kernel.source

@@ -14,7 +14,7 @@ from ..lint.results import CheckedKernel, LintReport
 from ..model import MetricValue
 from ..printable import one_line
 from . import lint_view as view
-from .lint_view import Group
+from .lint_view import MergedFindings
 from .paper import Line, Paper, paper_for, wrapped
 
 MOST_KERNELS = 24
@@ -59,7 +59,7 @@ class _Page:
             ("new", "known", "suppressed") if self._details else ("new",)
         )
         listed = view.groups(self._report, states)
-        kernels: dict[tuple[str, str], list[Group]] = {}
+        kernels: dict[tuple[str, str], list[MergedFindings]] = {}
         for group in listed:
             kernels.setdefault(_kernel_key(group), []).append(group)
         if len(kernels) > MOST_KERNELS:
@@ -97,7 +97,7 @@ class _Page:
         if lines:
             self._paper.print(Line())
 
-    def _kernel(self, groups: list[Group]) -> None:
+    def _kernel(self, groups: list[MergedFindings]) -> None:
         """Prints the findings of one kernel, or of its specialisations."""
         kernels = [occurrence.kernel for group in groups for occurrence in group.occurrences]
         kernel = kernels[0]
@@ -122,7 +122,7 @@ class _Page:
             self._advice(group)
         self._paper.print(Line())
 
-    def _rule(self, rule: str, groups: list[Group]) -> None:
+    def _rule(self, rule: str, groups: list[MergedFindings]) -> None:
         """Prints the findings of one rule in all kernels."""
         severity = groups[0].first.severity
         head = Line(f"{view.WORDS[severity]:<9}", _STYLES[severity])
@@ -145,13 +145,13 @@ class _Page:
             self._advice(group)
         self._paper.print(Line())
 
-    def _evidence(self, group: Group) -> None:
+    def _evidence(self, group: MergedFindings) -> None:
         evidence = group.first.evidence
         if self._details and evidence:
             figures = ", ".join(f"{k} = {_figure(v)}" for k, v in evidence.items())
             self._sentence(f"({figures})", "dim")
 
-    def _advice(self, group: Group) -> None:
+    def _advice(self, group: MergedFindings) -> None:
         """Prints what to do, once for each rule and fix; with `details` also why."""
         rule, fix = group.first.rule, group.first.advice
         if (rule, fix) in self._advised:
@@ -186,7 +186,7 @@ def _summary(report: LintReport) -> Line:
     return line
 
 
-def _kernel_key(group: Group) -> tuple[str, str]:
+def _kernel_key(group: MergedFindings) -> tuple[str, str]:
     return _key_of(group.kernel)
 
 
@@ -194,17 +194,17 @@ def _key_of(kernel: CheckedKernel) -> tuple[str, str]:
     return (kernel.name, kernel.source.file if kernel.source else kernel.file)
 
 
-def _badness(groups: list[Group]) -> tuple[int, ...]:
+def _badness(groups: list[MergedFindings]) -> tuple[int, ...]:
     return tuple(sum(g.first.severity == s for g in groups) for s in _STYLES)
 
 
-def _place(group: Group) -> str:
+def _place(group: MergedFindings) -> str:
     place = group.place
     name = one_line(file_name(place.file))
     return f"{name}:{place.line}" if place.line else name
 
 
-def _state(group: Group) -> str:
+def _state(group: MergedFindings) -> str:
     if group.state == "known":
         return "known"
     by = group.by

@@ -56,7 +56,7 @@ class Occurrence(Struct, frozen=True):
     finding: Finding
 
 
-class Group(Struct, frozen=True):
+class MergedFindings(Struct, frozen=True):
     """Findings of one rule at one place, whose messages differ only in numbers and widths.
 
     Those at one line of the source may be of several kernels, others are of one.
@@ -82,7 +82,7 @@ class Group(Struct, frozen=True):
         return self.occurrences[0].kernel
 
 
-def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group]:
+def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[MergedFindings]:
     """The findings in these states, merged, the worst first."""
     by_key: dict[_Key, list[Occurrence]] = {}
     for kernel in report.kernels:
@@ -100,7 +100,7 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Group
                 )
                 by_key.setdefault(key, []).append(Occurrence(kernel, finding))
     merged = [
-        Group(key.state, key.place, tuple(occurrences), key.by)
+        MergedFindings(key.state, key.place, tuple(occurrences), key.by)
         for key, occurrences in by_key.items()
     ]
     return sorted(merged, key=_rank)
@@ -142,7 +142,7 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
         yield "suppressed", suppressed.finding, suppressed.by
 
 
-def _rank(group: Group) -> tuple[object, ...]:
+def _rank(group: MergedFindings) -> tuple[object, ...]:
     """Sorts groups: the most severe and most certain first, then by rule and place."""
     first = group.first
     return (
@@ -188,7 +188,7 @@ def name_of(kernel: CheckedKernel) -> str:
     return " ".join(part for part in (kernel.name, kernel.arch, kernel.case) if part)
 
 
-def other_occurrences(group: Group) -> str:
+def other_occurrences(group: MergedFindings) -> str:
     """The occurrences of a group but its first, in words; empty if there are none."""
     occurrences = group.occurrences
     if len(occurrences) == 1:
@@ -208,7 +208,7 @@ def other_occurrences(group: Group) -> str:
     return f"and {others}{figures}"
 
 
-def message_of(group: Group, of_several: bool = False) -> str:
+def message_of(group: MergedFindings, of_several: bool = False) -> str:
     """The message of a group's first finding, and the other occurrences in brackets.
 
     Args:

@@ -20,7 +20,7 @@ from ..lint.rule import Rule
 from ..model import ErrorRecord
 from ..printable import printable_columns
 from . import lint_view as view
-from .lint_view import Group, Place
+from .lint_view import MergedFindings, Place
 from .repository import path_in_repository, repository_root
 
 SCHEMA = (
@@ -171,7 +171,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 def _result(
     report: LintReport,
-    group: Group,
+    group: MergedFindings,
     *,
     rules: Mapping[str, int],
     files: _Files,
@@ -230,7 +230,7 @@ def _result(
     return result
 
 
-def _suppressions(group: Group) -> list[dict[str, Any]]:
+def _suppressions(group: MergedFindings) -> list[dict[str, Any]]:
     """Returns the suppressions of a result; empty, which means "not suppressed", without one."""
     if group.state != "suppressed":
         return []
@@ -252,7 +252,7 @@ class _Files:
             self._relative[file] = path_in_repository(file, self._root)
         return self._relative[file]
 
-    def anchor(self, group: Group) -> tuple[Place, list[tuple[Place, str]]]:
+    def anchor(self, group: MergedFindings) -> tuple[Place, list[tuple[Place, str]]]:
         """The place that a result is shown at, and further places to link, each with its label.
 
         Code scanning does not show places outside the repository: the result is then shown at the
@@ -298,7 +298,7 @@ class _Fingerprints:
         self._files = files
         self._counts: dict[str, int] = {}
 
-    def fingerprint_of(self, group: Group) -> str:
+    def fingerprint_of(self, group: MergedFindings) -> str:
         """A hash of rule, kernel, file and text of the line, and a number for equal hashes.
 
         Of several kernels that share the line no name: which of them comes first may change.

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import lowering
 from .channel import Channel
-from .forked import Outcome, run_forked, tail_of
+from .forked import ChildOutcome, run_forked, tail_of
 from .missing import stub_note
 from .records import error, writer
 
@@ -157,7 +157,7 @@ class Capturing:
         hint = "install what it needs, or name an interpreter that has it with --python"
         self._send(error("capture", message, hint, place=request["path"]))
 
-    def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], Outcome]:
+    def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], ChildOutcome]:
         """Runs one child and forwards its records; returns the last record and how it ended."""
         path = os.path.join(self._folder, "findings.jsonl")
         with contextlib.suppress(FileNotFoundError):

@@ -45,7 +45,7 @@ class HostGoneError(BaseException):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChildOutcome:
     """How a child ended.
 
     Args:
@@ -81,7 +81,7 @@ def run_forked(
     time_limit: float,
     memory_limit: int | None = None,
     watch: Callable[[], None] | None = None,
-) -> Outcome:
+) -> ChildOutcome:
     """Runs `job` in a forked child and waits for its end.
 
     Args:
@@ -126,11 +126,11 @@ def run_forked(
         _end_children(own_children)
     seconds = time.monotonic() - start
     if not has_ended:
-        return Outcome("timeout", None, seconds)
+        return ChildOutcome("timeout", None, seconds)
     if os.WIFSIGNALED(status):
-        return Outcome("signal", os.WTERMSIG(status), seconds)
+        return ChildOutcome("signal", os.WTERMSIG(status), seconds)
     code = os.WEXITSTATUS(status)
-    return Outcome("exit" if code else "done", code, seconds)
+    return ChildOutcome("exit" if code else "done", code, seconds)
 
 
 def _run_child(enter: Callable[[], None], job: Callable[[], None]) -> NoReturn:

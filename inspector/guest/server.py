@@ -23,7 +23,7 @@ from typing import Any
 from . import about, lowering
 from .capturing import Capturing
 from .channel import Channel
-from .forked import HostGoneError, Outcome, adopt_orphans, run_forked
+from .forked import ChildOutcome, HostGoneError, adopt_orphans, run_forked
 from .suite.running import Running
 
 
@@ -106,7 +106,7 @@ class Server:
             with contextlib.suppress(Exception):
                 lowering.warm(arch)
             self._warm.add(arch)
-        end: Outcome | None = None
+        end: ChildOutcome | None = None
         try:
             end = run_forked(
                 functools.partial(lowering.compile_ttir, request),

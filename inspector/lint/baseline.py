@@ -31,7 +31,7 @@ _TYPES: Mapping[str, type] = MappingProxyType(
 )
 
 
-class Entry(Struct, frozen=True):
+class BaselineEntry(Struct, frozen=True):
     """Findings of one fingerprint: `count` of them are known."""
 
     kernel: str
@@ -44,7 +44,7 @@ class Entry(Struct, frozen=True):
 class Baseline(Struct, frozen=True):
     """The known findings, by fingerprint."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, BaselineEntry]
 
 
 EMPTY = Baseline(MappingProxyType({}))
@@ -60,7 +60,7 @@ class Compared(Struct, frozen=True):
     """
 
     kernels: tuple[CheckedKernel, ...]
-    gone: tuple[Entry, ...]
+    gone: tuple[BaselineEntry, ...]
     unchecked: int
 
 
@@ -108,7 +108,7 @@ def updated(baseline: Baseline, compared: Compared) -> Baseline:
         counts.update(finding.fingerprint for finding in kernel.findings)
         for finding in (*kernel.findings, *kernel.known):
             key = finding.fingerprint
-            entries[key] = Entry(
+            entries[key] = BaselineEntry(
                 kernel=kernel.id,
                 rule=finding.rule,
                 message=finding.message,
@@ -155,7 +155,7 @@ def parse(text: str, name: str) -> Baseline:
         )
     if version != SCHEMA_VERSION or not isinstance(data.get("findings"), list):
         raise KinspectError(f"{name}: not a baseline of kinspect", _AGAIN)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, BaselineEntry] = {}
     for number, item in enumerate(data["findings"], 1):
         entry = _entry(item, f"{name}: finding {number}")
         # After a merge both sides' lines may stand there: the same finding twice, not two.
@@ -167,14 +167,14 @@ def parse(text: str, name: str) -> Baseline:
     return Baseline(entries)
 
 
-def _entry(item: Any, where: str) -> Entry:
+def _entry(item: Any, where: str) -> BaselineEntry:
     if not isinstance(item, dict):
         raise KinspectError(f"{where}: not a mapping", _AGAIN)
     values: dict[str, Any] = {key: item.get(key) for key in _TYPES}
     for key, expected_type in _TYPES.items():
         if not isinstance(values[key], expected_type) or isinstance(values[key], bool):
             raise KinspectError(f"{where}: {key} is missing or of a wrong type", _AGAIN)
-    entry = Entry(**values)
+    entry = BaselineEntry(**values)
     if entry.count < 1 or not entry.fingerprint:
         raise KinspectError(f"{where}: its count or fingerprint is empty", _AGAIN)
     return entry

@@ -150,7 +150,7 @@ def kind_of(spec: MetricSpec) -> Kind:
             return "number"
 
 
-class Entry(Struct, frozen=True):
+class ResolvedName(Struct, frozen=True):
     """A resolved name.
 
     Args:
@@ -209,15 +209,15 @@ class Catalogue(Struct, frozen=True):
             frozenset(words),
         )
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> ResolvedName | None:
         """Resolves a dotted name; None if the catalogue does not have it."""
         spec = self.spec(name)
         if spec is not None:
-            return Entry(name, None, kind_of(spec), _readable_in(spec))
+            return ResolvedName(name, None, kind_of(spec), _readable_in(spec))
         parent, _, field = name.rpartition(".")
         spec = self.spec(parent)
         if spec is not None and kind_of(spec) in ("mapping", "any"):
-            return Entry(parent, field, "any", _readable_in(spec))
+            return ResolvedName(parent, field, "any", _readable_in(spec))
         if name.startswith(OF_KERNEL):
             entry = self.find(name[len(OF_KERNEL) :])
             if entry is not None and entry.known in ("kernel", "both"):

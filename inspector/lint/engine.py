@@ -19,7 +19,7 @@ from ..model import (
 from .catalogue import HOT_LOOPS, MATCHES
 from .nodes import ANYTHING, Interval, Values, at_least
 from .rule import Pack, Rule
-from .subjects import Group, Place, Subjects
+from .subjects import LoopSubjects, Place, Subjects
 from .superseding import SEVERITY_RANK, Match, Reading, Severity, without_superseded
 
 MAX_ACCESSES = 5
@@ -142,7 +142,7 @@ class _Judge:
             ),
         )
 
-    def _readings(self, group: Group) -> Sequence[Reading]:
+    def _readings(self, group: LoopSubjects) -> Sequence[Reading]:
         """The values and places of each kind of subject in a group, computed once."""
         if id(group) not in self._of_groups:
             loop = self._loop(group.ordinal)

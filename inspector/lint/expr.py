@@ -9,7 +9,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from .catalogue import Catalogue, Entry, Kind, Scope, nearest
+from .catalogue import Catalogue, Kind, ResolvedName, Scope, nearest
 from .nodes import FUNCTIONS, Apply, Constant, Expression, IsNone, Join, MetricName, Node, Source
 
 MAX_LENGTH = 2000
@@ -222,7 +222,7 @@ class _Checker:
         self.names.append(metric_name)
         return metric_name, entry.kind
 
-    def _source_of(self, entry: Entry) -> Source:
+    def _source_of(self, entry: ResolvedName) -> Source:
         if entry.known == "both":
             return "kernel" if self._scope == "kernel" else "loop"
         return _SOURCES.get(entry.known, "subject")

@@ -113,10 +113,13 @@ class LintReport(Struct, frozen=True):
     @property
     def failing(self) -> tuple[Finding, ...]:
         """The new findings at or above `fail_on`."""
+        return tuple(f for k in self.kernels for f in k.findings if self.fails(f))
+
+    def fails(self, finding: Finding) -> bool:
+        """Tells whether a new finding is severe enough to fail the run."""
         if self.fail_on == "never":
-            return ()
-        grave = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1]
-        return tuple(f for k in self.kernels for f in k.findings if f.severity in grave)
+            return False
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
 
     def tally(self) -> dict[Severity, int]:
         """Severity -> new findings."""

@@ -41,7 +41,7 @@ class Alike(Struct, frozen=True):
     places: tuple[Place, ...]
 
 
-class Group(Struct, frozen=True):
+class LoopSubjects(Struct, frozen=True):
     """The subjects in one loop, the worst first; `loop` is None for those outside all loops."""
 
     ordinal: int  # of the loop among the kernel's, -1 for none
@@ -56,9 +56,9 @@ class Subjects:
         self._kernel = kernel
         self._loops = {loop.id: (i, loop) for i, loop in enumerate(kernel.loops)}
         self._hot = frozenset(loop.id for loop in kernel.loops if loop.hot)
-        self._groups: dict[tuple[Scope, bool], Sequence[Group]] = {}
+        self._groups: dict[tuple[Scope, bool], Sequence[LoopSubjects]] = {}
 
-    def groups(self, scope: Scope, hot_only: bool) -> Sequence[Group]:
+    def groups(self, scope: Scope, hot_only: bool) -> Sequence[LoopSubjects]:
         """The groups that a rule of scope `instruction` or `wait` looks at, by loop."""
         key = (scope, hot_only)
         if key not in self._groups:
@@ -67,7 +67,7 @@ class Subjects:
             self._groups[key] = make(loops)
         return self._groups[key]
 
-    def _instructions(self, loops: frozenset[str] | None) -> list[Group]:
+    def _instructions(self, loops: frozenset[str] | None) -> list[LoopSubjects]:
         """Returns the memory accesses by loop: of the named loops, or of the whole code if None."""
         accesses = self._accesses()
         spilled = {line for s in self._kernel.spills for line in (*s.stores, *s.reloads)}
@@ -105,7 +105,7 @@ class Subjects:
                 by_line.setdefault((line, None), access)
         return by_line
 
-    def _waits(self, loops: frozenset[str] | None) -> list[Group]:
+    def _waits(self, loops: frozenset[str] | None) -> list[LoopSubjects]:
         """Returns the waits by loop: of the named loops, or of the whole code if None."""
         by_kind: dict[Any, tuple[WaitOp, list[Place]]] = {}
         for wait in self._kernel.waits:
@@ -125,7 +125,7 @@ class Subjects:
             for wait, places in by_kind.values()
         )
 
-    def _grouped(self, items: Iterator[tuple[str | None, Alike]]) -> list[Group]:
+    def _grouped(self, items: Iterator[tuple[str | None, Alike]]) -> list[LoopSubjects]:
         by_loop: dict[str | None, list[Alike]] = {}
         for loop, alike in items:
             by_loop.setdefault(loop, []).append(alike)
@@ -133,7 +133,7 @@ class Subjects:
         for name, subjects in by_loop.items():
             ordinal, loop_report = self._loops.get(name or "", (-1, None))
             worst_first = tuple(sorted(subjects, key=lambda a: a.rank))
-            groups.append(Group(ordinal, loop_report, worst_first))
+            groups.append(LoopSubjects(ordinal, loop_report, worst_first))
         return sorted(groups, key=lambda g: g.ordinal)
 
     def _op_values(

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..emulator.effects import results_and_sources
 from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
-from ..emulator.registry import Target
+from ..emulator.registry import ExecutionTarget
 from ..emulator.start import target_of
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine
@@ -47,7 +47,7 @@ class Code(Struct, frozen=True):
 
     function: Function
     machine: Machine
-    target: Target
+    target: ExecutionTarget
 
     @classmethod
     def of(cls, function: Function, machine: Machine) -> Code:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from .. import limits, machines
 from ..capture.entries import stated_beside
-from ..capture.script import GENERATED, Ended, Found, Plan, capture_file, mode_of
+from ..capture.script import GENERATED, CapturePlan, Ended, Found, capture_file, mode_of
 from ..capture.targets import Kind, Target
 from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Machine, Variant
@@ -57,7 +57,7 @@ def captured(target: Target, request: Request, compiler: Compiler) -> Iterator[F
             with _reading(target):
                 read_trace(target.path)
         with compiler.worker() as worker, compiler.store.stage() as folder:
-            plan = Plan(
+            plan = CapturePlan(
                 path=target.path,
                 mode=mode or mode_of(target.path, request.capture),
                 archs=archs,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..emulator.launch import Emulator, Outcome
+from ..emulator.launch import Emulator, LaunchOutcome
 from ..emulator.machine import Trouble
 from ..emulator.program import Code, CodeBlock, Kind
 from ..isa.operations import operations
@@ -59,7 +59,7 @@ class LaunchTally:
         self._troubles: dict[tuple[str, int], Trouble] = {}
         self._per_workgroup: Counter[int] = Counter()  # instructions executed -> workgroups
 
-    def add(self, outcome: Outcome, grid_workgroups: int, seconds: float) -> None:
+    def add(self, outcome: LaunchOutcome, grid_workgroups: int, seconds: float) -> None:
         """Counts a launch that was executed.
 
         Args:

@@ -77,7 +77,7 @@ class Job(Struct, frozen=True):
     races: bool = True
 
 
-class Outcome(Struct, frozen=True):
+class CompileOutcome(Struct, frozen=True):
     """The result of one compile job: plain values, so that any Executor can pass it on."""
 
     reports: tuple[KernelReport, ...]
@@ -96,7 +96,7 @@ def settings_of(request: Request) -> CompileSettings:
     )
 
 
-def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
+def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOutcome:
     """Compiles and analyses one variant, in any thread or process.
 
     Args:
@@ -113,7 +113,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
     seconds = time.perf_counter() - started
     if result.error is not None:
         error = replace(result.error, file=job.path, kernel=label_with_arch(job.variant))
-        return Outcome((), error, seconds, result.from_store)
+        return CompileOutcome((), error, seconds, result.from_store)
     context = Context(
         path=job.path,
         arch=job.variant.arch,
@@ -137,12 +137,12 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> Outcome:
             )
         reports = tuple(analysis.analyze_text(text, context))
     except KinspectError as error:
-        return Outcome((), job_record(job, "analyze", error), seconds, result.from_store)
+        return CompileOutcome((), job_record(job, "analyze", error), seconds, result.from_store)
     except Exception as error:
         # A bug in the analysis of one kernel must not take the others' reports with it.
         bug = job_record(job, "analyze", unforeseen(error))
-        return Outcome((), bug, seconds, result.from_store)
-    return Outcome(reports, None, seconds, result.from_store)
+        return CompileOutcome((), bug, seconds, result.from_store)
+    return CompileOutcome(reports, None, seconds, result.from_store)
 
 
 def _assumed(job: Job) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from ..lint.results import CheckedKernel, Suppressed, Suppression
 from ..model import ErrorRecord, Finding
 from .jobs import MOST_TEXT_BYTES, Request
 from .lint_judge import Judged, PlacedFinding
-from .lint_plan import Plan
+from .lint_plan import LintPlan
 from .naming import portable
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Comments:
         plan: the rules of the run.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LintPlan) -> None:
         self._plan = plan
         self._local_names: dict[tuple[str, str], str | None] = {}  # of files with suppressions
         self._marks: dict[str, Marks] = {}  # file -> its suppressions

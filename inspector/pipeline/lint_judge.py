@@ -16,7 +16,7 @@ from ..lint.engine import SourceText, evaluate
 from ..lint.results import SEVERITIES, CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
-from .lint_plan import Override, Plan
+from .lint_plan import LintPlan, Override
 
 
 class PlacedFinding(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Judged(Struct, frozen=True):
 class Judge:
     """Applies the rules of a plan to reports; can be used in several processes."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LintPlan) -> None:
         self._plan = plan
         self._read = analysis.source_reader()
 

@@ -96,7 +96,7 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
         return (file,)
 
 
-class Plan(Struct, frozen=True):
+class LintPlan(Struct, frozen=True):
     """The rules, settings and baseline of a run.
 
     Args:
@@ -143,7 +143,7 @@ class Plan(Struct, frozen=True):
         return frozenset(name.metric for rule in rules for name in rule.names)
 
 
-def make_plan(command_line: LintOptions, settings: Settings) -> Plan:
+def make_plan(command_line: LintOptions, settings: Settings) -> LintPlan:
     """Makes the plan of a run from its command line, which has precedence, and the settings.
 
     Raises:
@@ -179,7 +179,7 @@ def make_plan(command_line: LintOptions, settings: Settings) -> Plan:
     for override in overrides:
         for budget in override.budgets.values():
             rules.setdefault(BUDGET, budget.rules[0])
-    return Plan(
+    return LintPlan(
         packs=tuple(p.name for p in packs),
         pack=selected,
         rules=rules,

@@ -21,7 +21,7 @@ from .events import Captured, Compiled, Failed
 from .jobs import Request
 from .lint_comments import Comments
 from .lint_judge import Judged, by_severity
-from .lint_plan import Plan
+from .lint_plan import LintPlan
 from .reading import Transformed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MAX_NAMED = 5
 
 
 def lint(
-    events: Iterable[LintEvent], request: Request, plan: Plan
+    events: Iterable[LintEvent], request: Request, plan: LintPlan
 ) -> tuple[LintReport, Baseline | None]:
     """Makes the report of a run.
 
@@ -96,7 +96,7 @@ def _no_target(kernel: CheckedKernel) -> ErrorRecord:
 
 
 def _with_baseline(
-    report: LintReport, plan: Plan, accepted: Baseline
+    report: LintReport, plan: LintPlan, accepted: Baseline
 ) -> tuple[LintReport, Baseline | None]:
     """Divides the findings into new and known ones; returns the baseline to write as well."""
     from ..lint.baseline import compare, updated  # not for a run without one
@@ -126,7 +126,7 @@ class _Kernels:
         comments: the comments that suppress findings.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LintPlan) -> None:
         self.comments = Comments(plan)
         self._plan = plan
         self._kernels: list[tuple[tuple[int, int], CheckedKernel]] = []

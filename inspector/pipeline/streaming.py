@@ -16,7 +16,7 @@ from ..errors import KinspectError, unforeseen
 from ..model import ErrorRecord, Variant
 from .capturing import captured
 from .events import Captured, Compiled, Event, Failed, Reported
-from .jobs import Job, Outcome, Request, compile_and_report, job_record, settings_of
+from .jobs import CompileOutcome, Job, Request, compile_and_report, job_record, settings_of
 from .naming import label_with_arch
 
 
@@ -73,8 +73,8 @@ class Compiles:
         self._compiler = compiler
         self._pool = pool
         self._run = partial(compile_and_report, compiler=compiler) if shared else compile_and_report
-        self._jobs: dict[Future[Outcome], Job] = {}
-        self._unreported: dict[Future[Outcome], None] = {}  # in order
+        self._jobs: dict[Future[CompileOutcome], Job] = {}
+        self._unreported: dict[Future[CompileOutcome], None] = {}  # in order
         self._compiled_now = 0  # compiles that the store did not have
         self._variants: dict[tuple[int, int], Variant] = {}  # of the current target, by place
         self._target: tuple[int, str] = (0, "")
@@ -156,7 +156,7 @@ class Compiles:
             if job.order in final:
                 self._jobs[future] = replace(job, variant=final[job.order])
 
-    def _events_of(self, future: Future[Outcome]) -> Iterator[Event]:
+    def _events_of(self, future: Future[CompileOutcome]) -> Iterator[Event]:
         """Yields the events of a finished compile."""
         del self._unreported[future]
         job = self._jobs[future]

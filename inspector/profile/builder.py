@@ -6,7 +6,6 @@ numbers in files may be of any size.
 
 from __future__ import annotations
 
-from array import array
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,38 +44,6 @@ def int64(value: object) -> int | None:
 def is_int64(value: object) -> bool:
     """Tells whether a value is an integer of 64 bits, signed."""
     return isinstance(value, int) and -LARGEST <= value <= LARGEST
-
-
-_NEAR = 1 << 16
-_THIN = 16
-"""The array has at most this many elements per number that was added."""
-
-
-class Rows(Struct):
-    """Number -> row. Numbers mostly count up from 1, so most of them are in an array."""
-
-    _array: array[int] = field(default_factory=lambda: array("i"))
-    _large: dict[int, int] = field(default_factory=dict)
-    _count: int = 0
-
-    def get(self, number: int) -> int | None:
-        """Returns the row of a number; None if it has none."""
-        if 0 <= number < len(self._array):
-            row = self._array[number]
-            if row != NONE:
-                return row
-        return self._large.get(number)
-
-    def add(self, number: int, row: int) -> None:
-        """Sets the row of a number: four bytes for one that is not far above those before it."""
-        self._count += 1
-        missing = number - len(self._array)
-        if missing >= 0 and number < _NEAR + _THIN * self._count:
-            self._array.extend(array("i", [NONE]) * (missing + 1))
-        if 0 <= number < len(self._array):
-            self._array[number] = row
-        else:
-            self._large[number] = row
 
 
 _COPY_PREFIX = "MEMORY_COPY_"

@@ -16,7 +16,7 @@ from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Recording
 from . import join
 from .figures import derived, quirks, readings
 from .figures.counters import figure
-from .figures.grouping import Group, group
+from .figures.grouping import DispatchGroup, group
 from .figures.peaks import device
 from .figures.readings import Readings
 from .figures.spreads import spread
@@ -177,7 +177,12 @@ def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric
 
 
 def _kernel(
-    recording: Recording, group: Group, values: Readings, *, total_ns: float, arch: str | None
+    recording: Recording,
+    group: DispatchGroup,
+    values: Readings,
+    *,
+    total_ns: float,
+    arch: str | None,
 ) -> KernelProfile:
     """Returns the profile of a specialisation.
 
@@ -246,7 +251,7 @@ def _total_note(values: Readings) -> str:
     return f"{note}: the mean of {runs} runs of the program" if runs > 1 else note
 
 
-def _launches(recording: Recording, group: Group, values: Readings) -> tuple[int, str, str]:
+def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> tuple[int, str, str]:
     """Returns how often a run of the program launched it: value, unit and note of a metric.
 
     A program that is run once for each pass of counters launches it in each.
@@ -289,7 +294,11 @@ def _impossible_notes(impossible: Sequence[str]) -> list[str]:
 
 
 def _notes(
-    group: Group, values: Readings, shape: KernelShape, arch: str | None, further: Sequence[str]
+    group: DispatchGroup,
+    values: Readings,
+    shape: KernelShape,
+    arch: str | None,
+    further: Sequence[str],
 ) -> list[str]:
     """Returns the notes of a specialisation: on warm-up, readings and registers, then `further`."""
     notes = list(group.notes)
@@ -314,7 +323,7 @@ def _notes(
     return notes
 
 
-def _representative(recording: Recording, group: Group) -> KernelShape:
+def _representative(recording: Recording, group: DispatchGroup) -> KernelShape:
     """Returns the shape of the group with the fewest unknown fields."""
     shapes = [recording.shapes[number] for number in group.shapes]
     return min(shapes, key=lambda shape: sum(value is None for value in _optional_fields(shape)))
@@ -332,7 +341,7 @@ def _optional_fields(shape: KernelShape) -> tuple[object, ...]:
     )
 
 
-def _grids(recording: Recording, group: Group) -> set[object]:
+def _grids(recording: Recording, group: DispatchGroup) -> set[object]:
     """Returns the different grids: in three dimensions if all are known, else by work-items."""
     shapes = [recording.shapes[number] for number in group.shapes]
     if all(shape.grid is not None for shape in shapes):

@@ -33,7 +33,7 @@ READERS: tuple[str, ...] = (
 """Modules of `readers`, in the order in which they are asked: each file goes to the first."""
 
 
-class Group(Struct, frozen=True):
+class FileGroup(Struct, frozen=True):
     """Files that one reader reads together: those of one process, pass or trace."""
 
     name: str  # of the part that it becomes, such as "pass_1/1234"
@@ -45,11 +45,11 @@ class Reader(Protocol):
 
     FORMAT: str
 
-    def find(self, files: Sequence[Path]) -> list[Group]:
+    def find(self, files: Sequence[Path]) -> list[FileGroup]:
         """Returns the files that it reads, by their names and first bytes; opens few of them."""
         ...
 
-    def read(self, group: Group, builder: Builder) -> None:
+    def read(self, group: FileGroup, builder: Builder) -> None:
         """Reads files into the builder: `begin`s a part, then adds rows.
 
         Damage is reported by `builder.fail` (what, where, what to do); what is sound is read.
@@ -103,7 +103,7 @@ def size_of(path: Path) -> int:
     return sum(map(_size, _files(path))) if path.exists() else 0
 
 
-def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[Group]:
+def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence[FileGroup]:
     """Returns the files that a reader takes; one that cannot be opened is an error and left out."""
     sizes = {file: _size(file) for file in files}
     try:
@@ -129,7 +129,7 @@ def _groups(reader: Reader, files: Sequence[Path], builder: Builder) -> Sequence
         return []
 
 
-def _read(reader: Reader, group: Group, builder: Builder) -> None:
+def _read(reader: Reader, group: FileGroup, builder: Builder) -> None:
     """Reads a group within its limits; a failure ends this group alone."""
     try:
         with limits.reading(group.name, sum(map(_size, group.files))):

@@ -341,10 +341,10 @@ async def test_columns_that_do_not_fit_are_scrolled_to(opened: Make, filled: Rep
 
 
 def test_every_column_reads_every_kernel(filled: Report) -> None:
-    from kinspect.tui.session import Entry
+    from kinspect.tui.session import SessionKernel
 
     for kernel in filled.kernels:
-        entry = Entry((0, 0), kernel)
+        entry = SessionKernel((0, 0), kernel)
         for column in COLUMNS.values():
             value = column.read(entry)
             assert value is None or isinstance(value, int | float | str), column.name

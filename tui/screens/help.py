@@ -45,14 +45,14 @@ class Row(Struct, frozen=True):
     description: str
 
 
-class Group(Struct, frozen=True):
+class KeyGroup(Struct, frozen=True):
     """Keys that work in the same place."""
 
     title: str
     rows: tuple[Row, ...]
 
 
-def groups_of(screen: Screen[object]) -> list[Group]:
+def groups_of(screen: Screen[object]) -> list[KeyGroup]:
     """The keys of a page in groups: those of the page, of its widgets, and of every page.
 
     Args:
@@ -64,14 +64,14 @@ def groups_of(screen: Screen[object]) -> list[Group]:
     page = [
         b for b in _bindings(screen, Page if isinstance(screen, Page) else Screen) if _is_own(b)
     ]
-    groups = [Group(f"On the page {title}" if page_name in PAGES else title, _rows(page, app))]
+    groups = [KeyGroup(f"On the page {title}" if page_name in PAGES else title, _rows(page, app))]
     seen_kinds: set[type[DOMNode]] = set()
     for widget in screen.query("*").results(Widget):
         kind = type(widget)
         if widget.focusable and kind not in seen_kinds:
             seen_kinds.add(kind)
             base = Input if isinstance(widget, Input) else Widget
-            groups.append(Group(_title(widget), _rows(_bindings(widget, base), app)))
+            groups.append(KeyGroup(_title(widget), _rows(_bindings(widget, base), app)))
     everywhere = [
         *(b for b in _bindings(screen, Screen) if b.action in _EVERYWHERE),
         *(b for b in _bindings(app, App) if b.action != "command_palette"),
@@ -79,7 +79,7 @@ def groups_of(screen: Screen[object]) -> list[Group]:
         Binding("tab", "", "Next part of the page"),
         Binding("shift+tab", "", "Part before"),
     ]
-    groups.append(Group("Everywhere", _rows(everywhere, app)))
+    groups.append(KeyGroup("Everywhere", _rows(everywhere, app)))
     return [group for group in _merged(groups) if group.rows]
 
 
@@ -87,12 +87,12 @@ def _is_own(binding: Binding) -> bool:
     return binding.action not in _EVERYWHERE
 
 
-def _merged(groups: Iterable[Group]) -> list[Group]:
+def _merged(groups: Iterable[KeyGroup]) -> list[KeyGroup]:
     """Joins groups of the same title, which several kinds of widgets may have."""
     merged: dict[str, dict[Row, None]] = {}
     for group in groups:
         merged.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
-    return [Group(title, tuple(rows)) for title, rows in merged.items()]
+    return [KeyGroup(title, tuple(rows)) for title, rows in merged.items()]
 
 
 def _title(widget: Widget) -> str:
@@ -137,7 +137,7 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
     )
 
 
-def page_of(groups: Sequence[Group], words: str, width: int) -> Text:
+def page_of(groups: Sequence[KeyGroup], words: str, width: int) -> Text:
     """The help as text.
 
     Args:
@@ -161,7 +161,7 @@ def page_of(groups: Sequence[Group], words: str, width: int) -> Text:
     return text
 
 
-def _block(group: Group, width: int) -> list[Text]:
+def _block(group: KeyGroup, width: int) -> list[Text]:
     """A group's title and rows: keys in a column on the left, descriptions wrapped."""
     lines = [Text(group.title, "bold underline")]
     for row in group.rows:

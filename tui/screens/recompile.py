@@ -19,7 +19,7 @@ from ...inspector.capture.axes import Value
 from ...inspector.errors import KinspectError
 from ...inspector.model import KernelReport
 from ...inspector.pipeline.jobs import Request
-from ..session import Entry
+from ..session import SessionKernel
 
 if TYPE_CHECKING:
     from ..app import KinspectApp
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TICK = 0.2
 
 
-def recompile(app: KinspectApp, entry: Entry) -> None:
+def recompile(app: KinspectApp, entry: SessionKernel) -> None:
     """Opens the form for a kernel; adds the compiled kernel to the session and compares the two.
 
     Args:
@@ -84,7 +84,7 @@ class RecompileScreen(ModalScreen[tuple[KernelReport, str] | None]):
         Binding("up,ctrl+p", "app.focus_previous", "Previous field", show=False, priority=True),
     ]
 
-    def __init__(self, entry: Entry, request: Request | None) -> None:
+    def __init__(self, entry: SessionKernel, request: Request | None) -> None:
         super().__init__()
         from ..recompiling import settings_of_kernel
 

@@ -20,7 +20,7 @@ from ...errors import KinspectError
 from ...model import ErrorRecord, KernelReport, Variant
 from ...pipeline import analysis
 from ...pipeline.capturing import COMPILED, variants_of
-from ...pipeline.jobs import Job, Outcome, Request, compile_and_report, settings_of
+from ...pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from ...pipeline.naming import label_of
 from ...version import VERSION
 from ..stages import Comparison
@@ -234,10 +234,10 @@ def _refuse_unknown(
 
 def _compile_all(
     jobs: Sequence[Job], compiler: Compiler, threads: int, progress: Progress | None
-) -> list[Outcome]:
+) -> list[CompileOutcome]:
     """Compiles and analyses jobs in several threads; returns their outcomes in order."""
     with ThreadPoolExecutor(threads, "kinspect") as pool:
-        futures: list[Future[Outcome]] = [
+        futures: list[Future[CompileOutcome]] = [
             pool.submit(compile_and_report, job, compiler) for job in jobs
         ]
         outcomes = []

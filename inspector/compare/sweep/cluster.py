@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ...errors import KinspectError
 from ...pipeline.jobs import Job
 from ...version import VERSION
-from .point import Outcome, run_point
+from .point import PointOutcome, run_point
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -86,7 +86,7 @@ def connected(address: str) -> Iterator[Cluster]:
             client.close(timeout=CONNECT_SECONDS)
 
 
-def work_for(triton_key: str, python: str | None) -> Callable[[Job], Outcome]:
+def work_for(triton_key: str, python: str | None) -> Callable[[Job], PointOutcome]:
     """The function of the cluster's tasks: a picklable `run_point` that checks its machine first.
 
     Args:
@@ -97,7 +97,7 @@ def work_for(triton_key: str, python: str | None) -> Callable[[Job], Outcome]:
     return partial(_run_there, expected)
 
 
-def _run_there(expected: Expected, job: Job) -> Outcome:
+def _run_there(expected: Expected, job: Job) -> PointOutcome:
     """Runs in a worker.
 
     Raises:

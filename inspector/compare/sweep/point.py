@@ -29,7 +29,7 @@ NOTE = f"figures-v{figures_room.FORMAT}-{ANALYSIS_VERSION}-{VERSION}.json"
 """Name of the store's note beside a compile: it holds all else that the figures depend on."""
 
 
-class Outcome(Struct, frozen=True):
+class PointOutcome(Struct, frozen=True):
     """The result of one point's job: plain values, so that any Executor can pass it on."""
 
     figures: Figures | None
@@ -39,7 +39,7 @@ class Outcome(Struct, frozen=True):
     host: str | None = None
 
 
-def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
+def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
     """Compiles a point and computes its figures, in any thread or process.
 
     Args:
@@ -58,25 +58,25 @@ def run_point(job: Job, compiler: Compiler | None = None) -> Outcome:
         for data in filter(None, (compiler.store.noted(key, NOTE) for key in keys)):
             stored_figures = figures_room.decode(data)
             if stored_figures is not None:
-                return Outcome(stored_figures, None, True, time.perf_counter() - started)
+                return PointOutcome(stored_figures, None, True, time.perf_counter() - started)
     outcome = compile_and_report(job, compiler)
     seconds = time.perf_counter() - started
     if not outcome.reports:
-        return Outcome(None, outcome.error, outcome.from_store, seconds)
+        return PointOutcome(None, outcome.error, outcome.from_store, seconds)
     figures = figures_of(outcome.reports[0])  # a TTIR module holds one kernel
     if is_storable:
         for key in keys:  # does nothing if there is no such entry
             compiler.store.note(key, NOTE, figures_room.encode(figures))
-    return Outcome(figures, None, outcome.from_store, seconds)
+    return PointOutcome(figures, None, outcome.from_store, seconds)
 
 
-def outcome_of(job: Job, future: Future[Any]) -> Outcome:
+def outcome_of(job: Job, future: Future[Any]) -> PointOutcome:
     """Returns the outcome of a finished job; an exception is an error of its point alone."""
     try:
         outcome = future.result()
-        assert isinstance(outcome, Outcome)
+        assert isinstance(outcome, PointOutcome)
         return outcome
     except KinspectError as error:
-        return Outcome(None, job_record(job, "compile", error), False, 0.0)
+        return PointOutcome(None, job_record(job, "compile", error), False, 0.0)
     except Exception as error:
-        return Outcome(None, job_record(job, "analyze", unforeseen(error)), False, 0.0)
+        return PointOutcome(None, job_record(job, "analyze", unforeseen(error)), False, 0.0)

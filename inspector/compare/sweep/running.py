@@ -29,7 +29,7 @@ from ...pipeline.analysis import ANALYSIS_VERSION
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.jobs import Job, Request, settings_of
 from ...version import VERSION
-from .point import Outcome, outcome_of, run_point
+from .point import PointOutcome, outcome_of, run_point
 from .table import Gathering, Point, Row, Sweep
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Noted(Struct, frozen=True):
 
 
 Event = Planned | Done | NotCaptured | Noted
-Work = Callable[[Job], Outcome]
+Work = Callable[[Job], PointOutcome]
 
 
 def gathering(request: SweepRequest) -> Gathering:
@@ -170,8 +170,8 @@ class _Run:
         self._targets = targets
         self._executor = executor
         self._work = work
-        self._points: dict[Future[Outcome], tuple[Point, Job]] = {}
-        self._ready: SimpleQueue[Future[Outcome]] = SimpleQueue()
+        self._points: dict[Future[PointOutcome], tuple[Point, Job]] = {}
+        self._ready: SimpleQueue[Future[PointOutcome]] = SimpleQueue()
         self._waiting: list[tuple[Point, Job]] = []
         self._parameters: dict[str, None] = {}
         self._planned = self._finished_count = self._compiled_count = 0
@@ -327,7 +327,7 @@ class _Run:
             while True:
                 yield from self._finished(self._ready.get_nowait())
 
-    def _finished(self, future: Future[Outcome]) -> Iterator[Event]:
+    def _finished(self, future: Future[PointOutcome]) -> Iterator[Event]:
         """Yields the event of a finished point; none if it was cancelled."""
         if future.cancelled():
             return

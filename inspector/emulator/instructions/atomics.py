@@ -19,7 +19,7 @@ from ..access import NotCoveredError
 from ..delivery import deliver, issue
 from ..minmax import is_signalling, larger_number, quieted, smaller_number
 from ..operands import M0, Decoded, Operand
-from ..registry import Context, Step, Target, builds, builds_matching
+from ..registry import Context, ExecutionTarget, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses
 from .buffers import buffer_addresses
@@ -74,7 +74,7 @@ def _packed(kind: str) -> Compute:
     return compute
 
 
-def _float_order(name: str, target: Target) -> Compute:
+def _float_order(name: str, target: ExecutionTarget) -> Compute:
     """MIN and MAX of floats.
 
     Up to gfx11 a signalling NaN wins, quiet (CDNA4 ISA, 9.2.3); from gfx12 on, only of two NaNs
@@ -133,7 +133,9 @@ _TWO_OPERANDS: Final[dict[str, Compute]] = {
 _ORDER: Final = re.compile(r"([sfu]?)(min|max)(_num)?")
 
 
-def operation_of(name: str, kind: str, target: Target, *, wide: bool, in_lds: bool) -> Operation:
+def operation_of(
+    name: str, kind: str, target: ExecutionTarget, *, wide: bool, in_lds: bool
+) -> Operation:
     """What a mnemonic's parts say.
 
     Args:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..access import NotCoveredError, raw
 from ..operands import Decoded, Operand
-from ..registry import Context, Target
+from ..registry import Context, ExecutionTarget
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
 
@@ -39,7 +39,7 @@ class Resource(Struct):
         return not (self.stride.any() or self.element.any() or self.add_lane.any())
 
 
-def resource_of(waves: Waves, row: int, target: Target) -> Resource:
+def resource_of(waves: Waves, row: int, target: ExecutionTarget) -> Resource:
     """Reads descriptors from scalar registers."""
     low, high, third, fourth = (word.astype(I64) for word in waves.scalar[row : row + 4])
     zero = np.zeros_like(low)
@@ -134,7 +134,7 @@ def buffer_addresses(
     return addresses
 
 
-def _raw_test(target: Target) -> Callable[[Array], bool]:
+def _raw_test(target: ExecutionTarget) -> Callable[[Array], bool]:
     """Whether descriptors, uint32 [4, wave], are those of plain raw buffers: a quick look."""
     flags = 1 << 23 | (3 << 28 if target.generation >= 10 else 0)
     mask, expected = U32(flags), U32(flags & ~(1 << 23))
@@ -147,7 +147,7 @@ def _raw_test(target: Target) -> Callable[[Array], bool]:
     return is_raw
 
 
-def _needed(start: int, each: int, target: Target) -> int:
+def _needed(start: int, each: int, target: ExecutionTarget) -> int:
     """Bytes from an access' offset on that must be in range for its dword at `start`.
 
     Up to gfx10 the dword's first byte counts, from gfx11 on its last.
@@ -173,7 +173,7 @@ def structured(
     found: Resource,
     indices: Array | None,
     places: Array,
-    target: Target,
+    target: ExecutionTarget,
     starts: list[int],
     each: int,
     *,

@@ -24,7 +24,7 @@ from ..access import (
     source,
 )
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, Target, builds
+from ..registry import Builder, Context, ExecutionTarget, Step, builds
 from ..waves import F32, U32, Array, Waves
 from .integer import middle
 from .packed import packed_halves, saturated
@@ -175,10 +175,10 @@ def pack(decoded: Decoded, context: Context) -> Step:
     )
 
 
-def two_halves(kind: str) -> Callable[[Target], Compute]:
+def two_halves(kind: str) -> Callable[[ExecutionTarget], Compute]:
     """Two results of a 16-bit kind in one register, the first in bits 0 to 15."""
 
-    def of_target(target: Target) -> Compute:
+    def of_target(target: ExecutionTarget) -> Compute:
         def both(low: Array, high: Array) -> Array:
             first, second = (
                 numbers.half_bits(np.asarray(value), kind, saturates=target.saturates16)
@@ -219,7 +219,7 @@ def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
     return (*given, *(0,) * (3 - len(given)))
 
 
-def _mixed_sources(decoded: Decoded, target: Target, small: str) -> Sequence[Read]:
+def _mixed_sources(decoded: Decoded, target: ExecutionTarget, small: str) -> Sequence[Read]:
     """V_FMA_MIX: op_sel_hi says which sources are f16 or bf16, op_sel which half of these."""
     reads = []
     for operand, narrow, half, sign in zip(

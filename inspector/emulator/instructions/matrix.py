@@ -28,7 +28,7 @@ from .. import numbers
 from ..access import NotCoveredError
 from ..operands import Decoded, Operand, constant_bits
 from ..products import Accumulator
-from ..registry import Target
+from ..registry import ExecutionTarget
 from ..waves import F32, I32, U32, Array, Waves
 
 Take = Callable[[Array], Array]
@@ -66,7 +66,7 @@ def only_modifiers(decoded: Decoded, *known: str) -> None:
 # ---------------------------------------------------------------------- operands
 
 
-def take_operand(kind: str, size: int, target: Target) -> Take:
+def take_operand(kind: str, size: int, target: ExecutionTarget) -> Take:
     """How an operand's registers become numbers, K before the rows.
 
     Args:
@@ -94,7 +94,7 @@ def take_operand(kind: str, size: int, target: Target) -> Take:
     raise NotCoveredError(f"matrix elements of type {kind}")
 
 
-def flushes(kind: str, target: Target) -> bool:
+def flushes(kind: str, target: ExecutionTarget) -> bool:
     """MI200 takes subnormals of f16 and bf16 as 0, and so it writes them (ROCm's documentation)."""
     return target.arch == "gfx90a" and kind in ("f16", "bf16")
 

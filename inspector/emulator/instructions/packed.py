@@ -18,7 +18,7 @@ from ..access import (
     source,
 )
 from ..operands import Decoded, Operand, constant_bits
-from ..registry import Builder, Context, Step, Target, builds
+from ..registry import Builder, Context, ExecutionTarget, Step, builds
 from ..waves import U32, Array, Waves
 from .real import always, fused, greatest, least, maximum, minimum, three
 
@@ -58,7 +58,7 @@ def packed_halves(
     count: int,
     compute: Compute | None = None,
     *,
-    choose: Callable[[Target], Compute] | None = None,
+    choose: Callable[[ExecutionTarget], Compute] | None = None,
     accumulates: bool = False,
 ) -> Builder:
     """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.

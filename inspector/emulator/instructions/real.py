@@ -18,7 +18,7 @@ from ..minmax import (
     smallest,
 )
 from ..operands import VCC, Decoded
-from ..registry import Builder, Context, Step, Target, builds
+from ..registry import Builder, Context, ExecutionTarget, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
 
 F64 = np.float64
@@ -31,7 +31,7 @@ def _define(
     builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
 
 
-def by_target(result: str, kinds: str, choose: Callable[[Target], Compute]) -> Builder:
+def by_target(result: str, kinds: str, choose: Callable[[ExecutionTarget], Compute]) -> Builder:
     """A builder for an operation that depends on the target's mode."""
 
     def build(decoded: Decoded, context: Context) -> Step:
@@ -133,7 +133,7 @@ def larger(a: Array, b: Array) -> Array:
     return result if (np.abs(result) > 0).all() else larger_number(*np.broadcast_arrays(a, b))
 
 
-def _signals(choose: Compute, target: Target) -> Compute:
+def _signals(choose: Compute, target: ExecutionTarget) -> Compute:
     """With IEEE rules, up to gfx11, a signalling NaN is the result, quiet; else NaNs yield.
 
     CDNA3 ISA, V_MIN_F32; RDNA4 ISA, V_MIN_NUM_F32.
@@ -152,12 +152,12 @@ def _signals(choose: Compute, target: Target) -> Compute:
     return compute
 
 
-def least(target: Target) -> Compute:
+def least(target: ExecutionTarget) -> Compute:
     """V_MIN of a target."""
     return _signals(smaller, target)
 
 
-def greatest(target: Target) -> Compute:
+def greatest(target: ExecutionTarget) -> Compute:
     """V_MAX of a target."""
     return _signals(larger, target)
 
@@ -172,7 +172,7 @@ def maximum(a: Array, b: Array) -> Array:
     return quieted(largest(*np.broadcast_arrays(a, b)))
 
 
-def middle_of(target: Target) -> Compute:
+def middle_of(target: ExecutionTarget) -> Compute:
     """V_MED3: the middle one; where one is a NaN, the smallest of the numbers (CDNA3 ISA)."""
     low = least(target)
 
@@ -185,15 +185,15 @@ def middle_of(target: Target) -> Compute:
     return compute
 
 
-def always(compute: Compute) -> Callable[[Target], Compute]:
+def always(compute: Compute) -> Callable[[ExecutionTarget], Compute]:
     """The same on every target."""
     return lambda target: compute
 
 
-def three(choose: Callable[[Target], Compute]) -> Callable[[Target], Compute]:
+def three(choose: Callable[[ExecutionTarget], Compute]) -> Callable[[ExecutionTarget], Compute]:
     """The same of three operands."""
 
-    def chosen(target: Target) -> Compute:
+    def chosen(target: ExecutionTarget) -> Compute:
         pick = choose(target)
         return lambda a, b, c: pick(pick(a, b), c)
 
@@ -201,11 +201,11 @@ def three(choose: Callable[[Target], Compute]) -> Callable[[Target], Compute]:
 
 
 def then(
-    first: Callable[[Target], Compute], second: Callable[[Target], Compute]
-) -> Callable[[Target], Compute]:
+    first: Callable[[ExecutionTarget], Compute], second: Callable[[ExecutionTarget], Compute]
+) -> Callable[[ExecutionTarget], Compute]:
     """V_MAXMIN and its like: one of two, then another with the third."""
 
-    def chosen(target: Target) -> Compute:
+    def chosen(target: ExecutionTarget) -> Compute:
         one, other = first(target), second(target)
         return lambda a, b, c: other(one(a, b), c)
 
@@ -215,7 +215,7 @@ def then(
 def register_orders(kind: str) -> None:
     """Minimum, maximum and what is made of them, for a kind of float."""
     two, triple = f"{kind} {kind}", f"{kind} {kind} {kind}"
-    numbers: dict[str, Callable[[Target], Compute]] = {"min": least, "max": greatest}
+    numbers: dict[str, Callable[[ExecutionTarget], Compute]] = {"min": least, "max": greatest}
     strict = {"minimum": always(minimum), "maximum": always(maximum)}
     for name, choose in numbers.items():
         builds(f"v_{name}_{kind}", f"v_{name}_num_{kind}")(by_target(kind, two, choose))

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..capturing import Follower
 from ..channel import Channel
-from ..forked import Outcome, run_forked, tail_of
+from ..forked import ChildOutcome, run_forked, tail_of
 from ..missing import install_hint
 from ..records import one_line, writer
 
@@ -78,7 +78,7 @@ class Running:
 
     def _child(
         self, run: Any, request: dict[str, Any]
-    ) -> tuple[dict[str, Any], Outcome, dict[str, Any]]:
+    ) -> tuple[dict[str, Any], ChildOutcome, dict[str, Any]]:
         """Runs one child; returns its last record, how it ended, and its last `begin` record."""
         path = os.path.join(self._folder, "records.jsonl")
         with contextlib.suppress(FileNotFoundError):
@@ -111,7 +111,7 @@ class Running:
                 watch=watch,
             )
         except _TooLongError:
-            end = Outcome("timeout", None, time.monotonic() - step_start)
+            end = ChildOutcome("timeout", None, time.monotonic() - step_start)
         forward()
         return follower.last, end, begin_record
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .payloads import tensors
-from .plans import OVERWRITING, SHAPED, Plan
+from .plans import OVERWRITING, SHAPED, OperatorPlan
 from .tensors import DeviceTensor, Memory, bytes_of
 
 MAX_DEPTH = 200
@@ -109,7 +109,7 @@ class Part:
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
-class Target:
+class OutputMarker:
     """Marks, in a call's arguments, the place of its output `targets[index]`."""
 
     index: int
@@ -152,13 +152,13 @@ class Call(Work):
     Args:
         func: the operator overload.
         plan: how the dispatcher handles the overload.
-        args: its positional arguments, with `Known`, `Part` and `Target` in place of tensors.
+        args: its positional arguments, with `Known`, `Part` and `OutputMarker` in place of tensors.
         kwargs: its keyword arguments, in the same form.
         seed: seed of its random numbers.
     """
 
     func: Any
-    plan: Plan
+    plan: OperatorPlan
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     seed: int
@@ -182,7 +182,7 @@ class Recipe:
     index: int
 
 
-_TENSORS = (torch.Tensor, Known, Part, Target)
+_TENSORS = (torch.Tensor, Known, Part, OutputMarker)
 
 
 class Deferred:
@@ -192,7 +192,7 @@ class Deferred:
         self.numbers = itertools.count()
 
     def keep(
-        self, func: Any, plan: Plan, args: Sequence[Any], kwargs: Any, results: Any
+        self, func: Any, plan: OperatorPlan, args: Sequence[Any], kwargs: Any, results: Any
     ) -> Call | None:
         """Defers an operator; None if some operand's contents can never be known.
 
@@ -213,9 +213,9 @@ class Deferred:
             operands.append(geometry_of(tensor) if shaped else _operand(tensor))
             return operands[-1]
 
-        def target(tensor: torch.Tensor) -> Target:
+        def target(tensor: torch.Tensor) -> OutputMarker:
             targets.append(_written_operand(tensor, plan))
-            return Target(len(targets) - 1)
+            return OutputMarker(len(targets) - 1)
 
         target_positions = dict(plan.mutates)
         names = target_positions.values()
@@ -309,7 +309,7 @@ def _counts(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and not tensor.is_inference()
 
 
-def _written_operand(tensor: torch.Tensor, plan: Plan) -> Known | Part:
+def _written_operand(tensor: torch.Tensor, plan: OperatorPlan) -> Known | Part:
     """A tensor that an operator writes to, in the form that a deferred call stores.
 
     It has no contents if the operator overwrites all of them.

@@ -17,7 +17,7 @@ from .deferred import Call, Deferred, Recipe
 from .distributed import finished_work
 from .mode import DeviceMode
 from .placement import CPU, DEVICE_TYPES, Placement, device_of
-from .plans import SHAPED, Plan, plan_of
+from .plans import SHAPED, OperatorPlan, plan_of
 from .reads import HostReads, described, note_emulated, unknown_cause, unknown_reason
 from .shapes import META, Shapes
 from .tensors import DeviceTensor, fits
@@ -44,7 +44,7 @@ class Dispatcher:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.note = note
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, OperatorPlan] = {}
         self._shapes = Shapes()
         self._deferred = Deferred()
         self.placement = Placement(self)
@@ -87,7 +87,7 @@ class Dispatcher:
         return self._on_device(func, plan, args, kwargs, device_operands, claim)
 
     def _device_of_results(
-        self, plan: Plan, device_operands: Sequence[DeviceTensor]
+        self, plan: OperatorPlan, device_operands: Sequence[DeviceTensor]
     ) -> torch.device | None:
         """The device of an operator's results where no argument names one; None for the host."""
         if self.placement.target is not None and plan.name == "_to_copy":
@@ -113,7 +113,7 @@ class Dispatcher:
             results, lambda t: self.placement.wrap(t, tensor._claim, tensor._memory)
         )
 
-    def _on_host(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _on_host(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Runs an operator on plain CPU tensors; a large result gets a shape and no contents."""
         if plan.name in ("is_pinned", "_pin_memory"):
             return plan.name == "_pin_memory" and args[0]
@@ -129,7 +129,7 @@ class Dispatcher:
     def _on_device(
         self,
         func: Any,
-        plan: Plan,
+        plan: OperatorPlan,
         args: Sequence[Any],
         kwargs: dict[str, Any],
         device_operands: list[DeviceTensor],
@@ -216,7 +216,7 @@ class Dispatcher:
 
     def _wrap_results(
         self,
-        plan: Plan,
+        plan: OperatorPlan,
         results: Any,
         claim: torch.device,
         device_operands: list[DeviceTensor],
@@ -265,7 +265,7 @@ class Dispatcher:
             return wrapped_result(results)
         return payloads.map_tensors(results, wrapped_result)
 
-    def _computed(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _computed(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """The result of an operator whose operands all have contents.
 
         A small result has contents too; of a large one only the shape is computed.
@@ -292,7 +292,7 @@ class Dispatcher:
             self.note(f"{func} was not computed: {payloads.first_line(error)}")
             return None if shape is None else payloads.map_tensors(shape, payloads.filled)
 
-    def _shape_or_none(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _shape_or_none(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """The result as meta tensors; None where only the CPU kernel can tell the shape."""
         try:
             return self._shapes.of(func, plan, args, kwargs)
@@ -300,7 +300,13 @@ class Dispatcher:
             return None
 
     def _wrap_computed(
-        self, func: Any, plan: Plan, args: Any, kwargs: Any, results: Any, claim: torch.device
+        self,
+        func: Any,
+        plan: OperatorPlan,
+        args: Any,
+        kwargs: Any,
+        results: Any,
+        claim: torch.device,
     ) -> Any:
         """Wraps results whose shapes depended on contents; large ones keep only their shapes."""
         shapes = payloads.map_tensors(results, lambda t: t if fits(t) else payloads.shape_alone(t))
@@ -322,7 +328,7 @@ class Dispatcher:
         with self.mode:
             return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
 
-    def _library(self, func: Any, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _library(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Runs a library's operator through its Python kernel, which may launch Triton kernels."""
         for key in KERNEL_KEYS:
             if f"{plan.registry_name}/{key}" in torch.library._impls:
@@ -336,7 +342,7 @@ class Dispatcher:
 
 
 def _without_gpu(
-    plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]
+    plan: OperatorPlan, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[torch.device | None, Sequence[Any], dict[str, Any]]:
     """The GPU that an operator's arguments name, and the arguments with the CPU in its place.
 
@@ -360,7 +366,7 @@ def _without_gpu(
     return claim, args, kwargs
 
 
-def _element_count_question(plan: Plan) -> str:
+def _element_count_question(plan: OperatorPlan) -> str:
     """The question that an operator whose result's shape depends on contents puts, in words."""
     return f"how many elements {plan.name.strip('_')} finds in"
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import tensors as device_tensors
-from .plans import Plan, Truth
+from .plans import OperatorPlan, Truth
 from .tensors import DeviceTensor
 
 UNSUPPORTED = (
@@ -83,7 +83,7 @@ def filled(shape: torch.Tensor) -> torch.Tensor:
         return contents
 
 
-def is_surely_small(plan: Plan, args: Sequence[Any]) -> bool:
+def is_surely_small(plan: OperatorPlan, args: Sequence[Any]) -> bool:
     """Whether a result is small for certain; False where only its shape can tell."""
     if plan.takes_sizes:
         return False
@@ -133,13 +133,13 @@ def first_shape(value: Any) -> str:
     return "?" if tensor is None else "x".join(map(str, tensor.shape)) or "1"
 
 
-def returned_arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def returned_arguments(plan: OperatorPlan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The arguments that an operator returns, in the form in which it returns them."""
     targets = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
-def written_arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def written_arguments(plan: OperatorPlan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that an operator writes to."""
     arguments = []
     for position, name in plan.mutates:
@@ -150,7 +150,7 @@ def written_arguments(plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -
     return arguments
 
 
-def truth_of(plan: Plan, operands: Sequence[DeviceTensor]) -> bool | None:
+def truth_of(plan: OperatorPlan, operands: Sequence[DeviceTensor]) -> bool | None:
     """The assumed value of an operator's unknown result (see `Truth`); None without one."""
     if plan.truth is Truth.NONE:
         return None

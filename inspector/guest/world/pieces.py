@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .deferred import Call, Known, Part, Target
+from .deferred import Call, Known, OutputMarker, Part
 from .evaluation import Storages, as_predicted, call_with, value_of
 from .plans import LIKE, OVERWRITING
 
@@ -81,7 +81,7 @@ def pieces_of(part: Part, chain: Chain) -> Piece | None:
 
     def piece(storages: Storages, first: int, stop: int) -> torch.Tensor:
         def tensor_for(operand: Any) -> torch.Tensor:
-            if isinstance(operand, Target):
+            if isinstance(operand, OutputMarker):
                 target = call.targets[operand.index]
                 return operand_pieces[id(target)](storages, first, stop).clone()
             return operand_pieces[id(operand)](storages, first, stop)

@@ -65,7 +65,7 @@ class Truth(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class OperatorPlan:
     """How the dispatcher handles one operator overload.
 
     Args:
@@ -106,7 +106,7 @@ class Plan:
     host_read: Callable[[Any, bool], Any] | None
 
 
-def plan_of(func: Any) -> Plan:
+def plan_of(func: Any) -> OperatorPlan:
     """Reads an overload's schema and tags.
 
     Args:
@@ -124,7 +124,7 @@ def plan_of(func: Any) -> Plan:
     aliases = [r.alias_info for r in schema.returns]
     types = {str(a.type) for a in arguments}
     names = {a.name for a in arguments}
-    return Plan(
+    return OperatorPlan(
         name=name,
         registry_name=f"{namespace}/{name}{overload}",
         view=name in VIEWS_IN_EFFECT or any(a is not None and not a.is_write for a in aliases),

@@ -14,7 +14,7 @@ import torch
 from . import payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
 from .placement import CPU, Placement
-from .plans import Plan
+from .plans import OperatorPlan
 from .rerunning import Rerunning
 from .tensors import READ_LIMIT, DeviceTensor, host_dtype
 
@@ -119,7 +119,9 @@ class HostReads:
         question = described((tensor,), "the value of")
         return UnknownFloat(value, question, unknown_reason((tensor,)))
 
-    def read_operator(self, func: Any, plan: Plan, args: Any, kwargs: Any, unknown: bool) -> Any:
+    def read_operator(
+        self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any, unknown: bool
+    ) -> Any:
         """The result of an operator that reads device tensors; an assumed one is logged.
 
         Args:
@@ -162,7 +164,7 @@ class HostReads:
         }
 
     def note_copy(
-        self, plan: Plan, device_operands: Sequence[DeviceTensor], is_known: bool
+        self, plan: OperatorPlan, device_operands: Sequence[DeviceTensor], is_known: bool
     ) -> None:
         """Logs that an operator copied contents, known or not, to a plain host tensor."""
         question = f"{plan.name.strip('_')} of"

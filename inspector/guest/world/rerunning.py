@@ -20,9 +20,9 @@ from . import pieces
 from .deferred import (
     Call,
     Known,
+    OutputMarker,
     Part,
     Recipe,
-    Target,
     UnknownError,
     Work,
     geometry_of,
@@ -291,7 +291,9 @@ def _run_operator(step: Step, storages: Storages) -> list[Any]:
     results = call_with(
         call,
         lambda operand: (
-            targets[operand.index] if isinstance(operand, Target) else value_of(operand, storages)
+            targets[operand.index]
+            if isinstance(operand, OutputMarker)
+            else value_of(operand, storages)
         ),
     )
     if call.targets:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import payloads, unknowns
-from .plans import Plan
+from .plans import OperatorPlan
 
 META = torch.device("meta")
 MAX_DESCRIPTIONS = 20_000
@@ -19,7 +19,7 @@ class Shapes:
     def __init__(self) -> None:
         self._descriptions: dict[Any, Any] = {}
 
-    def of(self, func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+    def of(self, func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str, Any]) -> Any:
         """The result as meta tensors, however large the operands are.
 
         Raises:
@@ -49,7 +49,7 @@ class Shapes:
         return result
 
     @staticmethod
-    def _by_meta_kernel(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _by_meta_kernel(func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str, Any]) -> Any:
         """The operator's result on meta tensors of the operands' shapes."""
         changed = {k: payloads.map_tensors(v, payloads.shape_alone) for k, v in kwargs.items()}
         operands = list(payloads.map_arguments(args, payloads.shape_alone))
@@ -62,7 +62,7 @@ class Shapes:
         return func(*operands, **changed)
 
 
-def _from_one_element(func: Any, plan: Plan, args: Any, kwargs: dict[str, Any]) -> Any:
+def _from_one_element(func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str, Any]) -> Any:
     """A pointwise operator's result as a meta tensor; its type comes from computing one element.
 
     None if that fails.

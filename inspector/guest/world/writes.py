@@ -11,7 +11,7 @@ from . import payloads
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
 from .launched import Execute, Launches
 from .placement import CPU, Placement
-from .plans import OVERWRITING, Plan
+from .plans import OVERWRITING, OperatorPlan
 from .reads import unknown_cause, unknown_reason
 from .refused import RefusedError
 from .tensors import DeviceTensor, bytes_of
@@ -31,7 +31,7 @@ class Writes:
 
     def follow_operator(
         self,
-        plan: Plan,
+        plan: OperatorPlan,
         args: Any,
         kwargs: Any,
         device_operands: list[DeviceTensor],
@@ -103,7 +103,7 @@ class Writes:
         for memory in {id(tensor._memory): tensor._memory for tensor in written_tensors}.values():
             memory.version += 1
 
-    def preserve(self, plan: Plan, args: Any, kwargs: Any) -> None:
+    def preserve(self, plan: OperatorPlan, args: Any, kwargs: Any) -> None:
         """Copies memory that pending launches still need and that an operator will overwrite."""
         for tensor in payloads.tensors(payloads.written_arguments(plan, args, kwargs)):
             if isinstance(tensor, DeviceTensor) and tensor._memory.snapshots is not None:
@@ -111,7 +111,10 @@ class Writes:
 
 
 def _record_write(
-    plan: Plan, tensor: DeviceTensor, operands: Sequence[DeviceTensor], recipe: Recipe | None
+    plan: OperatorPlan,
+    tensor: DeviceTensor,
+    operands: Sequence[DeviceTensor],
+    recipe: Recipe | None,
 ) -> None:
     """Records that an operator wrote to a tensor.
 
@@ -171,7 +174,7 @@ def _is_fully_written(tensor: DeviceTensor) -> bool:
     return not bool(memory.unset.any())
 
 
-def writes_to_host(plan: Plan, args: Any, kwargs: Any) -> bool:
+def writes_to_host(plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
     """Whether an operator writes to a plain host tensor, which cannot be marked as unknown."""
     targets = payloads.tensors(payloads.written_arguments(plan, args, kwargs))
     return any(not isinstance(target, DeviceTensor) for target in targets)

@@ -16,7 +16,7 @@ from .ledger import Ledger, Saved
 from .settings import Change, command, current, write
 
 
-class Outcome(str, Enum):
+class ChangeOutcome(str, Enum):
     """The outcome of a change."""
 
     DONE = "done"
@@ -32,12 +32,12 @@ class Step(Struct, frozen=True):
     """A change and its outcome; `next_step` says why it was not made, and what to do."""
 
     change: Change
-    outcome: Outcome
+    outcome: ChangeOutcome
     next_step: str = ""
 
     @property
     def failed(self) -> bool:
-        return self.outcome in (Outcome.REFUSED, Outcome.DRIFTED)
+        return self.outcome in (ChangeOutcome.REFUSED, ChangeOutcome.DRIFTED)
 
 
 def apply(
@@ -73,9 +73,11 @@ def apply(
     refused: set[str] = set()
     for change in changes:
         if change.is_variable:
-            steps.append(Step(change, Outcome.SHELL, command(change, change.after)))
+            steps.append(Step(change, ChangeOutcome.SHELL, command(change, change.after)))
         elif change.name in refused:
-            steps.append(Step(change, Outcome.REFUSED, "left alone: the step before it failed"))
+            steps.append(
+                Step(change, ChangeOutcome.REFUSED, "left alone: the step before it failed")
+            )
         else:
             steps.append(_write(host, change, change.after))
         if steps[-1].failed:
@@ -117,11 +119,13 @@ def reset(host: Host, ledger: Ledger, force: bool = False) -> list[Step]:
     for saved in reversed(entries):
         step = _planned(host, saved)
         change = saved.change
-        if step.outcome is Outcome.POSSIBLE or (step.outcome is Outcome.DRIFTED and force):
+        if step.outcome is ChangeOutcome.POSSIBLE or (
+            step.outcome is ChangeOutcome.DRIFTED and force
+        ):
             step = _write(host, change, change.before)
         steps.append(step)
         # A variable stays until a shell has put it back.
-        if not step.failed and step.outcome is not Outcome.SHELL:
+        if not step.failed and step.outcome is not ChangeOutcome.SHELL:
             del remaining[change.target]
     ledger.write(saved for saved in entries if saved.change.target in remaining)
     return steps
@@ -134,37 +138,41 @@ def _planned(host: Host, saved: Saved) -> Step:
     rebooted = bool(saved.boot) and host.boot != saved.boot
     if change.is_variable:
         if current_value == change.before:
-            return Step(change, Outcome.ALREADY)
-        return Step(change, Outcome.SHELL, command(change, change.before))
+            return Step(change, ChangeOutcome.ALREADY)
+        return Step(change, ChangeOutcome.SHELL, command(change, change.before))
     if current_value is None:
-        return Step(change, Outcome.GONE, "the file is gone: another kernel, or no such GPU now")
+        return Step(
+            change, ChangeOutcome.GONE, "the file is gone: another kernel, or no such GPU now"
+        )
     if current_value == change.before:
-        return Step(change, Outcome.ALREADY, "by a restart of the machine" if rebooted else "")
+        return Step(
+            change, ChangeOutcome.ALREADY, "by a restart of the machine" if rebooted else ""
+        )
     if current_value != change.after:
         since = "a restart" if rebooted else "`env set`"
         return Step(
             change,
-            Outcome.DRIFTED,
+            ChangeOutcome.DRIFTED,
             f"it is {current_value} since {since}, neither {change.before} nor {change.after};"
             f" --force puts {change.before} back",
         )
-    return Step(change, Outcome.POSSIBLE)
+    return Step(change, ChangeOutcome.POSSIBLE)
 
 
 def _write(host: Host, change: Change, value: str | None) -> Step:
     """Writes a value, and reads it back: the kernel may refuse it silently."""
     if current(host, change) == value:
-        return Step(change, Outcome.ALREADY)
+        return Step(change, ChangeOutcome.ALREADY)
     by_hand = command(change, value)
     try:
         write(host, change.kind, change.target, value or "")
     except OSError as error:
-        return Step(change, Outcome.REFUSED, f"{error.strerror or error}; as root: {by_hand}")
+        return Step(change, ChangeOutcome.REFUSED, f"{error.strerror or error}; as root: {by_hand}")
     current_value = current(host, change)
     if current_value != value:
         return Step(
             change,
-            Outcome.REFUSED,
+            ChangeOutcome.REFUSED,
             f"it was written, and reads {current_value} all the same; {by_hand}",
         )
-    return Step(change, Outcome.DONE)
+    return Step(change, ChangeOutcome.DONE)

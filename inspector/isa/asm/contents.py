@@ -11,7 +11,7 @@ from ...model import Unread, UnreadKind
 from .rawcode import RawFunction
 from .resources import Statements
 from .symbols import SymbolTable
-from .target import Target
+from .target import AsmTarget
 
 SECTION_DIRECTIVES = (
     ".text",
@@ -92,7 +92,7 @@ class UnitContents(Struct):
     statements: dict[str, Statements] = field(default_factory=dict)
     kernels: set[str] = field(default_factory=set)
     symbols: SymbolTable = field(default_factory=SymbolTable)
-    target: Target = field(default_factory=Target.unknown)
+    target: AsmTarget = field(default_factory=AsmTarget.unknown)
     code_object_version: int | None = None
     display_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ from .expr import parse_int
 from .macros import strip_comment
 from .metadata import Metadata, read_metadata
 from .resources import Statements
-from .target import Target
+from .target import AsmTarget
 
 _ISA_VERSION = re.compile(r"\s*(\d{1,2})\s*,\s*(\d{1,2})\s*,\s*(\d{1,2})")
 _KEY_VALUE = re.compile(r"\s*(\w+)\s*=\s*(\S+)")
@@ -107,7 +107,7 @@ class KernelDirectives:
             if isinstance(display_name, str) and display_name and display_name != name:
                 self._contents.display_names[name] = display_name
         if metadata.target is not None:
-            self._adopt(Target.parse(metadata.target))
+            self._adopt(AsmTarget.parse(metadata.target))
         if self._contents.code_object_version is None:
             self._contents.code_object_version = metadata.code_object_version
         for note in metadata.notes:
@@ -115,9 +115,9 @@ class KernelDirectives:
 
     def _target(self, operands: str, number: int) -> None:
         self._contents.directives += 1
-        self._adopt(Target.parse(operands))
+        self._adopt(AsmTarget.parse(operands))
 
-    def _adopt(self, target: Target) -> None:
+    def _adopt(self, target: AsmTarget) -> None:
         """Takes a target for the unit's, unless it contradicts the one stated before."""
         if target.arch is not None and (self._contents.target.arch in (None, target.arch)):
             self._contents.symbols.target = self._contents.target = target
@@ -128,7 +128,7 @@ class KernelDirectives:
         match = _ISA_VERSION.match(operands)
         self._contents.directives += 1
         if match is not None:
-            self._adopt(Target.from_isa_version(int(match[1]), int(match[2]), int(match[3])))
+            self._adopt(AsmTarget.from_isa_version(int(match[1]), int(match[2]), int(match[3])))
 
     def _v2(self, operands: str, number: int) -> None:
         self._contents.directives += 1

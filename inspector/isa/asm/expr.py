@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from .target import Target
+from .target import AsmTarget
 
 _TOKEN = re.compile(
     r"\s*(?:"
@@ -222,10 +222,10 @@ def parse_int(text: str) -> int | None:
     items = compile_expression(text) if len(text) <= _MAX_DIGITS + 1 else None
     if items is None or any(kind not in "nu" for kind, _, _ in items):
         return None
-    return run(items, {}, Target.unknown())
+    return run(items, {}, AsmTarget.unknown())
 
 
-def run(items: Sequence[Item], values: Mapping[str, int | None], target: Target) -> int | None:
+def run(items: Sequence[Item], values: Mapping[str, int | None], target: AsmTarget) -> int | None:
     """Evaluates compiled steps; None where a symbol is missing from `values` or unknown."""
     stack: list[int] = []
     for kind, token, count in items:
@@ -257,23 +257,23 @@ def align_to(value: int, granule: int) -> int | None:
     return -(-value // granule) * granule if granule > 0 else None
 
 
-def _call(name: str, arguments: Sequence[int], target: Target) -> int | None:
+def _call(name: str, arguments: Sequence[int], target: AsmTarget) -> int | None:
     function = _CALLS.get(name)
     return None if function is None else function(arguments, target)
 
 
-def _align(arguments: Sequence[int], target: Target) -> int | None:
+def _align(arguments: Sequence[int], target: AsmTarget) -> int | None:
     return align_to(*arguments) if len(arguments) == 2 else None
 
 
-def _or(arguments: Sequence[int], target: Target) -> int | None:
+def _or(arguments: Sequence[int], target: AsmTarget) -> int | None:
     result = 0
     for value in arguments:
         result |= value
     return result
 
 
-def _total_vgprs(arguments: Sequence[int], target: Target) -> int | None:
+def _total_vgprs(arguments: Sequence[int], target: AsmTarget) -> int | None:
     """Registers of both kinds in the file (AMDGPU::getTotalNumVGPRs)."""
     if len(arguments) != 2:
         return None
@@ -285,7 +285,7 @@ def _total_vgprs(arguments: Sequence[int], target: Target) -> int | None:
     return -(-vgprs // 4) * 4 + agprs  # AGPRs start at a multiple of 4 in a unified file
 
 
-def _extra_sgprs(arguments: Sequence[int], target: Target) -> int | None:
+def _extra_sgprs(arguments: Sequence[int], target: AsmTarget) -> int | None:
     """SGPRs for VCC, flat scratch and XNACK (AMDGPU::IsaInfo::getNumExtraSGPRs)."""
     if len(arguments) != 3 or target.major is None:
         return None
@@ -323,7 +323,7 @@ def _waves_by_sgprs(sgprs: int, max_waves: int, generation: int) -> int:
     return next((waves for limit, waves in steps if sgprs <= limit), fewest)
 
 
-def _occupancy(arguments: Sequence[int], target: Target) -> int | None:
+def _occupancy(arguments: Sequence[int], target: AsmTarget) -> int | None:
     """Waves per EU by the arguments that LLVM 20 to 22, or the LLVM in Triton 3.9, prints."""
     by_sgprs: int | None
     if len(arguments) == 7:  # LLVM 20 to 22
@@ -349,7 +349,7 @@ def _occupancy(arguments: Sequence[int], target: Target) -> int | None:
     return waves
 
 
-_CALLS: Mapping[str, Callable[[Sequence[int], Target], int | None]] = MappingProxyType(
+_CALLS: Mapping[str, Callable[[Sequence[int], AsmTarget], int | None]] = MappingProxyType(
     {
         "max": lambda arguments, target: max(arguments),
         "min": lambda arguments, target: min(arguments),

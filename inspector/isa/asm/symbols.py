@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .expr import Item, compile_expression, parse_int, run
-from .target import Target
+from .target import AsmTarget
 
 
 class SymbolTable:
@@ -16,7 +16,7 @@ class SymbolTable:
     """
 
     def __init__(self) -> None:
-        self.target = Target.unknown()
+        self.target = AsmTarget.unknown()
         self._numbers: dict[str, int] = {}
         self._pending: dict[str, tuple[Item, ...] | None] = {}
         self._resolved: dict[str, int | None] = {}

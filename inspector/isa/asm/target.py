@@ -34,7 +34,7 @@ _V2_XNACK: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Target(Struct, frozen=True):
+class AsmTarget(Struct, frozen=True):
     """A target by its string; fields are None or empty where nothing is known."""
 
     arch: str | None
@@ -59,12 +59,12 @@ class Target(Struct, frozen=True):
         }
 
     @classmethod
-    def unknown(cls) -> Target:
+    def unknown(cls) -> AsmTarget:
         """The target of a text that names none."""
         return cls(None, (), None, None, False)
 
     @classmethod
-    def parse(cls, text: str) -> Target:
+    def parse(cls, text: str) -> AsmTarget:
         """Reads a target id or triple such as `amdgcn-amd-amdhsa--gfx90a:xnack-`."""
         match = _TARGET.search(text)
         if match is None:
@@ -78,6 +78,6 @@ class Target(Struct, frozen=True):
         return cls(arch, features, major, arch in _UNIFIED, arch in _ARCHITECTED_FLAT_SCRATCH)
 
     @classmethod
-    def from_isa_version(cls, major: int, minor: int, stepping: int) -> Target:
+    def from_isa_version(cls, major: int, minor: int, stepping: int) -> AsmTarget:
         """Reads the three numbers of `.hsa_code_object_isa` (code object v2)."""
         return cls.parse(f"gfx{major}{minor:x}{stepping:x}")

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from .target import Target
+from .target import AsmTarget
 
 _BUNDLE_MARKER = re.compile(
     r"^[#;/]+[ \t]*__CLANG_OFFLOAD_BUNDLE____(START|END)__[ \t]+(\S+).*$", re.MULTILINE
@@ -34,7 +34,7 @@ class Unit(Struct, frozen=True):
 
     text: str
     lines_before: int
-    target: Target
+    target: AsmTarget
 
 
 def blank_block_comments(text: str) -> str:
@@ -70,7 +70,7 @@ def split_units(text: str) -> tuple[list[Unit], list[str]]:
         for unit_start, unit_end in _by_target_directive(text, start, stop):
             line += text.count("\n", counted, unit_start)
             counted = unit_start
-            units.append(Unit(text[unit_start:unit_end], line, Target.parse(bundle_target)))
+            units.append(Unit(text[unit_start:unit_end], line, AsmTarget.parse(bundle_target)))
     return units, skipped
 
 

@@ -44,7 +44,7 @@ class Encoding(Struct, frozen=True):
     true16: bool = False
 
 
-class Target(Struct, frozen=True):
+class Processor(Struct, frozen=True):
     """A processor: its `e_flags` number, gfx name and descriptor encoding."""
 
     mach: int
@@ -97,17 +97,17 @@ _FAMILIES: tuple[tuple[Encoding, str], ...] = (
 )
 
 
-def _targets() -> tuple[Target, ...]:
+def _targets() -> tuple[Processor, ...]:
     return tuple(
-        Target(int(mach, 16), name, encoding)
+        Processor(int(mach, 16), name, encoding)
         for encoding, entries in _FAMILIES
         for mach, name in (entry.split(":") for entry in entries.split())
     )
 
 
-TARGETS: tuple[Target, ...] = _targets()
-_BY_MACH: Mapping[int, Target] = MappingProxyType({t.mach: t for t in TARGETS})
-_BY_NAME: Mapping[str, Target] = MappingProxyType({t.name: t for t in TARGETS})
+TARGETS: tuple[Processor, ...] = _targets()
+_BY_MACH: Mapping[int, Processor] = MappingProxyType({t.mach: t for t in TARGETS})
+_BY_NAME: Mapping[str, Processor] = MappingProxyType({t.name: t for t in TARGETS})
 
 # (name, shift) of the two-bit settings of code object v4 and later: 0 unsupported, 1 any, 2 off,
 # 3 on. In v3 the lower bit alone says "on".
@@ -121,7 +121,7 @@ ABI_VERSIONS: Mapping[int, int] = MappingProxyType({0: 2, 1: 3, 2: 4, 3: 5, 4: 6
 _ARCH = re.compile(r"gfx[0-9a-f]+|gfx\d+(?:-\d+)?-generic")
 
 
-def target_of(arch: str | None) -> Target | None:
+def target_of(arch: str | None) -> Processor | None:
     """The target named `arch` (`gfx942`, `gfx9-4-generic`), or None where it is not known."""
     return _BY_NAME.get(arch) if arch is not None else None
 

@@ -39,7 +39,7 @@ class Lane(Struct):
     warmups: frozenset[int] = frozenset()
 
 
-class Group(Struct):
+class DispatchGroup(Struct):
     """A specialisation: its shapes in the recording and its dispatches.
 
     `tried`: whether an autotuner ran it and did not keep it.
@@ -67,7 +67,7 @@ _Key = tuple[object, ...]
 """The fields of a shape that are the same in every process; see `_key`."""
 
 
-def group(recording: Recording, skip_warmup: int = 1) -> tuple[Group, ...]:
+def group(recording: Recording, skip_warmup: int = 1) -> tuple[DispatchGroup, ...]:
     """Sorts every dispatch of a recording into specialisations.
 
     Args:
@@ -77,9 +77,9 @@ def group(recording: Recording, skip_warmup: int = 1) -> tuple[Group, ...]:
     """
     shapes = recording.shapes
     group_of_shape, notes = specialisations(shapes, _id_scopes(recording))
-    groups: dict[int, Group] = {}
+    groups: dict[int, DispatchGroup] = {}
     for number, members in sorted(_inverse(group_of_shape).items()):
-        groups[number] = Group(tuple(members), notes=notes.get(number, []))
+        groups[number] = DispatchGroup(tuple(members), notes=notes.get(number, []))
     _fill(groups, group_of_shape, shapes, recording.dispatches)
     for specialisation in groups.values():
         _find_warmups(specialisation, recording.dispatches, skip_warmup)
@@ -207,7 +207,7 @@ def _inverse(group_of_shape: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _fill(
-    groups: Mapping[int, Group],
+    groups: Mapping[int, DispatchGroup],
     group_of_shape: Sequence[int],
     shapes: Sequence[KernelShape],
     table: Dispatches,
@@ -246,7 +246,7 @@ def _runs(table: Dispatches) -> Iterator[tuple[int, int, int]]:
         start = stop
 
 
-def _find_warmups(group: Group, table: Dispatches, skip: int) -> None:
+def _find_warmups(group: DispatchGroup, table: Dispatches, skip: int) -> None:
     """Marks the first `skip` dispatches of each lane as warm-up, but never all of them."""
     for lane in group.lanes:
         count = min(skip, len(lane.rows) - 1)
@@ -277,9 +277,9 @@ def _times(table: Dispatches, rows: array[int]) -> array[int]:
     return times
 
 
-def _find_tuning(groups: Iterable[Group], recording: Recording) -> None:
+def _find_tuning(groups: Iterable[DispatchGroup], recording: Recording) -> None:
     """Marks specialisations that an autotuner tried and dropped in every process that ran them."""
-    by_name: dict[tuple[str, str | None], list[Group]] = defaultdict(list)
+    by_name: dict[tuple[str, str | None], list[DispatchGroup]] = defaultdict(list)
     for candidate in groups:
         shape = recording.shapes[candidate.shapes[0]]
         by_name[shape.name, shape.agent].append(candidate)

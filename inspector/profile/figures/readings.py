@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from ...recording import NONE, Recording, Spread
 from . import quirks
 from .counters import block_of
-from .grouping import Group
+from .grouping import DispatchGroup
 from .spreads import spread
 
 _INSTANCE = re.compile(r"\[\d+\]$")
@@ -134,7 +134,7 @@ class _Parts(Struct, frozen=True):
     tracing: set[int]
     counters_of: Mapping[int, set[int]]
 
-    def durations(self, group: Group, part: int, *, warm: bool) -> array[int]:
+    def durations(self, group: DispatchGroup, part: int, *, warm: bool) -> array[int]:
         """Durations (ns) of a specialisation's dispatches in a part.
 
         Args:
@@ -159,7 +159,7 @@ class _Parts(Struct, frozen=True):
         return tuple(map(frozenset, runs.values()))
 
 
-def read(recording: Recording, groups: Sequence[Group]) -> list[Readings]:
+def read(recording: Recording, groups: Sequence[DispatchGroup]) -> list[Readings]:
     """Readings of each specialisation, in the order of `groups`."""
     names, canonical = _folded(recording.counters)
     columns = _columns(recording, groups, canonical, len(names))
@@ -201,7 +201,7 @@ def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _columns(
-    recording: Recording, groups: Sequence[Group], canonical: Sequence[int], counters: int
+    recording: Recording, groups: Sequence[DispatchGroup], canonical: Sequence[int], counters: int
 ) -> Mapping[tuple[int, int, int], _Column]:
     """Returns the values of all counters, without warm-ups.
 
@@ -241,7 +241,7 @@ def _columns(
 
 
 def _dispatch_keys(
-    recording: Recording, groups: Sequence[Group], parts: int, counters: int
+    recording: Recording, groups: Sequence[DispatchGroup], parts: int, counters: int
 ) -> array[int]:
     """Returns a key per dispatch, to which the index of a counter is added.
 
@@ -266,7 +266,7 @@ def _dispatch_keys(
     return keys
 
 
-def _clock(recording: Recording, groups: Sequence[Group], part: int) -> quirks.Clock:
+def _clock(recording: Recording, groups: Sequence[DispatchGroup], part: int) -> quirks.Clock:
     """Determines the resolution of a part's times by some of its dispatches."""
     rows: list[int] = []
     for specialisation in groups:
@@ -277,7 +277,7 @@ def _clock(recording: Recording, groups: Sequence[Group], part: int) -> quirks.C
 
 
 def _readings_of(
-    group: Group,
+    group: DispatchGroup,
     columns: Mapping[tuple[int, int], _Column],
     names: Sequence[str],
     all_parts: _Parts,
@@ -319,7 +319,7 @@ def _readings_of(
     )
 
 
-def _pass(group: Group, part: int, durations: array[int], all_parts: _Parts) -> Pass:
+def _pass(group: DispatchGroup, part: int, durations: array[int], all_parts: _Parts) -> Pass:
     lanes = [lane for lane in group.lanes if lane.part == part]
     dispatches = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
     parts = all_parts.recording.parts

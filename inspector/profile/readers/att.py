@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...recording import CodeObject, KernelShape, Part, Place, ThreadTrace, Traced
 from ..builder import Builder
-from ..reading import Group
+from ..reading import FileGroup
 from .att_code import CodeRow, Names, code_rows, stats_rows
 from .att_waves import Sums, clock_mhz, occupancy, sum_waves
 
@@ -46,7 +46,7 @@ _NO_WAVE = (
 )
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the traces among the files; the first gets code objects and raw traces."""
     trace_folders = _trace_folders(files)
     traces: dict[Path, list[Path]] = {}
@@ -64,13 +64,13 @@ def find(files: Sequence[Path]) -> list[Group]:
             raw.append(file)
         elif len(files) == 1 and _WAVE.match(file.name):
             traces.setdefault(file.parent, []).append(file)
-    groups = [Group(folder.name, tuple(members)) for folder, members in sorted(traces.items())] or (
-        [Group("raw trace", ())] if raw else []
-    )
+    groups = [
+        FileGroup(folder.name, tuple(members)) for folder, members in sorted(traces.items())
+    ] or ([FileGroup("raw trace", ())] if raw else [])
     if not groups:
-        return [Group("code objects", tuple(objects))] if objects else []
+        return [FileGroup("code objects", tuple(objects))] if objects else []
     first = groups[0]
-    return [Group(first.name, (*first.files, *objects, *raw)), *groups[1:]]
+    return [FileGroup(first.name, (*first.files, *objects, *raw)), *groups[1:]]
 
 
 def _trace_folders(files: Sequence[Path]) -> set[Path]:
@@ -95,7 +95,7 @@ def _trace_of(file: Path, trace_folders: set[Path]) -> Path | None:
     return folder
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads one trace: the cost of each instruction, and when its waves ran."""
     files = group.files
     objects = [

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from ...recording import Agent, Part
 from ..builder import LARGEST, Builder
-from ..reading import Group
+from ..reading import FileGroup
 from .agents import Agents
 from .csv_counters import Counters, LongReader
-from .csv_dispatches import Sink
+from .csv_dispatches import DispatchWriter
 from .csv_legacy import read_wide
 from .csv_processes import names_of
 from .rows import Table, folded
@@ -33,7 +33,7 @@ _ACCUMULATED = "SQ_ACCUM_PREV_HIRES"
 _TOOL = re.compile(rb"(omniperf|rocprof-compute|rocprofiler-compute) version: *([\w.]+)", re.I)
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Folders with `sysinfo.csv` or a `pmc_perf*.csv`, with all that rocprof-compute put there."""
     folders: dict[Path, list[Path]] = {}
     for file in files:
@@ -51,10 +51,10 @@ def find(files: Sequence[Path]) -> list[Group]:
             ours = tables | perf | ({_ABOUT, "log.txt", *_ASIDE} & names)
             workloads[folder] = tuple(file for file in inside if file.name in ours)
     called = names_of((folder, "") for folder in workloads)
-    return [Group(called[folder, ""], inside) for folder, inside in workloads.items()]
+    return [FileGroup(called[folder, ""], inside) for folder, inside in workloads.items()]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads a workload: the device, then each table as a part."""
     files = {file.name: file for file in group.files}
     builder.tool.setdefault("name", "rocprof-compute")
@@ -88,16 +88,16 @@ def _read_table(table: Table, builder: Builder, part: Part) -> bool:
         return False
     if "counter" in table.columns and "value" in table.columns:
         builder.begin(part)
-        sink = Sink(
+        writer = DispatchWriter(
             builder=builder,
             table=table,
             agent_key=Agents().key,
             process=None,
             part=len(builder.parts) - 1,
         )
-        LongReader(sink, Counters(builder)).read()
+        LongReader(writer, Counters(builder)).read()
         table.report(builder)
-        return bool(sink.rounded)
+        return bool(writer.rounded)
     renamed = {}
     if _ACCUMULATED in table.names and not part.path.endswith(_MERGED):
         # One name for the sum over time of whichever level the run was about.

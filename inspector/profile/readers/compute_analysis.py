@@ -16,7 +16,7 @@ from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import Agent, KernelShape, Part
 from ..builder import Builder, int64
-from ..reading import Group
+from ..reading import FileGroup
 from .json_bases import SIGN, Base, opened
 from .json_files import head
 
@@ -27,10 +27,10 @@ _KERNEL = "compute_kernel"
 _AGAIN = "run `rocprof-compute analyze --output-format db` again"
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the databases that have its tables of kernels and dispatches."""
     return [
-        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if head(file, len(SIGN)) == SIGN and _is_ours(file)
     ]
@@ -44,7 +44,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads databases, a part for each workload; damage is reported as an error."""
     for path in group.files:
         builder.tool.setdefault("name", "rocprof-compute")

@@ -17,7 +17,8 @@ from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
 from ..builder import Builder, int64
-from .csv_dispatches import DamagedError, RowIndex, Sink
+from ..row_index import RowIndex
+from .csv_dispatches import DamagedRowError, DispatchWriter
 from .csv_layout import FIELDS, SILENT, fold
 from .rows import Block, Table, integer
 
@@ -102,7 +103,7 @@ class LongReader(Struct):
     same as one there if id, kernel, size and times agree.
     """
 
-    sink: Sink
+    writer: DispatchWriter
     counters: Counters
     traced: RowIndex | None = None
     apart: int = 0  # dispatches whose id belongs to another dispatch in the trace
@@ -111,8 +112,10 @@ class LongReader(Struct):
 
     def read(self) -> None:
         """Reads the whole table."""
-        table = self.sink.table
-        self.sink.want("process" if "process" in table.columns else "guid", "counter", "value")
+        table = self.writer.table
+        self.writer.select_columns(
+            "process" if "process" in table.columns else "guid", "counter", "value"
+        )
         for block in table.blocks():
             try:
                 rows = self._rows_of_block(block)
@@ -137,7 +140,7 @@ class LongReader(Struct):
                 except ValueError:
                     values.append(0.0)
                     if rows[position] != NONE:
-                        self.sink.table.damage(block.lines[position], "the value is not a number")
+                        self.writer.table.damage(block.lines[position], "the value is not a number")
                         rows[position] = NONE
         self.counters.extend(rows, [numbers[name] for name in names], values)
 
@@ -154,28 +157,35 @@ class LongReader(Struct):
         if processes and len(set(processes)) > 1:
             is_first = list(map(or_, is_first, [True, *map(ne, processes[1:], processes)]))
         ends = [*compress(range(len(is_first)), is_first), len(is_first)][1:]
-        parsed = self.sink.parse(block if len(ends) == len(is_first) else block.only(is_first))
-        next_row = len(self.sink.builder.dispatches)
+        dispatches = self.writer.parse(
+            block if len(ends) == len(is_first) else block.only(is_first)
+        )
+        next_row = len(self.writer.builder.dispatches)
         dispatch_rows: list[int] = []
         new_positions: list[int] = []
         process_of_dispatch = compress(processes, is_first) if processes else repeat("")
-        for position, (process, number) in enumerate(
-            zip(process_of_dispatch, parsed.number, strict=False)
+        for position, (process, dispatch_id) in enumerate(
+            zip(process_of_dispatch, dispatches.dispatch_ids, strict=False)
         ):
             index = self._index(process)
-            row = index.get(number)
+            row = index.get(dispatch_id)
             if row == NONE:
                 row = self._traced_row(
-                    number, parsed.shape[position], parsed.start[position], parsed.end[position]
+                    dispatch_id,
+                    dispatches.shape_numbers[position],
+                    dispatches.starts[position],
+                    dispatches.ends[position],
                 )
                 if row == NONE:
                     row = next_row
                     next_row += 1
                     new_positions.append(position)
-                index.add(number, row)
+                index.add(dispatch_id, row)
             dispatch_rows.append(row)
-        self.sink.append(
-            parsed if len(new_positions) == len(dispatch_rows) else parsed.select(new_positions)
+        self.writer.append(
+            dispatches
+            if len(new_positions) == len(dispatch_rows)
+            else dispatches.select(new_positions)
         )
         counts = map(sub, ends, [0, *ends])
         return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
@@ -183,7 +193,7 @@ class LongReader(Struct):
     def _rows_of_damaged_block(self, block: Block) -> list[int]:
         """The dispatch of each row of a block with damaged rows, for which it is `NONE`."""
         rows: list[int] = []
-        number_column = self.sink.table.columns["number"]
+        number_column = self.writer.table.columns["number"]
         row, previous_dispatch = NONE, None
         processes = self._processes(block) or [""] * len(block)
         for position, process in enumerate(processes):
@@ -197,30 +207,30 @@ class LongReader(Struct):
 
     def _row(self, process: str, cells: list[str], line: int) -> int:
         """The dispatch of one row, added if it is new; `NONE` if the row is damaged."""
-        table = self.sink.table
+        table = self.writer.table
         try:
-            number = integer(cells[table.columns["number"]])
-            if number is None or not 0 <= number < 1 << 63:
+            dispatch_id = integer(cells[table.columns["number"]])
+            if dispatch_id is None or not 0 <= dispatch_id < 1 << 63:
                 raise ValueError
         except (ValueError, OverflowError):
             table.damage(line, "the dispatch id is not a number")
             return NONE
         index = self._index(process)
-        row = index.get(number)
+        row = index.get(dispatch_id)
         if row != NONE:
             return row
         try:
-            start, end = self.sink.times(cells)
-            shape = self.sink.shape(cells)
-        except DamagedError as error:
+            start, end = self.writer.times(cells)
+            shape_number = self.writer.shape_number(cells)
+        except DamagedRowError as error:
             table.damage(line, str(error))
             return NONE
         times = (NONE, NONE) if start is None or end is None else (start, end)
-        row = self._traced_row(number, shape, *times)
+        row = self._traced_row(dispatch_id, shape_number, *times)
         if row == NONE:
-            row = self.sink.add_row(cells, line)
+            row = self.writer.add_row(cells, line)
         if row != NONE:
-            index.add(number, row)
+            index.add(dispatch_id, row)
         return row
 
     def _processes(self, block: Block) -> Sequence[str]:
@@ -228,23 +238,24 @@ class LongReader(Struct):
         return block.column("process") or block.column("guid") or ()
 
     def _index(self, process: str) -> RowIndex:
+        """Returns the rows of a process's dispatches by their ids; empty at first."""
         index = self._index_of_process.get(process)
         if index is None:
             index = self._index_of_process[process] = RowIndex()
         return index
 
-    def _traced_row(self, number: int, shape: int, start: int, end: int) -> int:
+    def _traced_row(self, dispatch_id: int, shape_number: int, start: int, end: int) -> int:
         """The row of the same dispatch in the kernel trace; times are `NONE` where unknown."""
-        if self.traced is None or shape == NONE:
+        if self.traced is None or shape_number == NONE:
             return NONE
-        row = self.traced.get(number)
+        row = self.traced.get(dispatch_id)
         if row == NONE:
             return NONE
-        table = self.sink.builder.dispatches
-        pair = (table.shape[row], shape)
+        table = self.writer.builder.dispatches
+        pair = (table.shape[row], shape_number)
         agree = self._alike_by_shapes.get(pair)
         if agree is None:
-            shapes = self.sink.shapes
+            shapes = self.writer.shapes
             agree = self._alike_by_shapes[pair] = _is_same_shape(shapes[pair[0]], shapes[pair[1]])
         timed = start != NONE and table.start[row] != NONE
         if not agree or (timed and not (start <= table.end[row] and table.start[row] <= end)):
@@ -276,7 +287,7 @@ class WideReader(Struct):
     The instances of a counter (`TCC_HIT[0]` … `TCC_HIT[127]`, the channels of all XCCs) are summed.
     """
 
-    sink: Sink
+    writer: DispatchWriter
     counters: Counters
     renamed: dict[str, str] = field(default_factory=dict)  # name in the file -> counter's name
     foreign: list[str] = field(default_factory=list)  # columns that hold no numbers
@@ -285,7 +296,7 @@ class WideReader(Struct):
 
     def read(self) -> None:
         """Reads the whole table."""
-        table = self.sink.table
+        table = self.writer.table
         unknown = table.unknown_columns()
         first_columns = {name: column for column, name in reversed(list(enumerate(table.names)))}
         for name in unknown:
@@ -327,21 +338,21 @@ class WideReader(Struct):
     def _dispatches(self, block: Block) -> Sequence[int]:
         """The dispatch of each row; rows of one dispatch on several XCCs have the same."""
         if self._rows is None:
-            return self.sink.add(block)
+            return self.writer.add(block)
         dispatch_rows = []
-        number_column = self.sink.table.columns["number"]
+        number_column = self.writer.table.columns["number"]
         for cells, line in zip(block.all_rows(), block.lines, strict=True):
             try:
-                number = int64(integer(cells[number_column]))
+                dispatch_id = int64(integer(cells[number_column]))
             except (ValueError, OverflowError):
-                number = None
-            if number is None or number < 0:
-                number = NONE
-            row = self._rows.get(number)
+                dispatch_id = None
+            if dispatch_id is None or dispatch_id < 0:
+                dispatch_id = NONE
+            row = self._rows.get(dispatch_id)
             if row == NONE:
-                row = self.sink.add_row(cells, line)
-                if row != NONE and number != NONE:
-                    self._rows.add(number, row)
+                row = self.writer.add_row(cells, line)
+                if row != NONE and dispatch_id != NONE:
+                    self._rows.add(dispatch_id, row)
             dispatch_rows.append(row)
         return dispatch_rows
 
@@ -376,7 +387,7 @@ class WideReader(Struct):
                 values.append(sum(map(number_of, filled)))
                 rows_with_value.append(rows[position])
             except ValueError:
-                self.sink.table.damage(block.lines[position], "a counter's value is not a number")
+                self.writer.table.damage(block.lines[position], "a counter's value is not a number")
         return values, rows_with_value
 
 

@@ -16,135 +16,135 @@ from ...recording import NONE, KernelShape
 from ..builder import Builder
 from .rows import Block, Table, instant, integer
 
-# The columns that make up a shape.
-_SHAPE = (
+_SHAPE_COLUMNS = (
     "name", "agent", "process", "kernel_id", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr",
     "wave_size", "workgroup_x", "workgroup_y", "workgroup_z", "workgroup_size", "grid_x", "grid_y",
     "grid_z", "grid_size",
 )  # fmt: skip
-
-_NEAR = 1 << 16
-_THIN = 16
-"""Ids below `_NEAR + _THIN · number of ids` are kept in an array, larger ones in a dictionary: the
-array stays at most that thinly filled."""
+"""The columns that make up a shape, by our names, as `Table.columns` has them."""
 
 AgentKey = Callable[[str], str | None]
+"""The cell of an agent -> its key in the recording."""
+
+_DAMAGED_SHAPE = "a size is not a number, or the kernel has no name"
 
 
-class DamagedError(ValueError):
+class DamagedRowError(ValueError):
     """A complete row with impossible cells; its text says what is wrong."""
 
 
-class RowIndex(Struct):
-    """Dispatch id -> row of the recording, in four bytes each: ids are nearly consecutive."""
+class DispatchColumns(Struct, frozen=True):
+    """Dispatches by column, with the types that the columns of `Dispatches` have.
 
-    _array: array[int] = field(default_factory=lambda: array("i"))
-    _large: dict[int, int] = field(default_factory=dict)
-    _count: int = 0
+    Args:
+        shape_numbers: the number of each dispatch's shape in the recording.
+        dispatch_ids: the profiler's; `NONE` where the table has none. So are queues and times.
+        queues: ids.
+        starts: ns.
+        ends: ns.
+    """
 
-    def add(self, number: int, row: int) -> None:
-        """Sets the row of a dispatch id."""
-        self._count += 1
-        size = len(self._array)
-        if 0 <= number < size:
-            self._array[number] = row
-        elif size <= number < _NEAR + _THIN * self._count:
-            self._array.extend(array("i", [NONE]) * (number + number // 2 + 64 - size))
-            self._array[number] = row
-        else:
-            self._large[number] = row
+    shape_numbers: array[int]
+    dispatch_ids: array[int]
+    queues: array[int]
+    starts: array[int]
+    ends: array[int]
 
-    def get(self, number: int) -> int:
-        """Returns the row of a dispatch id, or `NONE`."""
-        if 0 <= number < len(self._array):
-            row = self._array[number]
-            if row != NONE:
-                return row
-        return self._large.get(number, NONE)
-
-
-class Parsed(Struct, frozen=True):
-    """Columns of dispatches, with the types of those in `Dispatches`."""
-
-    shape: array[int]
-    number: array[int]
-    queue: array[int]
-    start: array[int]
-    end: array[int]
-
-    def select(self, rows: Sequence[int]) -> Parsed:
-        """Returns the dispatches of these rows."""
-        return Parsed(
-            shape=array("i", [self.shape[row] for row in rows]),
-            number=array("q", [self.number[row] for row in rows]),
-            queue=array("q", [self.queue[row] for row in rows]),
-            start=array("q", [self.start[row] for row in rows]),
-            end=array("q", [self.end[row] for row in rows]),
+    def select(self, positions: Sequence[int]) -> DispatchColumns:
+        """Returns the dispatches at these positions."""
+        return DispatchColumns(
+            shape_numbers=array("i", [self.shape_numbers[position] for position in positions]),
+            dispatch_ids=array("q", [self.dispatch_ids[position] for position in positions]),
+            queues=array("q", [self.queues[position] for position in positions]),
+            starts=array("q", [self.starts[position] for position in positions]),
+            ends=array("q", [self.ends[position] for position in positions]),
         )
 
 
-class Sink(Struct):
-    """Adds a table's dispatches to a recording, as part `part`."""
+class DispatchWriter(Struct):
+    """Adds a table's dispatches to a recording.
+
+    Args:
+        builder: the recording.
+        table: the file; some profilers write a row per dispatch, some a row per counter of it.
+        agent_key: finds the agent that a row names.
+        process: the process of rows without a process id; None where it is unknown.
+        part: number of the recording's part that the dispatches belong to.
+        rounded: how many of the dispatches have timestamps that lost digits.
+        shapes: number in the recording -> shape, of those that were made so far.
+    """
 
     builder: Builder
     table: Table
     agent_key: AgentKey
-    process: int | None  # of rows without a process id
+    process: int | None
     part: int
-    rounded: int = 0  # dispatches whose timestamps lost digits
-    shapes: dict[int, KernelShape] = field(default_factory=dict)  # made so far, by number
-    _fields: tuple[str, ...] = ()
-    _cells: tuple[int, ...] = ()
-    _shape_of_key: dict[tuple[str, ...], int] = field(default_factory=dict)
+    rounded: int = 0
+    shapes: dict[int, KernelShape] = field(default_factory=dict)
+    _shape_names: tuple[str, ...] = ()  # those of `_SHAPE_COLUMNS` that the table has
+    _shape_columns: tuple[int, ...] = ()  # where they stand in a row
+    # texts of a row's cells in those columns -> number of the shape; `NONE` for damaged ones
+    _shape_numbers: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._fields = tuple(name for name in _SHAPE if name in self.table.columns)
-        self._cells = tuple(self.table.columns[name] for name in self._fields)
+        columns = self.table.columns
+        self._shape_names = tuple(name for name in _SHAPE_COLUMNS if name in columns)
+        self._shape_columns = tuple(columns[name] for name in self._shape_names)
 
-    def want(self, *columns: str) -> None:
-        """Tells the table which columns `parse` needs; `columns` are read besides those."""
-        self.table.want(("number", "queue", "start", "end", *columns), self._fields)
+    def select_columns(self, *others: str) -> None:
+        """Has the table extract the columns that `parse` needs, and others, from its rows."""
+        self.table.select_columns(("number", "queue", "start", "end", *others), self._shape_names)
 
-    def parse(self, block: Block) -> Parsed:
+    def parse(self, block: Block) -> DispatchColumns:
         """Parses a block's dispatches by column.
 
         Raises:
             ValueError, OverflowError: a row is damaged or has no times: its rows must be read one
                 by one.
         """
-        shape_of_key = self._shape_of_key
-        numbers = list(map(shape_of_key.get, block.key_texts()))
-        if None in numbers:
-            for index, key in enumerate(block.key_texts()):
-                if key not in shape_of_key:
-                    shape_of_key[key] = self.shape(block.row(index))
-            numbers = [shape_of_key[key] for key in block.key_texts()]
-        shape = array("i", [shape_number for shape_number in numbers if shape_number is not None])
-        if NONE in shape:
-            raise DamagedError
-        number, queue, start, end = (
-            _numbers(block.column(name), len(block)) for name in ("number", "queue", "start", "end")
+        shape_numbers = array("i", self._shape_numbers_of(block))
+        if NONE in shape_numbers:
+            raise DamagedRowError(_DAMAGED_SHAPE)
+        dispatch_ids, queues, starts, ends = (
+            _integers(block.column(name), len(block))
+            for name in ("number", "queue", "start", "end")
         )
         columns = self.table.columns
-        if "number" in columns and min(number) < 0:
-            raise DamagedError
-        if "start" in columns and "end" in columns:
-            if min(start) <= 0 or any(map(gt, start, end)):
-                raise DamagedError
-        elif "start" in columns or "end" in columns:
-            raise DamagedError
-        return Parsed(shape=shape, number=number, queue=queue, start=start, end=end)
+        if "number" in columns and min(dispatch_ids) < 0:
+            raise DamagedRowError("a dispatch id is negative")
+        if ("start" in columns) != ("end" in columns):
+            raise DamagedRowError("dispatches have a start or an end alone")
+        if "start" in columns and (min(starts) <= 0 or any(map(gt, starts, ends))):
+            raise DamagedRowError("a dispatch has no times, or ends before it starts")
+        return DispatchColumns(
+            shape_numbers=shape_numbers,
+            dispatch_ids=dispatch_ids,
+            queues=queues,
+            starts=starts,
+            ends=ends,
+        )
 
-    def append(self, parsed: Parsed) -> range:
+    def _shape_numbers_of(self, block: Block) -> list[int]:
+        """Returns the number of each row's shape; `NONE` for damaged ones."""
+        known = self._shape_numbers
+        try:
+            return [known[key] for key in block.key_texts()]
+        except KeyError:  # a shape that no row had before, as in few blocks of a large file
+            for position, key in enumerate(block.key_texts()):
+                if key not in known:
+                    known[key] = self.shape_number(block.row(position))
+            return [known[key] for key in block.key_texts()]
+
+    def append(self, dispatches: DispatchColumns) -> range:
         """Adds dispatches to the recording and returns their rows."""
         table = self.builder.dispatches
         first = len(table)
-        table.shape.extend(parsed.shape)
-        table.number.extend(parsed.number)
-        table.start.extend(parsed.start)
-        table.end.extend(parsed.end)
-        table.queue.extend(parsed.queue)
-        table.part.extend(array("h", [self.part]) * len(parsed.shape))
+        table.shape.extend(dispatches.shape_numbers)
+        table.number.extend(dispatches.dispatch_ids)
+        table.start.extend(dispatches.starts)
+        table.end.extend(dispatches.ends)
+        table.queue.extend(dispatches.queues)
+        table.part.extend(array("h", [self.part]) * len(dispatches.shape_numbers))
         return range(first, len(table))
 
     def add(self, block: Block) -> Sequence[int]:
@@ -154,11 +154,11 @@ class Sink(Struct):
             For each, its row in the recording; `NONE` for damaged ones.
         """
         try:
-            parsed = self.parse(block)
+            dispatches = self.parse(block)
         except (ValueError, OverflowError):
             rows = block.all_rows()
             return [self.add_row(row, line) for row, line in zip(rows, block.lines, strict=True)]
-        return self.append(parsed)
+        return self.append(dispatches)
 
     def add_row(self, row: list[str], line: int) -> int:
         """Adds one row and returns its row in the recording; `NONE` if it is damaged.
@@ -166,18 +166,18 @@ class Sink(Struct):
         The table counts damaged rows.
         """
         try:
-            shape = self.shape(row)
-            if shape == NONE:
-                raise DamagedError("a size is not a number, or the kernel has no name")
-            number = self._cell(row, "number", integer)
-            queue = self._cell(row, "queue", integer)
+            shape_number = self.shape_number(row)
+            if shape_number == NONE:
+                raise DamagedRowError(_DAMAGED_SHAPE)
+            dispatch_id = self._integer(row, "number", integer)
+            queue = self._integer(row, "queue", integer)
             start, end = self.times(row)
-        except DamagedError as error:
+        except DamagedRowError as error:
             self.table.damage(line, str(error))
             return NONE
         table = self.builder.dispatches
-        table.shape.append(shape)
-        table.number.append(NONE if number is None else number)
+        table.shape.append(shape_number)
+        table.number.append(NONE if dispatch_id is None else dispatch_id)
         table.start.append(NONE if start is None else start)
         table.end.append(NONE if end is None else end)
         table.queue.append(NONE if queue is None else queue)
@@ -188,10 +188,10 @@ class Sink(Struct):
         """Returns start and end in ns; both None if either is unknown or was rounded.
 
         Raises:
-            DamagedError: they are no numbers, or it ends before it starts.
+            DamagedRowError: they are no numbers, or it ends before it starts.
         """
-        start = self._cell(row, "start", instant)
-        end = self._cell(row, "end", instant)
+        start = self._integer(row, "start", instant)
+        end = self._integer(row, "end", instant)
         if start is None or end is None:
             columns = self.table.columns
             times = [row[columns[name]] for name in ("start", "end") if name in columns]
@@ -199,24 +199,24 @@ class Sink(Struct):
                 self.rounded += 1
             return None, None
         if end < start:
-            raise DamagedError("the dispatch ends before it starts")
+            raise DamagedRowError("the dispatch ends before it starts")
         return start, end
 
-    def shape(self, row: list[str]) -> int:
+    def shape_number(self, row: list[str]) -> int:
         """Returns the number of a row's shape; `NONE` if a cell of it is damaged."""
-        key = tuple([row[cell] for cell in self._cells])
-        number = self._shape_of_key.get(key)
-        if number is None:
+        key = tuple([row[column] for column in self._shape_columns])
+        shape_number = self._shape_numbers.get(key)
+        if shape_number is None:
             try:
-                shape = self._shape_of(dict(zip(self._fields, key, strict=True)))
-                number = self.builder.shape(shape)
-                self.shapes[number] = shape
+                shape = self._parse_shape(dict(zip(self._shape_names, key, strict=True)))
+                shape_number = self.builder.shape(shape)
+                self.shapes[shape_number] = shape
             except (ValueError, OverflowError):
-                number = NONE
-            self._shape_of_key[key] = number
-        return number
+                shape_number = NONE
+            self._shape_numbers[key] = shape_number
+        return shape_number
 
-    def _shape_of(self, cells: dict[str, str]) -> KernelShape:
+    def _parse_shape(self, cells: dict[str, str]) -> KernelShape:
         """Parses the cells of a shape, by column.
 
         Raises:
@@ -224,18 +224,21 @@ class Sink(Struct):
         """
         name = cells["name"].strip()
         if not name:
-            raise DamagedError
+            raise DamagedRowError("the kernel has no name")
         agent = cells.get("agent", "").strip()
         sizes = {
-            field: integer(text) for field, text in cells.items() if field not in ("name", "agent")
+            column: integer(text)
+            for column, text in cells.items()
+            if column not in ("name", "agent")
         }
-        if any(size is not None and size < 0 for size in sizes.values()):
-            raise DamagedError
+        for column, size in sizes.items():
+            if size is not None and size < 0:
+                raise DamagedRowError(f"{column} is negative")
         workgroup = _triple(sizes, "workgroup")
         grid = _triple(sizes, "grid")
         process = sizes.get("process")
         return KernelShape(
-            name=_bare(name),
+            name=_without_descriptor_suffix(name),
             agent=self.agent_key(agent) if agent else None,
             process=self.process if process is None else process,
             kernel_id=sizes.get("kernel_id"),
@@ -251,42 +254,58 @@ class Sink(Struct):
             wave_size=sizes.get("wave_size"),
         )
 
-    def _cell(self, row: list[str], name: str, read: Callable[[str], int | None]) -> int | None:
-        index = self.table.columns.get(name)
-        if index is None:
+    def _integer(self, row: list[str], name: str, read: Callable[[str], int | None]) -> int | None:
+        """Reads a cell; None where it is empty or the table has no such column.
+
+        Args:
+            row: the cells.
+            name: our name of the column.
+            read: `integer` or `instant`.
+
+        Raises:
+            DamagedRowError: it is no number from 0 to 2**63 - 1.
+        """
+        column = self.table.columns.get(name)
+        if column is None:
             return None
         try:
-            value = read(row[index])
+            value = read(row[column])
         except (ValueError, OverflowError):
-            raise DamagedError(f"{self.table.names[index]} is not a number") from None
+            raise DamagedRowError(f"{self.table.names[column]} is not a number") from None
         if value is not None and not 0 <= value < 1 << 63:
-            raise DamagedError(f"{self.table.names[index]} is no number of 63 bits")
+            raise DamagedRowError(f"{self.table.names[column]} is no number of 63 bits")
         return value
 
 
-def _numbers(column: Sequence[str] | None, count: int) -> array[int]:
-    """Returns a column's integers; all are `NONE` if the table has no such column."""
-    if column is None:
+def _integers(texts: Sequence[str] | None, count: int) -> array[int]:
+    """Returns a column's integers; `count` times `NONE` if the table has no such column.
+
+    Raises:
+        ValueError, OverflowError: a cell is none, or does not fit 64 bits.
+    """
+    if texts is None:
         return array("q", [NONE]) * count
-    different = set(column)
+    different = set(texts)
     if len(different) < 8:  # queues, say: each text is converted once, which takes most of the time
-        value = {text: int(text) for text in different}
-        return array("q", [value[text] for text in column])
-    return array("q", list(map(int, column)))
+        values = {text: int(text) for text in different}
+        return array("q", [values[text] for text in texts])
+    return array("q", list(map(int, texts)))
 
 
 def _triple(sizes: dict[str, int | None], stem: str) -> tuple[int, int, int] | None:
+    """Returns a size in x, y and z, as `grid_x` and so on; None unless all three are known."""
     x, y, z = (sizes.get(f"{stem}_{axis}") for axis in "xyz")
     return None if x is None or y is None or z is None else (x, y, z)
 
 
 def _product(sizes: tuple[int, int, int] | None) -> int | None:
+    """Returns the number of elements; None where the sizes are unknown."""
     return None if sizes is None else sizes[0] * sizes[1] * sizes[2]
 
 
-def _bare(name: str) -> str:
+def _without_descriptor_suffix(name: str) -> str:
     """Removes the suffix of a kernel's descriptor that some versions append to its name."""
-    for mark in (" [clone .kd]", " (.kd)", ".kd"):
-        if name.endswith(mark):
-            return name[: -len(mark)]
+    for suffix in (" [clone .kd]", " (.kd)", ".kd"):
+        if name.endswith(suffix):
+            return name[: -len(suffix)]
     return name

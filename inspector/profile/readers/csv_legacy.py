@@ -8,10 +8,10 @@ from typing import Literal
 
 from ...recording import Part
 from ..builder import Builder
-from ..reading import Group
+from ..reading import FileGroup
 from .agents import Agents
 from .csv_counters import Counters, WideReader
-from .csv_dispatches import Sink
+from .csv_dispatches import DispatchWriter
 from .csv_processes import names_of
 from .csv_summaries import STATISTICS, read_stats
 from .rows import Table, folded, header, integer
@@ -43,7 +43,7 @@ _NOT_KERNELS = ("hip_stats", "hsa_stats", "roctx_stats", "kfd_stats")
 _ENDS = (".stats.csv", ".hip_stats.csv", ".hsa_stats.csv", ".copy_stats.csv", ".csv")
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns groups of the files of one output name (`-o NAME.csv`) in one folder."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
@@ -51,10 +51,10 @@ def find(files: Sequence[Path]) -> list[Group]:
             end = next(end for end in _ENDS if file.name.lower().endswith(end))
             groups.setdefault((file.parent, file.name[: -len(end)]), []).append(file)
     names = names_of(groups)
-    return [Group(names[key], tuple(members)) for key, members in groups.items()]
+    return [FileGroup(names[key], tuple(members)) for key, members in groups.items()]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the dispatches; where there are none, the summary."""
     kinds = [(file, _kind(file)) for file in group.files]
     former_count = len(builder.dispatches)
@@ -85,20 +85,20 @@ def read_wide(
         Whether its timestamps have lost digits.
     """
     builder.begin(part)
-    sink = Sink(
+    writer = DispatchWriter(
         builder=builder,
         table=table,
         agent_key=Agents().key,
         process=None,
         part=len(builder.parts) - 1,
     )
-    reader = WideReader(sink, Counters(builder), renamed or {})
+    reader = WideReader(writer, Counters(builder), renamed or {})
     reader.read()
     table.report(builder)
     if reader.foreign:
         names = ", ".join(reader.foreign[:4]) + (", …" if len(reader.foreign) > 4 else "")
         builder.note(f"{table.path.name}: unknown columns are left out: {names}")
-    return bool(sink.rounded)
+    return bool(writer.rounded)
 
 
 def _read_copies(table: Table, builder: Builder) -> None:

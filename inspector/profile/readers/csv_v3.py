@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from ...recording import NONE, Part
 from ..builder import Builder
-from ..reading import Group
+from ..reading import FileGroup
+from ..row_index import RowIndex
 from .agents import Agents
 from .csv_counters import Counters, LongReader
-from .csv_dispatches import RowIndex, Sink
+from .csv_dispatches import DispatchWriter
 from .csv_processes import kind_named, names_of, prefix_of, process_of, results_file_read
 from .csv_summaries import STATISTICS, read_copies, read_stats
 from .rows import Block, Table, folded, nothing_in
@@ -43,17 +44,17 @@ _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
 _MAX_LISTED_COLUMNS = 4
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Files of one process, by their folder, prefix and columns."""
     groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
         if file.suffix.lower() == ".csv" and _kind(file):
             groups.setdefault((file.parent, prefix_of(file)), []).append(file)
     names = names_of(groups)
-    return [Group(names[place], tuple(members)) for place, members in groups.items()]
+    return [FileGroup(names[place], tuple(members)) for place, members in groups.items()]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the files of one process: its dispatches, or its statistics where it has none."""
     files: dict[str, list[Path]] = {}
     for file in group.files:
@@ -104,7 +105,7 @@ def _read_further_files(files: Mapping[str, Sequence[Path]], builder: Builder) -
 class _DispatchReader(Struct):
     """Reads the dispatches of one process: its kernel trace, and counters beside it."""
 
-    group: Group
+    group: FileGroup
     builder: Builder
     agents: Agents
 
@@ -116,15 +117,15 @@ class _DispatchReader(Struct):
         process = process_of(prefix_of(first))
         if process is None and counter_files:
             process = _shared_process(traces[0] if traces else None, counter_files[0])
-        sinks: list[Sink] = []
+        writers: list[DispatchWriter] = []
         index: RowIndex | None = None
         for file in traces:
-            sink = self._sink(Table.open(file), process, sinks)
-            rows = self._read_trace(sink, bool(counter_files))
+            writer = self._writer(Table.open(file), process, writers)
+            rows = self._read_trace(writer, bool(counter_files))
             index = rows if index is None else index
         for file in counter_files:
-            sink = self._sink(Table.open(file), process, sinks)
-            reader = LongReader(sink, Counters(builder), index)
+            writer = self._writer(Table.open(file), process, writers)
+            reader = LongReader(writer, Counters(builder), index)
             reader.read()
             if reader.apart:
                 builder.note(
@@ -132,41 +133,43 @@ class _DispatchReader(Struct):
                     f"those of {traces[0].name} with the same ids (kernel, size or time differ): "
                     "kept apart"
                 )
-            sink.table.report(builder)
-        self._note_losses(sinks)
+            writer.table.report(builder)
+        self._note_losses(writers)
 
-    def _sink(self, table: Table, process: int | None, sinks: list[Sink]) -> Sink:
-        """Appends a sink for a table; all of a process share the shapes of their kernels."""
+    def _writer(
+        self, table: Table, process: int | None, writers: list[DispatchWriter]
+    ) -> DispatchWriter:
+        """Appends a writer for a table; all of a process share the shapes of their kernels."""
         part = len(self.builder.parts) - 1
-        shapes = sinks[0].shapes if sinks else {}
-        sink = Sink(self.builder, table, self.agents.key, process, part, shapes=shapes)
-        sinks.append(sink)
-        return sink
+        shapes = writers[0].shapes if writers else {}
+        writer = DispatchWriter(self.builder, table, self.agents.key, process, part, shapes=shapes)
+        writers.append(writer)
+        return writer
 
-    def _read_trace(self, sink: Sink, indexed: bool) -> RowIndex | None:
+    def _read_trace(self, writer: DispatchWriter, indexed: bool) -> RowIndex | None:
         """Reads a kernel trace; returns its rows by dispatch id where counters will need them."""
-        index = RowIndex() if indexed and "number" in sink.table.columns else None
+        index = RowIndex() if indexed and "number" in writer.table.columns else None
         numbers = self.builder.dispatches.number
-        sink.want()
-        for block in sink.table.blocks():
-            rows = sink.add(block)
+        writer.select_columns()
+        for block in writer.table.blocks():
+            rows = writer.add(block)
             if index is not None:
                 for row in rows:
                     if row != NONE and numbers[row] != NONE:
                         index.add(numbers[row], row)
-        sink.table.report(self.builder)
+        writer.table.report(self.builder)
         return index
 
-    def _note_losses(self, sinks: Sequence[Sink]) -> None:
+    def _note_losses(self, writers: Sequence[DispatchWriter]) -> None:
         """Notes what the files had that the recording does not, and what was assumed."""
         note = self.builder.note
-        for sink in sinks:
-            name, unknown = sink.table.path.name, sink.table.unknown_columns()
+        for writer in writers:
+            name, unknown = writer.table.path.name, writer.table.unknown_columns()
             if unknown:
                 listing = ", ".join(unknown[:_MAX_LISTED_COLUMNS])
                 more = ", …" if len(unknown) > _MAX_LISTED_COLUMNS else ""
                 note(f"{name}: unknown columns are left out: {listing}{more}")
-            if sink.rounded:
+            if writer.rounded:
                 note(f"{name}: timestamps are rounded, durations are unknown")
         for text in sorted(self.agents.ambiguous):
             note(f"{text} is taken as a relative index, rocprofv3's default")

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ...recording import Part, Place, Samples
 from ..builder import Builder
-from ..reading import Group
+from ..reading import FileGroup
 from .csv_processes import names_of, parts_of, prefix_of, process_of, results_file_read
 from .json_samples import reason
 from .rows import Block, Table, folded, integer
@@ -48,14 +48,14 @@ class _Sum(Struct):
         )
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns a group per file: one method in one process."""
     sampled = [file for file in files if file.suffix.lower() == ".csv" and folded(file) >= _COLUMNS]
     names = names_of((file.parent, file.stem) for file in sampled)
-    return [Group(names[file.parent, file.stem], (file,)) for file in sampled]
+    return [FileGroup(names[file.parent, file.stem], (file,)) for file in sampled]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Adds the samples of a file."""
     for file in group.files:
         twin = results_file_read(file.parent, prefix_of(file), builder)
@@ -68,7 +68,7 @@ def read(group: Group, builder: Builder) -> None:
         builder.tool.setdefault("name", "rocprofv3")
         builder.begin(Part(group.name, str(file), FORMAT))
         sums: dict[_Key, _Sum] = {}
-        table.want(_CELLS, ())
+        table.select_columns(_CELLS, ())
         for block in table.blocks():
             _add(table, block, shapes, sums)
         table.report(builder)

@@ -18,7 +18,7 @@ import msgspec
 from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
 from ..builder import LARGEST, Builder, int64
-from ..reading import Group
+from ..reading import FileGroup
 from .json_files import head, open_plain
 
 FORMAT = "Proton tree"
@@ -35,10 +35,10 @@ _MOST_PIECE = 1 << 20
 _AGAIN = "profile again, and finalize Proton before the program ends"
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as Proton's trees do."""
     return [
-        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if file.suffix in _SUFFIXES and _is_tree(file)
     ]
@@ -51,7 +51,7 @@ def _is_tree(file: Path) -> bool:
     return bool(_TREE.match(first)) and (b'"frame"' in first or b'"children"' in first)
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the trees; one that does not decode is reported as damaged."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))

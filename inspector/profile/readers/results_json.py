@@ -16,8 +16,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import LARGEST, Builder, Rows
-from ..reading import Group
+from ..builder import LARGEST, Builder
+from ..reading import FileGroup
+from ..row_index import RowIndex
 from . import agents, json_records
 from .json_files import head, open_plain
 from .json_samples import Method, Places, shift
@@ -39,16 +40,16 @@ _SAMPLES: dict[str, Method] = {
 _AGAIN = "profile again, and let the program end by itself so that the file is written out"
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as rocprofv3's JSON does."""
     return [
-        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if _SIGN.match(head(file, _AHEAD))
     ]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
@@ -104,7 +105,7 @@ class _Process(Struct):
     loaded: list[json_records.Loaded] = field(default_factory=list)
     strings: json_records.Strings = field(default_factory=json_records.Strings)
     summary: list[json_records.Domain] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
+    rows: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row
     shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
     places: Places | None = None
     sections_read: set[str] = field(default_factory=set)
@@ -229,7 +230,7 @@ class _Process(Struct):
             launch = record.dispatch_info
             row = self.rows.get(launch.dispatch_id)
             start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
-            if row is None:
+            if row == NONE:
                 self._add(launch, start, end, None)
             elif times.start[row] == NONE:  # its counters stood before it, without times
                 times.start[row], times.end[row] = start, end
@@ -253,7 +254,7 @@ class _Process(Struct):
         for record in self.stream.records(json_records.Counted):
             data = record.dispatch_data
             row = self.rows.get(data.dispatch_info.dispatch_id)
-            if row is None:
+            if row == NONE:
                 start, end = data.start_timestamp or NONE, data.end_timestamp or NONE
                 row = self._add(data.dispatch_info, start, end, record)
             # One value per instance of the block: shader engine, XCC, channel.
@@ -279,7 +280,7 @@ class _Process(Struct):
             index = item.inst_index
             places.add(
                 method,
-                None if row is None else shape_of[row],
+                None if row == NONE else shape_of[row],
                 record.pc.code_object_id,
                 record.pc.code_object_offset,
                 mask=record.exec_mask,

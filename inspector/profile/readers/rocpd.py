@@ -16,9 +16,10 @@ from msgspec import Struct, field
 
 from ...documents import json_value
 from ...errors import KinspectError
-from ...recording import CodeObject, KernelShape, Part
-from ..builder import Builder, Rows, int64
-from ..reading import Group
+from ...recording import NONE, CodeObject, KernelShape, Part
+from ..builder import Builder, int64
+from ..reading import FileGroup
+from ..row_index import RowIndex
 from . import agents
 from .json_bases import SIGN, Base, opened, unfinished
 from .json_files import head, is_twin
@@ -33,12 +34,14 @@ _AXES = ("x", "y", "z")
 _AGAIN = "profile again, and let the program end by itself so that the database is written out"
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Databases with rocpd's or rocprof v1's tables, and files by their names that are broken."""
-    return [Group(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)]
+    return [
+        FileGroup(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)
+    ]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the databases of a group; damaged tables are left out, with an error in the builder."""
     for path in group.files:
         try:
@@ -144,8 +147,8 @@ class _Process(Struct):
     objects: dict[int, tuple[CodeObject, int]] = field(default_factory=dict)  # and address shift
     symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id of a kernel -> its row
     tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id -> pid, agent, queue
-    events: Rows = field(default_factory=Rows)  # event id -> row of its dispatch
-    numbers: Rows = field(default_factory=Rows)  # dispatch id -> row of the dispatch
+    events: RowIndex = field(default_factory=RowIndex)  # event id -> row of its dispatch
+    numbers: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row of the dispatch
     rows_without_owner: int = 0  # rows whose kernel or counter is unknown
     unreadable: int = 0  # devices whose description could not be parsed
 
@@ -306,9 +309,9 @@ class _Process(Struct):
         for event, counter, value, sample in self._rows("pmc_event", *columns):
             if sample is not None or value is None:  # sampled over time, not for a dispatch
                 continue
-            row = self.events.get(event) if isinstance(event, int) else None
+            row = self.events.get(event) if isinstance(event, int) else NONE
             name = names.get(counter)
-            if row is None or name is None or not isinstance(value, (int, float)):
+            if row == NONE or name is None or not isinstance(value, (int, float)):
                 self.rows_without_owner += 1
                 continue
             if row != current:
@@ -333,10 +336,10 @@ class _Process(Struct):
         shape_of = self.builder.dispatches.shape
         for row in self._rows("pc_sampling", *columns):
             method, dispatch, code_object, offset, mask, issued, why, text, comment = row
-            dispatch_row = self.numbers.get(dispatch) if isinstance(dispatch, int) else None
+            dispatch_row = self.numbers.get(dispatch) if isinstance(dispatch, int) else NONE
             places.add(
                 "host_trap" if method == "host_trap" or issued is None else "stochastic",
-                None if dispatch_row is None else shape_of[dispatch_row],
+                None if dispatch_row == NONE else shape_of[dispatch_row],
                 int64(code_object) or 0,
                 int64(offset) or 0,
                 mask=_mask(mask),

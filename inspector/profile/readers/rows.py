@@ -106,8 +106,8 @@ def instant(text: str) -> int | None:
 class Block(Struct):
     """Undamaged rows that follow each other, with the line number of each.
 
-    Either `rows` holds all cells, or `groups` only the columns named to `Table.want`, which is
-    faster and possible where every row has the table's layout.
+    Either `rows` holds all cells, or `groups` only the columns given to `Table.select_columns`,
+    which is faster and possible where every row has the table's layout.
     """
 
     table: Table
@@ -129,7 +129,7 @@ class Block(Struct):
         return [row[index] for row in self.rows]
 
     def key_texts(self) -> Iterator[tuple[str, ...]]:
-        """Yields for each row the cells of the columns that `Table.want` named as the key."""
+        """Yields for each row the cells of the key, as given to `Table.select_columns`."""
         if self.groups and self.table.layout is not None:
             return zip(*(self.groups[group] for group in self.table.layout.key), strict=True)
         cells = [self.table.columns[name] for name in self.table.key_names]
@@ -200,7 +200,7 @@ class Table(Struct):
             if index not in known_indices and fold(name) not in SILENT
         ]
 
-    def want(self, singles: Sequence[str], key: Sequence[str]) -> None:
+    def select_columns(self, singles: Sequence[str], key: Sequence[str]) -> None:
         """Names the columns that will be read: one by one, and together as a key.
 
         `blocks` then extracts only these from the rows.

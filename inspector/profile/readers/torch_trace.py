@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from ...recording import Agent, KernelShape, Part
 from ..builder import LARGEST, Builder, int64
-from ..reading import Group
+from ..reading import FileGroup
 from .json_files import head, is_twin, open_plain
 from .json_text import DamagedError
 from .streams import JsonStream
@@ -52,16 +52,16 @@ class _Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"null")
 
 
-def find(files: Sequence[Path]) -> list[Group]:
+def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the JSON files, gzipped or not, that have events of a trace."""
     return [
-        Group("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
         for file in files
         if _OBJECT.match(head(file, _FIRST)) and _EVENTS.search(head(file, _AHEAD))
     ]
 
 
-def read(group: Group, builder: Builder) -> None:
+def read(group: FileGroup, builder: Builder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         former_count = len(builder.dispatches)

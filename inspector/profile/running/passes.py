@@ -22,7 +22,7 @@ from ..figures import counters
 # --------------------------------------------------------------------------- groups
 
 
-class Group(Struct, frozen=True):
+class CounterGroup(Struct, frozen=True):
     """Counters that are read in one pass; `name` is for messages."""
 
     name: str
@@ -53,7 +53,7 @@ def parse(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in re.split(r"[,\s]+", text) if word))
 
 
-def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
+def groups(words: Sequence[str], arch: str) -> tuple[CounterGroup, ...]:
     """The groups of counters for some sets and counters on a target, without duplicates.
 
     Args:
@@ -63,7 +63,7 @@ def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
     Raises:
         KinspectError: a word is neither, or a set has nothing on this target.
     """
-    by_counters: dict[frozenset[str], Group] = {}
+    by_counters: dict[frozenset[str], CounterGroup] = {}
     for word in words:
         row = _tables()["sets"].get(word)
         for group in _of_set(word, row, arch) if row else (_of_name(word, arch),):
@@ -76,7 +76,7 @@ def groups(words: Sequence[str], arch: str) -> tuple[Group, ...]:
     )
 
 
-def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[Group]:
+def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[CounterGroup]:
     """Returns the groups of a set that the target has, each with the clock counter.
 
     Raises:
@@ -89,7 +89,7 @@ def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[Group]:
         names = _existing(str(text), existing)
         if names:
             existing_groups.append(
-                Group(name, (*names, *([clock_counter] if clock_counter else [])))
+                CounterGroup(name, (*names, *([clock_counter] if clock_counter else [])))
             )
     if not existing_groups:
         raise KinspectError(
@@ -115,7 +115,7 @@ def _existing(text: str, existing: Collection[str]) -> list[str]:
     return names
 
 
-def _of_name(name: str, arch: str) -> Group:
+def _of_name(name: str, arch: str) -> CounterGroup:
     """Returns a group of one counter.
 
     Raises:
@@ -125,7 +125,7 @@ def _of_name(name: str, arch: str) -> Group:
     if bare in counters.known(arch) or (
         counters.is_guessed(arch) and counters.block_of(bare) is not None
     ):
-        return Group(name, (name,))
+        return CounterGroup(name, (name,))
     import difflib  # only on the way to an error
 
     suggestions = difflib.get_close_matches(bare.lower(), list(_tables()["sets"]), n=1)
@@ -180,7 +180,7 @@ def of_arch(arch: str) -> Hardware:
 
 
 def split(
-    groups: Sequence[Group], hardware: Hardware, clock: str | None = None
+    groups: Sequence[CounterGroup], hardware: Hardware, clock: str | None = None
 ) -> tuple[tuple[str, ...], ...]:
     """The counters of each pass.
 
@@ -221,7 +221,7 @@ def split(
     return tuple(tuple(pass_counters) for pass_counters in passes)
 
 
-def _refuse(group: Group, hardware: Hardware) -> None:
+def _refuse(group: CounterGroup, hardware: Hardware) -> None:
     """Raises KinspectError if a group does not fit in a pass."""
     exceeded = hardware.excess(group.counters)
     if not exceeded:

@@ -74,7 +74,7 @@ class Prepared(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Plan(Struct, frozen=True):
+class ProfilePlan(Struct, frozen=True):
     """The passes that will be run, and the folder `run` that they write to."""
 
     request: Request
@@ -159,7 +159,7 @@ def _counters_of_passes(request: Request, arch: str | None) -> tuple[tuple[str, 
     return passes.split(groups, passes.of_arch(arch), passes.clock(arch))
 
 
-def lay_out(prepared: Prepared, run: Path) -> Plan:
+def lay_out(prepared: Prepared, run: Path) -> ProfilePlan:
     """Returns the plan of a run in the folder `run`, which need not exist yet."""
     request, profiler = prepared.request, prepared.profiler
     planned = PLANNERS[profiler.tool](profiler, prepared.measurements, request.command, run)
@@ -168,7 +168,7 @@ def lay_out(prepared: Prepared, run: Path) -> Plan:
     planned = tuple(
         replace(item, environment={**environment, **item.environment}) for item in planned
     )
-    return Plan(
+    return ProfilePlan(
         request=request,
         profiler=profiler,
         arch=prepared.arch,
@@ -210,7 +210,7 @@ def _environment(request: Request, run: Path) -> dict[str, str]:
     return {"TRITON_CACHE_DIR": str(run.absolute() / TRITON)}
 
 
-def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -> Manifest:
+def execute(plan: ProfilePlan, say: Say, options: Mapping[str, object] | None = None) -> Manifest:
     """Runs the passes, and writes the manifest at the start and after each.
 
     Args:
@@ -248,7 +248,7 @@ def execute(plan: Plan, say: Say, options: Mapping[str, object] | None = None) -
     return record
 
 
-def _initial_manifest(plan: Plan, options: Mapping[str, object]) -> Manifest:
+def _initial_manifest(plan: ProfilePlan, options: Mapping[str, object]) -> Manifest:
     """Returns the manifest of a run that is about to start."""
     return Manifest(
         command=plan.request.command,
@@ -291,7 +291,7 @@ def exit_code(records: Iterable[PassRecord]) -> int:
 
 
 def _run_pass(
-    plan: Plan, item: Pass, former: PassRecord, *, first: bool, input_position: int | None
+    plan: ProfilePlan, item: Pass, former: PassRecord, *, first: bool, input_position: int | None
 ) -> tuple[PassRecord, str | None]:
     """Runs a pass; also returns why the later passes must not run, None if they may."""
     item.folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from ....inspector.compare.diff.results import label_of
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
-from ...session import Entry
+from ...session import SessionKernel
 from ...widgets.code import Text
 from ...widgets.filtering import FilterLine, RowList
 from .words import differing
@@ -53,8 +53,8 @@ class Chooser(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._entries: Sequence[Entry] = ()
-        self._filtered: list[Entry] = []
+        self._entries: Sequence[SessionKernel] = ()
+        self._filtered: list[SessionKernel] = []
         self._words = ""
         self._sides: dict[str, KernelReport | None] = {"left": None, "right": None}
 
@@ -71,7 +71,7 @@ class Chooser(Vertical):
         self.show(self._entries)
         self.query_one(RowList).focus()
 
-    def show(self, entries: Sequence[Entry]) -> None:
+    def show(self, entries: Sequence[SessionKernel]) -> None:
         """Shows the kernels that pass the filter; the cursor stays with its kernel."""
         rows = self.query_one(RowList)
         current_key = self._filtered[rows.cursor].key if rows.cursor < len(self._filtered) else None
@@ -107,7 +107,7 @@ class Chooser(Vertical):
         )
         return f"enter chooses the {side}{filtered}"
 
-    def _cells(self, entry: Entry) -> tuple[str, ...]:
+    def _cells(self, entry: SessionKernel) -> tuple[str, ...]:
         """A kernel's row: sides, name, target, place, figures, differences from the left side."""
         report = entry.report
         marks = "".join(
@@ -173,7 +173,7 @@ class Chooser(Vertical):
         self.query_one(RowList).focus()
 
 
-def _searched(entry: Entry) -> str:
+def _searched(entry: SessionKernel) -> str:
     report = entry.report
     return f"{label_of(report)} {report.arch or ''} {report.id} {view.place(report.source)}".lower()
 

@@ -13,7 +13,7 @@ from ....inspector.lint.rule import Rule
 from ....inspector.lint.schema import bundled_packs, load_packs
 from ....inspector.model import Finding
 from ....inspector.pipeline.analysis import catalogue
-from .groups import MARKS, Group, Item, Rules
+from .groups import MARKS, FindingGroup, Item, Rules
 
 Part = tuple[str, str]
 _COLOURS: Mapping[str, str] = {"error": "$error", "warning": "$warning", "info": "$primary"}
@@ -45,7 +45,7 @@ def of_item(item: Item, rule: Rule | None) -> Content:
     )
 
 
-def of_group(group: Group, rule: Rule | None) -> Content:
+def of_group(group: FindingGroup, rule: Rule | None) -> Content:
     """A group's rule with the findings' remedies; without a rule, a tally by rule."""
     if rule is not None:
         text = rule.text
@@ -87,7 +87,7 @@ def _prose(title: str, text: str) -> Iterator[Part]:
         yield f"{' '.join(text.split())}\n", ""
 
 
-def _fixes(group: Group, rule_fix: str) -> Iterator[Part]:
+def _fixes(group: FindingGroup, rule_fix: str) -> Iterator[Part]:
     """The findings' remedies, else the rule's; some rules leave the remedy to each finding."""
     fixes = dict.fromkeys(" ".join(item.finding.advice.split()) for item in group.items)
     proposals = [fix for fix in fixes if fix] or [fix for fix in (_plain(rule_fix),) if fix]

@@ -12,7 +12,7 @@ from ....inspector.compare.diff.results import label_of
 from ....inspector.explain import view
 from ....inspector.lint.rule import Rule
 from ....inspector.model import Finding, Location
-from ...session import SEVERITIES, Entry
+from ...session import SEVERITIES, SessionKernel
 
 Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
@@ -28,7 +28,7 @@ Rules = Mapping[str, Rule]
 class Item(Struct, frozen=True):
     """A finding with its kernel."""
 
-    entry: Entry
+    entry: SessionKernel
     finding: Finding
 
     @property
@@ -57,7 +57,7 @@ class Item(Struct, frozen=True):
         return (self.entry.key, finding.rule, finding.fingerprint, finding.message)
 
 
-class Group(Struct, frozen=True):
+class FindingGroup(Struct, frozen=True):
     """Findings of one rule, kernel or file."""
 
     name: str
@@ -80,7 +80,7 @@ class Group(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """A line of the list: the heading of a group, or one of its findings."""
 
-    group: Group
+    group: FindingGroup
     item: Item | None
     text: str
     spans: tuple[tuple[int, int, str], ...]
@@ -125,7 +125,7 @@ def _searched(item: Item, rules: Rules) -> str:
     return " ".join((*parts, view.finding_place(finding), finding.message)).lower()
 
 
-def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[Group]:
+def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[FindingGroup]:
     """The findings in groups; the worst group comes first, and in each the worst finding."""
     name_of: Callable[[Item], str] = {
         "rule": lambda item: item.finding.rule,
@@ -136,7 +136,7 @@ def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[Gro
     for item in items:
         items_by_name.setdefault(name_of(item), []).append(item)
     groups = [
-        Group(name, _title(grouping, name, members, rules), _sorted(members))
+        FindingGroup(name, _title(grouping, name, members, rules), _sorted(members))
         for name, members in items_by_name.items()
     ]
     return sorted(groups, key=_weight)
@@ -146,7 +146,7 @@ def _sorted(items: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.finding.severity)))
 
 
-def _weight(group: Group) -> tuple[object, ...]:
+def _weight(group: FindingGroup) -> tuple[object, ...]:
     """The sort key of a group: its worst severity, then its number of findings of each."""
     counts = Counter[str](item.finding.severity for item in group.items)
     negated_counts = (-counts[severity] for severity in SEVERITIES)  # the most come first
@@ -200,7 +200,7 @@ def best_location(finding: Finding) -> Location | None:
 # --------------------------------------------------------------------------- rows
 
 
-def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
+def shared_by(entries: Iterable[SessionKernel]) -> tuple[str | None, str | None]:
     """The kernel name and the target that all entries share, which rows need not repeat.
 
     Each is None if the entries differ in it.
@@ -213,7 +213,7 @@ def shared_by(entries: Iterable[Entry]) -> tuple[str | None, str | None]:
     )
 
 
-def rows_of(groups: Sequence[Group], grouping: Grouping, closed: Iterable[str]) -> list[Row]:
+def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable[str]) -> list[Row]:
     """The rows of the list; a closed group (by name) shows only its heading."""
     closed_names = set(closed)
     shared = shared_by(item.entry for group in groups for item in group.items)
@@ -230,7 +230,7 @@ def rows_of(groups: Sequence[Group], grouping: Grouping, closed: Iterable[str]) 
     return rows
 
 
-def _heading(group: Group, is_closed: bool, width: int) -> Row:
+def _heading(group: FindingGroup, is_closed: bool, width: int) -> Row:
     mark = MARKS[group.worst]
     start = f"{'▸' if is_closed else '▾'} {mark} "
     title = f"{group.title:<{width}}"
@@ -254,7 +254,7 @@ def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]
     return short_name, location
 
 
-def _row(group: Group, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
+def _row(group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
     finding = item.finding
     mark = MARKS[finding.severity]
     first, location = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))

@@ -22,7 +22,7 @@ from ...widgets.keys import Keys
 from . import detail as detail
 from .groups import (
     GROUPINGS,
-    Group,
+    FindingGroup,
     Grouping,
     Item,
     Row,
@@ -85,7 +85,7 @@ class FindingsPage(Page):
         self._min_severity = "info"
         self._words = ""
         self._folded: dict[Grouping, set[str]] = {grouping: set() for grouping in GROUPINGS}
-        self._groups: list[Group] = []
+        self._groups: list[FindingGroup] = []
         self._rows: list[Row] = []
         self._rules: Rules = {}
 

@@ -12,7 +12,7 @@ from .text import SIGNS
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.reading import Reading
-    from .measured import Costs
+    from .costs import Costs
 
 _MOST_LINES = 6
 _MOST_ROWS = 8
@@ -47,9 +47,9 @@ def card_of(report: KernelReport, loop: LoopReport | None) -> Card:
     metrics = loop.metrics if loop is not None else report.metrics
     mix = [Fact(label, figure) for label, figure in loop_view.scorecard(metrics)]
     if report.measured_lines:
-        from .measured import of_region
+        from .measured import region_facts
 
-        mix = [*of_region(report, loop), *mix]
+        mix = [*region_facts(report, loop), *mix]
     if assumed := view.assumed(report):
         mix.insert(0, Fact("", assumed, "warning"))
     occupancy = [Fact("", text) for text in occupancy_view.occupancy_lines(report)]
@@ -85,9 +85,7 @@ def facts_of(
         Fact(SIGNS[finding.severity], _sentence(finding), finding.severity) for finding in findings
     ]
     if costs is not None:
-        from .measured import of_line
-
-        facts += of_line(costs, kind, line)
+        facts += costs.facts(kind, line)
     if kind == "amdgcn":
         facts += _instruction(reading, line)
     facts += _accesses(report, kind, line)

@@ -241,7 +241,7 @@ class KernelPage(Page):
         cursor = pane.code.cursor
         rank = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
         share = costs.share(pane.kind, lines[rank])
-        message = f"{rank + 1} of {len(lines)}: {share:.1f} % of the {costs.what}"
+        message = f"{rank + 1} of {len(lines)}: {share:.1f} % of the {costs.measure}"
         self.marks.jump(pane, lines[rank], message)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -323,11 +323,10 @@ class KernelPage(Page):
         # Rules and instruction tables are read when they are first asked for.
         from ....inspector.explain.code.explain import explain_finding, explain_instruction
         from ..findings.detail import rules, unit_of
-        from .measured import explained
 
         reading = self.texts.reading
         if self.texts.costs is not None:
-            yield explained(self.texts.costs, pane.kind, line)
+            yield self.texts.costs.explanation(pane.kind, line)
         if reading is not None:
             rule_texts = {name: rule.text for name, rule in rules().items()}
             for finding in reading.marks.findings(line, pane.kind):

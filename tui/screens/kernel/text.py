@@ -13,7 +13,7 @@ from ...widgets.code import Cell, Span, Text
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.marks import Marks
-    from .measured import Costs
+    from .costs import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
 """Severity of a finding -> its sign in the gutter, which can be told without colours."""
@@ -84,7 +84,7 @@ def marked(
     else:
         gutter = Gutter(len(lines), kind, marks)
     if report.measured_lines or report.emulated is not None:
-        from .measured import heading
+        from .costs import heading
 
         gutter.add_shares(heading(report), costs)
     return Text(lines, _spans(kind, lines, isa_marks), gutter, gutter.width, folds), gutter

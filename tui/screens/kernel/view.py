@@ -19,8 +19,9 @@ from .panes import Panes
 from .text import marked, plain
 
 if TYPE_CHECKING:
+    from ....inspector.explain.code.links import Links
     from ....inspector.explain.code.reading import Reading
-    from .measured import Costs
+    from .costs import Costs
 
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
@@ -332,16 +333,21 @@ def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs 
     try:
         reading = reading_of(report, loaded.texts)
         added = prepared(reading.texts, reading.function, loaded)
-        costs = _measured(report, reading)
+        costs = _costs_of(report, reading.links)
     finally:
         gc.freeze()
         gc.enable()
     return reading, added, costs
 
 
-def _measured(report: KernelReport, reading: Reading) -> Costs | None:
-    if not report.measured_lines and report.emulated is None:
-        return None
-    from .measured import costs_of
+def _costs_of(report: KernelReport, links: Links) -> Costs | None:
+    """Returns the costs of lines, measured ones rather than emulated; None without any."""
+    if report.measured_lines:
+        from .measured import MeasuredCosts
 
-    return costs_of(report, reading.links)
+        return MeasuredCosts(report, links)
+    if report.emulated is not None:
+        from .emulated import EmulatedCosts
+
+        return EmulatedCosts(report.emulated, links)
+    return None

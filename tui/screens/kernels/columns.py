@@ -10,7 +10,7 @@ from msgspec import Struct
 from ....inspector.errors import KinspectError
 from ....inspector.explain.view import file_name, place
 from ....inspector.model import MetricValue
-from ...session import SEVERITIES, Entry
+from ...session import SEVERITIES, SessionKernel
 from ...widgets.bars import Piece, bar
 from ...widgets.table_rows import Head
 
@@ -38,10 +38,10 @@ class Column(Struct, frozen=True):
     title: str
     about: str
     width: int
-    read: Callable[[Entry], Value]
+    read: Callable[[SessionKernel], Value]
     better: int = 0
     form: Callable[[float], str] = lambda number: f"{number:g}"
-    bar_maximum: Callable[[Entry], float | None] | None = None
+    bar_maximum: Callable[[SessionKernel], float | None] | None = None
     right: bool = True
 
     def head(self, bars: int) -> Head:
@@ -62,27 +62,27 @@ def number(value: MetricValue) -> int | float | None:
     return value
 
 
-def _metric(name: str) -> Callable[[Entry], Value]:
+def _metric(name: str) -> Callable[[SessionKernel], Value]:
     return lambda entry: number(entry.metric(name))
 
 
-def _of_kernel(name: str) -> Callable[[Entry], Value]:
-    def read(entry: Entry) -> Value:
+def _of_kernel(name: str) -> Callable[[SessionKernel], Value]:
+    def read(entry: SessionKernel) -> Value:
         metric = entry.report.metrics.get(name)
         return number(metric.value) if metric is not None else None
 
     return read
 
 
-def _text(name: str) -> Callable[[Entry], Value]:
-    def read(entry: Entry) -> Value:
+def _text(name: str) -> Callable[[SessionKernel], Value]:
+    def read(entry: SessionKernel) -> Value:
         metric = entry.report.metrics.get(name)
         return metric.value if metric is not None and isinstance(metric.value, str) else None
 
     return read
 
 
-def _load_bits(entry: Entry) -> Value:
+def _load_bits(entry: SessionKernel) -> Value:
     """Mean bits per lane of global loads, else of direct loads to LDS.
 
     Only loads of the main loop count or, where it has none, of the whole kernel.
@@ -97,13 +97,13 @@ def _load_bits(entry: Entry) -> Value:
     return None
 
 
-def _matrix(entry: Entry) -> Value:
+def _matrix(entry: SessionKernel) -> Value:
     """MFMA and WMMA instructions together; None where neither count is known."""
     counted = [number(entry.metric(name)) for name in ("count.mfma", "count.wmma")]
     return sum(n for n in counted if n is not None) if any(n is not None for n in counted) else None
 
 
-def _findings(entry: Entry) -> Value:
+def _findings(entry: SessionKernel) -> Value:
     """Findings as one sortable number: an error outweighs all warnings, a warning all notes."""
     total = 0
     for severity in SEVERITIES:
@@ -308,7 +308,13 @@ def fitting(width: int, bars: int) -> tuple[str, ...]:
 
 
 def cell(
-    column: Column, entry: Entry, value: Value, former: Value, *, bars: int, comparable: bool
+    column: Column,
+    entry: SessionKernel,
+    value: Value,
+    former: Value,
+    *,
+    bars: int,
+    comparable: bool,
 ) -> tuple[Piece, ...]:
     """A cell of a kernel's row.
 
@@ -338,7 +344,7 @@ def cell(
 
 
 def span_cell(
-    column: Column, entries: Sequence[Entry], values: Sequence[Value]
+    column: Column, entries: Sequence[SessionKernel], values: Sequence[Value]
 ) -> tuple[Piece, ...]:
     """A cell of a folded row: the best and the worst figure of its kernels.
 
@@ -367,7 +373,7 @@ def span_cell(
     return ((first if first == last else f"{first}–{last}", style), (" ", ""))
 
 
-def counts(entry: Entry) -> tuple[Piece, ...]:
+def counts(entry: SessionKernel) -> tuple[Piece, ...]:
     """Counts of findings by severity, coloured; a dot for none."""
     tallies = [(entry.count(severity), severity) for severity in SEVERITIES]
     return tuple(((str(n) if n else "·").rjust(3), name if n else "dim") for n, name in tallies)

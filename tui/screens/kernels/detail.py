@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
-from ...session import SEVERITIES, Entry
+from ...session import SEVERITIES, SessionKernel
 from ...widgets.styles import part_style
 from .columns import COLUMNS, UNKNOWN, Column, Value
 from .rows import Leaf, Node
@@ -88,7 +88,7 @@ class Detail(Widget):
             lines.append(self._text(("dim", f"→ {error.hint}")))
         return lines
 
-    def _of_kernel(self, entry: Entry, leaf: Leaf) -> list[Text]:
+    def _of_kernel(self, entry: SessionKernel, leaf: Leaf) -> list[Text]:
         """A kernel's name and place, changed figures, configuration, occupancy and findings."""
         report = entry.report
         title = [("name", report.name), ("dim", f"  {report.arch or 'unknown target'}")]

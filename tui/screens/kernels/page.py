@@ -16,7 +16,7 @@ from textual.worker import Worker, WorkerState
 from ....inspector.capture.targets import SUFFIXES
 from ....inspector.model import KernelReport
 from ...pages import Page
-from ...session import Entry
+from ...session import SessionKernel
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.table import Table
@@ -344,7 +344,7 @@ class KernelsPage(Page):
 
     # ------------------------------------------------------------------ marks and variants
 
-    def _entry(self) -> Entry | None:
+    def _entry(self) -> SessionKernel | None:
         """The kernel under the cursor; None on a group or failure."""
         node = self._node()
         return node.leaf.entry if node is not None and node.leaf is not None else None

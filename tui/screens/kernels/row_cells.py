@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
-from ...session import Entry
+from ...session import SessionKernel
 from ...widgets.bars import Piece
 from ...widgets.table_rows import Row
 from .columns import Column, cell, span_cell
@@ -89,7 +89,7 @@ def _note(node: Node) -> tuple[Piece, ...]:
 
 
 def _figures(
-    leaf: Leaf, entry: Entry, columns: Sequence[Column], bar_cells: int
+    leaf: Leaf, entry: SessionKernel, columns: Sequence[Column], bar_cells: int
 ) -> tuple[tuple[Piece, ...], ...]:
     """The cells of a kernel's figures."""
     return tuple(

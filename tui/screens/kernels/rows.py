@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord, KernelReport
-from ...session import Entry, Session
+from ...session import Session, SessionKernel
 from .columns import COLUMNS, Value
 
 _UNITS = {"num_warps": "w", "num_stages": "s"}
@@ -32,10 +32,10 @@ class Leaf(Struct, frozen=True):
     """
 
     key: str
-    entry: Entry | None
+    entry: SessionKernel | None
     error: ErrorRecord | None
     values: Mapping[str, Value]
-    before: Entry | None
+    before: SessionKernel | None
     former: Mapping[str, Value]
     text: str
     arch: str
@@ -99,7 +99,7 @@ class Leaves:
         leaves += [_failure(f"!{n}", error) for n, error in enumerate(session.errors)]
         return leaves
 
-    def _leaf(self, entry: Entry, session: Session) -> Leaf:
+    def _leaf(self, entry: SessionKernel, session: Session) -> Leaf:
         """The leaf of a kernel: the cached one, updated where the session has changed around it."""
         key = entry.key
         cached = self._cache.get(key)
@@ -142,12 +142,12 @@ def _failure(key: str, error: ErrorRecord) -> Leaf:
     )
 
 
-def figures(entry: Entry) -> dict[str, Value]:
+def figures(entry: SessionKernel) -> dict[str, Value]:
     """Column -> a kernel's figure in it."""
     return {name: column.read(entry) for name, column in COLUMNS.items()}
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: SessionKernel) -> str:
     """The lower-case text that filters search: names, configuration, rules of findings."""
     report, variant = entry.report, entry.report.variant
     parts = [report.name, entry.path, report.arch or "", entry.case]
@@ -204,7 +204,7 @@ def _group(key: str, label: str, depth: int, *, children: list[Node], note: str 
     return Node(key, label, depth, children=children, note=note, count=count, total=count)
 
 
-def _source_file(entry: Entry) -> str:
+def _source_file(entry: SessionKernel) -> str:
     """The file of a kernel's source, which its artifacts for several targets share."""
     source = entry.report.source
     return source.file if source is not None else entry.path

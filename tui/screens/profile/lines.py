@@ -16,7 +16,7 @@ from ....inspector.explain import profile_view as words
 from ....inspector.explain import recording_view, view
 from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
-from ...session import Entry
+from ...session import SessionKernel
 from ...widgets.bars import Piece, bar
 from ...widgets.roofline import Point, Roof
 from ...widgets.table_rows import Head, Row
@@ -66,7 +66,7 @@ class Line(Struct, frozen=True):
     suffix: str
     metrics: Mapping[str, Metric]
     kernel: KernelProfile | None = None
-    entry: Entry | None = None
+    entry: SessionKernel | None = None
 
     @property
     def tried(self) -> bool:
@@ -160,7 +160,7 @@ def of_profile(profile: Profile) -> list[Line]:
     ]
 
 
-def of_reports(entries: Iterable[Entry]) -> list[Line]:
+def of_reports(entries: Iterable[SessionKernel]) -> list[Line]:
     """The reports that hold anything measured."""
     return [
         Line(

@@ -1,0 +1,83 @@
+"""Finds the inline assembly of a kernel that a compiler's errors are about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from ..errors import KinspectError
+from ..model import SourceLoc, TtgirOp
+from ..ttgir.parser import parse_ttgir
+from ..ttgir.queries import assembly_text, inline_assembly
+from .stderr import Diagnostics
+
+_CONSTRAINT = re.compile(r"register for constraint '(?P<constraint>[^']+)'")
+_ASSEMBLY_ERROR = re.compile(
+    r"inline asm|for constraint '|invalid instruction|unexpected token|invalid operand"
+    r"|unknown directive|instruction not supported|not a valid operand",
+    re.I,
+)
+"""Errors of LLVM's assembler, and of its choice of registers for inline assembly."""
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
+
+
+class InlineAssembly(Struct, frozen=True):
+    """A piece of inline assembly: its text in one line, and where the user called it."""
+
+    text: str
+    loc: SourceLoc | None
+
+    def __str__(self) -> str:
+        position = ""
+        if self.loc is not None:
+            user = self.loc.in_user_code
+            position = f" at {user.file}:{user.line}"
+        return f'inline assembly "{self.text}"{position}'
+
+
+def assembly_in_error(ttir: str, diagnostics: Diagnostics) -> InlineAssembly | None:
+    """Returns the inline assembly that the compiler's errors are about, as far as they tell.
+
+    Args:
+        ttir: the kernel.
+        diagnostics: what the compiler wrote to stderr.
+
+    Returns:
+        The piece; None where the errors are about something else, or about one of several pieces
+        without saying which.
+    """
+    if not any(_ASSEMBLY_ERROR.search(error) for error in diagnostics.errors):
+        return None
+    if "inline_asm" not in ttir:
+        return None
+    try:
+        ops = inline_assembly(parse_ttgir(ttir, "the kernel's TTIR"))
+    except KinspectError:
+        return None
+    matches = list(_matching(ops, diagnostics)) or (list(ops) if len(ops) == 1 else [])
+    if not matches:
+        return None
+    return InlineAssembly(assembly_text(matches[0]), matches[0].loc)
+
+
+def _matching(ops: Sequence[TtgirOp], diagnostics: Diagnostics) -> Iterator[TtgirOp]:
+    """Yields the operations that have a constraint or a word of the errors."""
+    error_constraints = {
+        match["constraint"]
+        for error in diagnostics.errors
+        if (match := _CONSTRAINT.search(error)) is not None
+    }
+    # The assembler quotes the line with registers filled in; its first word is as written.
+    quoted_words = {
+        match[0] for line in diagnostics.quoted if (match := _WORD.search(line)) is not None
+    }
+    for op in ops:
+        constraints = {
+            constraint.strip().strip("=&+~")
+            for constraint in str(op.attributes.get("constraints", "")).split(",")
+        }
+        words = set(_WORD.findall(str(op.attributes.get("asm_string", ""))))
+        if error_constraints & constraints or quoted_words & words:
+            yield op

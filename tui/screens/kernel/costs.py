@@ -1,0 +1,84 @@
+"""What the lines of a kernel's texts cost, measured or emulated, as the kernel page shows it.
+
+Imported where something was measured or emulated: the first page of a file does not wait for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from ....inspector.explain.view import HOT, WARM
+from ....inspector.model import KernelReport
+from ....inspector.profile.placing.loop_costs import measure_of
+from ...widgets.code import Cell
+from ...widgets.scorecard import Fact
+
+
+class Costs(ABC):
+    """Costs by line; lines count from 0.
+
+    Args:
+        measure: of what shares are: stall cycles, samples not issued, samples, executed
+            instructions.
+        shares: kind of text -> line -> its share of the kernel's, %. Lines of the source and of the
+            TTGIR have what all instructions of that source line cost together.
+        cells: kind of text -> line -> what stands in the gutter, where that is no share.
+
+    Attributes:
+        dearest: kind of text -> the lines of `shares`, the dearest first.
+    """
+
+    def __init__(
+        self,
+        measure: str,
+        shares: Mapping[str, Mapping[int, float]],
+        cells: Mapping[str, Mapping[int, Cell]] | None = None,
+    ) -> None:
+        self.measure = measure
+        self.shares = shares
+        self.cells = cells or {}
+        self.dearest = {kind: _dearest_first(by_line) for kind, by_line in shares.items()}
+
+    def share(self, kind: str, line: int) -> float | None:
+        """A line's part of the kernel's, %; None where nothing is known of it."""
+        return self.shares.get(kind, {}).get(line)
+
+    @abstractmethod
+    def facts(self, kind: str, line: int) -> Iterator[Fact]:
+        """The facts about a line's cost, for the card; none where nothing is known of it."""
+
+    @abstractmethod
+    def explanation(self, kind: str, line: int) -> str:
+        """All that is known of a line's cost, as text; "" without any."""
+
+
+class _OfLine(Protocol):
+    @property
+    def line(self) -> int: ...
+
+
+OfLine = TypeVar("OfLine", bound=_OfLine)
+
+
+def by_line(items: Iterable[OfLine]) -> dict[int, OfLine]:
+    """Line, counted from 0 as in panes -> the item of it, whose own `line` counts from 1."""
+    return {item.line - 1: item for item in items}
+
+
+def severity(share: float) -> str:
+    """The style of a fact about a line with this share, %."""
+    return "error" if share >= HOT else "warning" if share >= WARM else ""
+
+
+def heading(report: KernelReport) -> str:
+    """The title of the gutter's column of costs."""
+    if not report.measured_lines:
+        return "  exec "
+    return " sampl%" if measure_of(report.measured_lines) == "samples" else " stall%"
+
+
+def _dearest_first(shares: Mapping[int, float]) -> Sequence[int]:
+    """Lines, those with the largest shares first."""
+    return tuple(sorted(shares, key=lambda line: (-shares[line], line)))

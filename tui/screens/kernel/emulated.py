@@ -1,0 +1,93 @@
+"""The emulator's counts for the lines of a kernel's texts, as the kernel page shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ....inspector.explain.code.links import Links
+from ....inspector.explain.view import HOT
+from ....inspector.model import Emulated, EmulatedLine
+from ...widgets.code import Cell
+from ...widgets.scorecard import Fact
+from .costs import Costs, by_line, severity
+from .text import WIDTH, cell
+
+_HOT_COUNT = 50.0
+"""Per cent of the largest count from which on a line's count is drawn as hot."""
+
+
+class EmulatedCosts(Costs):
+    """How often each line was executed: by each wave in the assembly, elsewhere in shares.
+
+    Args:
+        emulated: of the kernel.
+        links: between the lines of its texts.
+    """
+
+    def __init__(self, emulated: Emulated, links: Links) -> None:
+        self._lines = by_line(emulated.lines)  # of the assembly
+        self._waves = emulated.waves  # that were executed
+        code = {line: emulated_line.executed for line, emulated_line in self._lines.items()}
+        source: Counter[int] = Counter()
+        ttgir: Counter[int] = Counter()
+        for line, count in code.items():
+            for source_line in links.related("amdgcn", line, "source")[:1]:
+                source[source_line] += count
+            for ttgir_line in links.related("amdgcn", line, "ttgir"):
+                ttgir[ttgir_line] += count
+        total = sum(line.executed for line in emulated.lines)
+        super().__init__(
+            "executed instructions",
+            {
+                kind: {line: 100 * count / total for line, count in counts.items()}
+                for kind, counts in (("amdgcn", code), ("source", source), ("ttgir", ttgir))
+            },
+            {"amdgcn": self._cells()},
+        )
+
+    def _cells(self) -> dict[int, Cell]:
+        """Line -> its executions per wave, coloured by their share of the largest count."""
+        largest = max((line.executed for line in self._lines.values()), default=1)
+        cells = {}
+        for number, line in self._lines.items():
+            _, style = cell(100 * line.executed / largest * HOT / _HOT_COUNT)
+            cells[number] = (f"{_amount(line.executed / self._waves):>{WIDTH - 1}} ", style)
+        return cells
+
+    def facts(self, kind: str, line: int) -> Iterator[Fact]:
+        """The facts about a line's executions; none if it was not executed."""
+        share = self.share(kind, line)
+        if share is None:
+            return
+        text = f"{share:.1f} % of the {self.measure}"
+        if kind == "amdgcn":
+            emulated_line = self._lines[line]
+            per_wave = _amount(emulated_line.executed / self._waves)
+            yield Fact("emulated", f"{per_wave} × for each wave, {text}", severity(share))
+            yield from (Fact("", access) for access in _access_costs(emulated_line))
+        else:
+            place = "" if kind == "source" else ", its source line"
+            yield Fact("emulated", f"{text}{place}", severity(share))
+
+    def explanation(self, kind: str, line: int) -> str:
+        """The facts about a line's executions as paragraphs; "" if it was not executed."""
+        lines = [f"  {fact.text}" for fact in self.facts(kind, line)]
+        return "\n".join(["Emulated, a few workgroups", *lines]) if lines else ""
+
+
+def _amount(count: float) -> str:
+    """A count per wave in at most six columns."""
+    if count >= 10_000:
+        return f"{count / 1000:.0f}k"
+    return f"{count:.0f}" if count >= 100 or count == int(count) else f"{count:.2g}"
+
+
+def _access_costs(line: EmulatedLine) -> Iterator[str]:
+    """The mean memory costs of an execution: lanes, cache lines, bank conflicts."""
+    if line.active_lanes is not None:
+        yield f"{100 * line.active_lanes:.0f} % of its lanes active"
+    if line.cache_lines is not None and line.least_cache_lines is not None:
+        yield f"{line.cache_lines:.1f} cache lines, {line.least_cache_lines:.1f} would do"
+    if line.conflict_cycles is not None:
+        yield f"{line.conflict_cycles:.1f} cycles of LDS bank conflicts"
