@@ -53,7 +53,7 @@ _HALF_RESULT: Final = re.compile(
 _WRITES_BYTE: Final = re.compile(
     r"v_cvt_sr_(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?pk_fp4_\w+"
 )
-"""A part of one half, or that whole half with other bits of it: both halves keep something."""
+"""Operations that write a byte or 4 bits: both halves keep some bits."""
 
 
 class Effect(Struct, frozen=True):
@@ -92,14 +92,14 @@ def bits_of(operand: Operand) -> int:
 def effects_of(
     instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: Target
 ) -> list[Effect]:
-    """What each instruction of a function does to registers."""
+    """Returns the registers that each instruction of a function reads and writes."""
     return [
         effect_of(inst, parts, target) for inst, parts in zip(instructions, decoded, strict=True)
     ]
 
 
 def effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
-    """What one instruction does to registers."""
+    """Returns the registers that one instruction reads and writes."""
     key = (inst.mnemonic, inst.operands, inst.cls, target)
     effect = _KNOWN.get(key)
     if effect is None:
@@ -115,6 +115,7 @@ _MOST_KNOWN: Final = 1 << 15
 
 
 def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+    """`effect_of` without its memory; the halves of a dual instruction are put together."""
     if " :: " not in parts.text:
         return _single(inst, parts, target)
     first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))
@@ -129,11 +130,12 @@ def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
 
 
 def half_effect(inst: Instruction, half: Decoded, target: Target) -> Effect:
-    """The same for one half of a dual instruction (`halves_of`)."""
+    """Returns the registers that one half of a dual instruction (`halves_of`) reads and writes."""
     return _single(inst, half, target)
 
 
 def _single(inst: Instruction, parts: Decoded, target: Target) -> Effect:
+    """Returns the registers of an instruction, or of one half of a dual instruction."""
     written, sources = results_and_sources(inst, parts)
     reads = writes = reads_low = reads_high = 0
     for number, operand in enumerate(sources):
@@ -230,7 +232,7 @@ def result_count(inst: Instruction, parts: Decoded) -> int:
 
 
 def returns_value(parts: Decoded) -> bool:
-    """Whether an atomic of global memory gives back what stood there."""
+    """Whether an atomic of global memory gives back the old value."""
     flags = parts.modifiers
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 

@@ -293,7 +293,10 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
                 return _AFTER_EXEC, "a matrix instruction follows a VALU write of EXEC"
             return 0, ""
         return max(
-            (_between_matrices(code, past, site, at, operand) for at, operand in _sources(parts)),
+            (
+                _between_matrices(code, past, site, index, operand)
+                for index, operand in _sources(parts)
+            ),
             default=(0, ""),
         )
     if inst.cls not in _VALU | _MEMORY:
@@ -316,7 +319,10 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
 
 
 def _behind_dot(past: _Past, parts: Decoded, effect: Effect) -> tuple[int, str]:
-    """The same operation takes the result over as C; nothing else has it at once."""
+    """Returns the wait states behind a dot product, and why.
+
+    The same operation may take the result as C at once; any other use has to wait.
+    """
     touched = effect.reads | effect.writes
     if parts.name == past.dot:
         touched = bits_of(parts.operands[1]) | bits_of(parts.operands[2])
@@ -330,14 +336,23 @@ def _sources(parts: Decoded) -> list[tuple[int, Operand]]:
     sources = list(enumerate(parts.operands[1:]))
     if "smfmac" in parts.name:
         sources = [*sources[:2], (2, parts.operands[0]), (0, parts.operands[3])]
-    return [(at, operand) for at, operand in sources if operand.kind == "vgpr"]
+    return [(index, operand) for index, operand in sources if operand.kind == "vgpr"]
 
 
 def _between_matrices(
-    code: _Code, past: _Past, site: int, at: int, operand: Operand
+    code: _Code, past: _Past, site: int, index: int, operand: Operand
 ) -> tuple[int, str]:
+    """Returns the wait states between two matrix instructions that meet in one source, and why.
+
+    Args:
+        code: the instructions.
+        past: the earlier one.
+        site: index of the later one.
+        index: 0, 1, 2 where `operand` is its A, B, C.
+        operand: the source.
+    """
     if not past.writes & bits_of(operand):
         return 0, ""
-    if at == 2:
+    if index == 2:
         return code.to_accumulator(past, site, operand), "a product takes a part of a result as C"
     return code.to_source(past, site), "a product takes a result as A or B"

@@ -1,4 +1,4 @@
-"""What a memory mnemonic says of an access, and where its lanes point: `global_*`, `flat_*`.
+"""Forms of memory mnemonics, and where lanes point: `global_*`, `flat_*`.
 
 Addresses: CDNA3 ISA 10 (flat and global); RDNA3 ISA 11.
 """
@@ -37,7 +37,7 @@ _NAME: Final = re.compile(
 
 
 class Form(Struct, frozen=True):
-    """What a mnemonic says of an access.
+    """An access as its mnemonic states it.
 
     Args:
         space: global, flat, buffer or scratch.

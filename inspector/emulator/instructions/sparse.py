@@ -42,12 +42,12 @@ Indices = Callable[[Waves], Array]
 """Which of its four K each element of A is: [wave, group, element of the lane, row]."""
 
 
-def indices_of(operand: Operand, held: int, chosen: int, size: int, text: str) -> Indices:
-    """The indices of `held` elements in each lane, from set number `chosen`."""
-    bits = 2 * held
+def indices_of(operand: Operand, count: int, chosen: int, size: int, text: str) -> Indices:
+    """The indices of `count` elements in each lane, from set number `chosen`."""
+    bits = 2 * count
     if operand.kind != "vgpr" or operand.count != 1 or (chosen + 1) * bits > 32:
         raise NotCoveredError(f"{text}: its index register")
-    shifts = (np.arange(held, dtype=U32) * U32(2) + U32(chosen * bits))[:, None]
+    shifts = (np.arange(count, dtype=U32) * U32(2) + U32(chosen * bits))[:, None]
     register = operand.first
 
     def read(waves: Waves) -> Array:
