@@ -57,23 +57,23 @@ def indices_of(operand: Operand, count: int, chosen: int, size: int, text: str) 
     return read
 
 
-def multiply(left: Array, indices: Array, right: Array) -> Array:
-    """The product of what A has, with the rows of B that it names.
+def multiply(a: Array, indices: Array, b: Array) -> Array:
+    """The product of A's elements with the rows of B that their indices name.
 
     Rows of B that no index names play no part, so that their infinities do no harm.
 
     Args:
-        left: of A, [wave, element, row], in the order of K.
+        a: of A, [wave, element, row], in the order of K.
         indices: which of its four K each one is, likewise.
-        right: B, [wave, k, column].
+        b: B, [wave, k, column].
 
     Returns:
         float32 [wave, row, column].
     """
-    fours = np.arange(left.shape[1])[:, None] // 2 * 4
+    fours = np.arange(a.shape[1])[:, None] // 2 * 4
     depth = (fours + indices).transpose(0, 2, 1)  # [wave, row, element]
-    named = right[np.arange(len(right))[:, None, None], depth]  # [wave, row, element, column]
-    product: Array = np.matmul(left.transpose(0, 2, 1)[:, :, None, :], named)[:, :, 0]
+    named = b[np.arange(len(b))[:, None, None], depth]  # [wave, row, element, column]
+    product: Array = np.matmul(a.transpose(0, 2, 1)[:, :, None, :], named)[:, :, 0]
     return product
 
 
@@ -91,9 +91,9 @@ def _sparse_step(
     finish = finish_into(target, target, out, clamp=decoded.flag("clamp"))
 
     def step(waves: Waves) -> None:
-        left, right = takes[0](waves.u32[a_rows]), takes[1](waves.u32[b_rows])
-        flat = (waves.count, -1, left.shape[3])
-        product = multiply(left.reshape(flat), indices(waves).reshape(flat), order(right))
+        a_values, b_values = takes[0](waves.u32[a_rows]), takes[1](waves.u32[b_rows])
+        flat = (waves.count, -1, a_values.shape[3])
+        product = multiply(a_values.reshape(flat), indices(waves).reshape(flat), order(b_values))
         finish(waves, arrange(product))
 
     return step
