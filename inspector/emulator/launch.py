@@ -55,7 +55,7 @@ SLICE_WAVES = 256
 
 
 class Launch(Struct, frozen=True):
-    """What is launched.
+    """A kernel's arguments, its workgroups, and how far it may run.
 
     Args:
         grid: workgroups in x, y, z.
@@ -81,7 +81,7 @@ class Launch(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What a launch did.
+    """The results of a launch beside the memory that it wrote.
 
     Args:
         workgroups: executed ones.

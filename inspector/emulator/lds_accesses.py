@@ -63,12 +63,12 @@ class Access(Struct, eq=False):
 
 
 class Trace(Struct):
-    """What was met on one way through the code.
+    """The accesses and barriers on one way through the code.
 
     Args:
         accesses: in the order of issue.
-        overtaken: accesses of a wave, each with the copies into LDS that the same wave has on the
-            way meanwhile.
+        overtaken: accesses of a wave, each with the copies into LDS that the same wave has issued
+            and not waited for.
         barriers: how many each wave has passed.
         barrier_at: by wave, the instruction of each barrier.
     """

@@ -77,7 +77,7 @@ class Loops:
         inside = [frozenset(loop.blocks) for loop in loops]
         self._inside = inside
         self._headers = [loop.header for loop in loops]
-        self._most = [ROUNDS - any(other < loop for other in inside) for loop in inside]
+        self._limits = [ROUNDS - any(other < loop for other in inside) for loop in inside]
         by_size = sorted(range(len(loops)), key=lambda number: len(inside[number]))
         self._around = [
             [number for number in by_size if block.index in inside[number]] for block in blocks
@@ -91,8 +91,8 @@ class Loops:
             outside = [to for to in ways if to not in self._inside[number]]
             if len(outside) != 1:
                 continue
-            most = KNOWN_ROUNDS if known else self._most[number]
-            if rounds.get(number, 0) + 1 >= most:
+            limit = KNOWN_ROUNDS if known else self._limits[number]
+            if rounds.get(number, 0) + 1 >= limit:
                 return outside[0]
             if not known and not rounds.get(number, 0):
                 return ways[0] if outside[0] == ways[1] else ways[1]

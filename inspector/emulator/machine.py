@@ -1,4 +1,4 @@
-"""What all waves of a launch share: memories, and what is noticed while they run."""
+"""State that all waves of a launch share: memories, and troubles noticed while they run."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class MachineState:
         self._last_watched = (None, self._last_watched[1])
 
     def granules(self) -> dict[int, Granules]:
-        """What was touched of each buffer of global memory."""
+        """Returns the touched granules of each buffer of global memory, by its address."""
         return {} if self._global_shadow is None else self._global_shadow.granules()
 
     def note(self, kind: str, site: int, detail: str) -> None:
@@ -122,7 +122,7 @@ class MachineState:
     # ------------------------------------------------------------------ accesses that miss
 
     def outside(self, site: int) -> Callable[[Array, int, bool], None]:
-        """What an access outside of every buffer calls."""
+        """Returns the function to call for an access outside of every buffer."""
 
         def tell(addresses: Array, size: int, writes: bool) -> None:
             verb = "writes" if writes else "reads"
@@ -136,7 +136,14 @@ class MachineState:
         return tell
 
     def misaligned(self, site: int, address: int, size: int, what: str) -> None:
-        """An address that the hardware does not take as it is; `what` it does then."""
+        """Notes an address that the hardware does not take as it is.
+
+        Args:
+            site: index of the instruction.
+            address: in bytes.
+            size: bytes of the access.
+            what: what the hardware does with it, in words.
+        """
         self.note("misaligned", site, f"{size} bytes at {address:#x}: {what}")
 
     def place_of(self, address: int) -> str:
@@ -317,7 +324,7 @@ class MachineState:
         return result
 
     def _note_race(self, site: int, *, writes: bool) -> None:
-        mine = (
+        act = (
             "writes LDS that another wave reads or writes"
             if writes
             else ("reads LDS that another wave writes")
@@ -326,7 +333,7 @@ class MachineState:
         why = "with no barrier between"
         if self._shadow.met_late:
             why = "and had not waited for when it came to the barrier between"
-        self.note("lds_race", site, f"{mine} {why}")
+        self.note("lds_race", site, f"{act} {why}")
 
     # ------------------------------------------------------------------ accesses of global memory
 
@@ -433,6 +440,6 @@ def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Arra
     """Whether memory holds each lane's value, bool [lane]."""
     if not len(offsets):
         return np.zeros(0, bool)
-    held = local.words.gather(offsets, size)
-    equal = held == values
+    present = local.words.gather(offsets, size)
+    equal = present == values
     return equal if equal.ndim == 1 else equal.all(0)

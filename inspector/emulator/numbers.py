@@ -195,12 +195,12 @@ def to_small(
         places = np.where(finite, places, 0.0)
         power = np.where(finite, power, form.lowest)
     if noise is None:
-        whole = np.rint(places).astype(np.int64)
+        rounded = np.rint(places).astype(np.int64)
     else:
         random, extra = noise
         added = (random >> U32(32 - extra)).astype(np.int64)
-        whole = (np.floor(places * 2.0**extra).astype(np.int64) + added) >> extra
-    code = whole + ((power - form.lowest) << form.mantissa)
+        rounded = (np.floor(places * 2.0**extra).astype(np.int64) + added) >> extra
+    code = rounded + ((power - form.lowest) << form.mantissa)
     beyond = form.top if saturates else form.beyond
     code = np.where((code > form.top) | np.isinf(wide), beyond, code)
     code = np.where(np.isnan(wide), form.nan, code)

@@ -112,8 +112,8 @@ class Outstanding:
             for entry in queue:
                 if entry.registers:
                     waves.machine.delayed_reads(entry.site, waves)
-                for at in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
-                    where, usable = entry.arrays[at : at + 2]
+                for index in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
+                    where, usable = entry.arrays[index : index + 2]
                     waves.machine.delayed_lds(waves, where, usable, entry.lds_bytes)
 
     def would_clash(self, registers: int, counter: str | None, result: int) -> int:
@@ -144,6 +144,7 @@ class Outstanding:
         self.registers = 0
 
     def _count(self) -> None:
+        """Recounts the registers that outstanding operations will write."""
         registers = 0
         for queue in self.queues.values():
             for entry in queue:
@@ -151,7 +152,7 @@ class Outstanding:
         self.registers = registers
 
     def select(self, which: Array) -> Outstanding:
-        """The same operations of some waves."""
+        """Returns the operations of some of the waves."""
         chosen = Outstanding()
         chosen.registers = self.registers
         chosen.queues = {
@@ -189,16 +190,16 @@ class Outstanding:
         for counter, sites in shapes[0].items():
             joined.queues[counter] = [
                 Entry(
-                    parts[0].queues[counter][at].registers,
-                    parts[0].queues[counter][at].complete,
+                    parts[0].queues[counter][position].registers,
+                    parts[0].queues[counter][position].complete,
                     tuple(
-                        np.concatenate([part.queues[counter][at].arrays[k] for part in parts])
-                        for k in range(len(parts[0].queues[counter][at].arrays))
+                        np.concatenate([part.queues[counter][position].arrays[k] for part in parts])
+                        for k in range(len(parts[0].queues[counter][position].arrays))
                     ),
-                    parts[0].queues[counter][at].in_order,
-                    sites[at],
-                    parts[0].queues[counter][at].lds_bytes,
+                    parts[0].queues[counter][position].in_order,
+                    sites[position],
+                    parts[0].queues[counter][position].lds_bytes,
                 )
-                for at in range(len(sites))
+                for position in range(len(sites))
             ]
         return joined
