@@ -72,7 +72,7 @@ def _add(waves: Waves, context: Context, entry: Entry) -> None:
         return
     first, *others = context.counters
     # A counter that is full stalls issue until the oldest operation is done.
-    for counter, limit in zip(context.counters, context.most, strict=True):
+    for counter, limit in zip(context.counters, context.limits, strict=True):
         waves.outstanding.wait(waves, counter, limit - 1)
     waves.outstanding.add(first, entry)
     for counter in others:

@@ -45,7 +45,7 @@ class NotIndependentError(Exception):
 
 
 class Part(Struct, frozen=True):
-    """What the workgroups of one process did.
+    """The results of one process's workgroups.
 
     Args:
         executed: instructions that the waves of each workgroup executed, int64 [workgroup].
@@ -154,13 +154,13 @@ def _raced(parts: Sequence[dict[int, Granules]]) -> bool:
     """Whether one part wrote what another one read or wrote."""
     written: dict[int, Granules] = {}
     for granules in parts:
-        for address, mine in granules.items():
+        for address, own in granules.items():
             before = written.get(address)
             if before is None:
-                written[address] = mine
+                written[address] = own
                 continue
-            size = min(before.size, mine.size)
-            (wrote, read), (writes, reads) = (_finer(each, size) for each in (before, mine))
+            size = min(before.size, own.size)
+            (wrote, read), (writes, reads) = (_finer(each, size) for each in (before, own))
             common = min(len(wrote), len(writes))  # more is what is left of the last granule
             wrote, read, writes, reads = (bits[:common] for bits in (wrote, read, writes, reads))
             if (wrote & writes).any() or (wrote & reads).any() or (read & writes).any():
@@ -170,7 +170,7 @@ def _raced(parts: Sequence[dict[int, Granules]]) -> bool:
 
 
 def _finer(granules: Granules, size: int) -> tuple[Array, Array]:
-    """What was written and read, in granules of `size` bytes."""
+    """Returns the written and the read granules, in granules of `size` bytes."""
     times = granules.size // size
     written = np.repeat(granules.written, times)
     read = np.zeros(len(written), bool)

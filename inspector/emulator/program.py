@@ -32,7 +32,7 @@ from .waves import Array, Waves
 
 
 class Kind(Enum):
-    """What ends a block."""
+    """The kinds of ends that blocks have."""
 
     FALL = "fall"
     JUMP = "jump"
@@ -109,16 +109,16 @@ class Code(Struct):
 
     @property
     def tallies(self) -> list[Tally]:
-        """What was counted of each block."""
+        """Returns the counts of each block."""
         return [(block.runs, block.taken, block.divided) for block in self.blocks]
 
     def recount(self, tallies: Iterable[Tally]) -> None:
-        """Goes on from what was counted at another time."""
+        """Goes on from counts of another time."""
         for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):
             block.runs, block.taken, block.divided = runs, taken, divided
 
     def add(self, tallies: Iterable[Tally]) -> None:
-        """Adds what another process counted."""
+        """Adds the counts of another process."""
         for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):
             block.runs += runs
             block.taken += taken
@@ -260,18 +260,18 @@ def _granule(function: Function, classes: tuple[str, ...]) -> int:
 def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
     """Where blocks begin: at labels and behind whatever hands control on."""
     starts = {0} | {block.start for block in function.blocks}
-    for at, parts in enumerate(decoded):
+    for site, parts in enumerate(decoded):
         if (
             parts.name in _BARRIERS
             or parts.name in _ENDS
             or parts.name in _INDIRECT
             or (parts.name.startswith(("s_branch", "s_cbranch", "s_barrier_signal")))
         ):
-            starts.add(at + 1)
+            starts.add(site + 1)
     return sorted(start for start in starts if start < len(decoded))
 
 
-def _aims(function: Function, place: Mapping[int, int]) -> dict[int, int]:
+def _aims(function: Function, block_of: Mapping[int, int]) -> dict[int, int]:
     """Where each jump and branch leads, by the flow graph: index of it -> block.
 
     The reader of assembly and code objects has worked that out, long jumps through a register
@@ -282,27 +282,27 @@ def _aims(function: Function, place: Mapping[int, int]) -> dict[int, int]:
         starts = [function.blocks[successor].start for successor in block.successors]
         elsewhere = [start for start in starts if start != block.stop]
         if elsewhere or starts:
-            aims[block.stop - 1] = place[(elsewhere or starts)[0]]
+            aims[block.stop - 1] = block_of[(elsewhere or starts)[0]]
     return aims
 
 
-def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> Transfer | None:
+def _transfer(parts: Decoded, site: int, aims: Mapping[int, int], number: int) -> Transfer | None:
     """How an instruction ends its block; None where control goes on."""
     if parts.name in _ENDS:
-        return Transfer(Kind.END, site=at)
+        return Transfer(Kind.END, site=site)
     if _is_named_barrier(parts):
         return None  # no builder: it is refused when it is reached
     if parts.name in _BARRIERS:
-        return Transfer(Kind.BARRIER, following=number + 1, site=at)
+        return Transfer(Kind.BARRIER, following=number + 1, site=site)
     if parts.name == "s_barrier_signal":
-        return Transfer(Kind.SIGNAL, following=number + 1, site=at)
-    if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
-        return Transfer(Kind.JUMP, aims[at], site=at)
-    if parts.name in CONDITIONS and at in aims:
+        return Transfer(Kind.SIGNAL, following=number + 1, site=site)
+    if parts.name in ("s_branch", "s_setpc_b64") and site in aims:
+        return Transfer(Kind.JUMP, aims[site], site=site)
+    if parts.name in CONDITIONS and site in aims:
         mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
-        return Transfer(Kind.BRANCH, aims[at], number + 1, CONDITIONS[parts.name], at, mask)
+        return Transfer(Kind.BRANCH, aims[site], number + 1, CONDITIONS[parts.name], site, mask)
     if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in CONDITIONS:
-        return Transfer(Kind.INDIRECT, site=at)
+        return Transfer(Kind.INDIRECT, site=site)
     return None
 
 
@@ -327,7 +327,7 @@ def _wait_of(
 
 
 def step_of(parts: Decoded, context: Context) -> Step:
-    """What an instruction does; one that is not covered raises when it is reached."""
+    """Returns an instruction's step; one that is not covered raises when it is reached."""
     if " :: " in parts.text:
         return _dual(parts, context)
     try:
@@ -345,7 +345,7 @@ _OF_A_PLACE: Final = ("s_getpc", "s_call", "s_swappc", "s_setpc", "s_add_pc")
 def step_anywhere(
     inst: Instruction, parts: Decoded, target: Target, labels: Mapping[str, int]
 ) -> Step:
-    """The same for a machine that does not ask which instruction it is (`unknowns.Probe`).
+    """Returns a step for machines that do not ask which instruction it is (`unknowns.Probe`).
 
     Steps keep nothing between calls, so that several analyses and kernels may share them. The
     counters that it raises count nothing: it is done at once.
@@ -402,7 +402,7 @@ class _Watched(dict[str, str]):
         return super().items()
 
     def unread(self) -> set[str]:
-        """Those that change values and were not asked for."""
+        """Returns the modifiers that change values and that nothing has asked for."""
         return {key for key in self.keys() - self._asked if key in _CHANGING or key in DPP_CONTROLS}
 
 
@@ -412,6 +412,8 @@ _CHANGING: Final = frozenset(
 
 
 def _refusal(message: str) -> Step:
+    """Returns a step that raises NotCoveredError."""
+
     def refuse(waves: Waves) -> None:
         raise NotCoveredError(message)
 
@@ -430,11 +432,11 @@ def _dual(parts: Decoded, context: Context) -> Step:
         return _refusal(parts.text)
 
     def step(waves: Waves) -> None:
-        one, other = first.value(waves), second.value(waves)
-        if other.base is not None:  # a move's value is the register itself
-            other = other.copy()
-        first.store(waves, one)
-        second.store(waves, other)
+        first_value, second_value = first.value(waves), second.value(waves)
+        if second_value.base is not None:  # a move's value is the register itself
+            second_value = second_value.copy()
+        first.store(waves, first_value)
+        second.store(waves, second_value)
 
     return step
 
@@ -473,9 +475,9 @@ def _registers(parts: Decoded) -> int:
     """The registers that an instruction reads or writes, as `outstanding` counts them."""
     bits = 0
     stored = _stored_half(parts)
-    for place, operand in enumerate(_operands_of(parts)):
+    for index, operand in enumerate(_operands_of(parts)):
         if operand.kind == "vgpr":
-            half = stored[1] if stored is not None and stored[0] == place else operand.half
+            half = stored[1] if stored is not None and stored[0] == index else operand.half
             bits |= half_bits(operand.first, operand.count, half)
         elif operand.kind == "sgpr":
             bits |= scalar_bits(operand.first, operand.count)

@@ -97,9 +97,9 @@ def initial_waves(
         waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
         waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
     else:
-        place = start.user_sgprs
+        next_sgpr = start.user_sgprs
         for passed, number in zip(start.workgroup_ids, group, strict=True):
             if passed:
-                waves.scalar[place] = number
-                place += 1
+                waves.scalar[next_sgpr] = number
+                next_sgpr += 1
     return waves
