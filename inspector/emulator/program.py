@@ -74,7 +74,7 @@ class CodeBlock(Struct):
         leave: how it is left.
         runs: how many waves went through it, in all.
         taken: how many of them took the branch at its end.
-        divided: of how many some of the lanes, and not all, were for taking it.
+        divided: how many of them had lanes both for and against taking it.
     """
 
     first: int
@@ -162,52 +162,9 @@ def prepare(
         symbols: constants that the code may read, and functions that it calls -> address.
         calls: whether it calls functions, whose code is part of it (`calls.joined`).
     """
-    counters = Counters.of(maxima)
-    decoded = decoded_instructions(function, target)
-    decoded = resolved(decoded, symbols or {})
-    labels = {label: block.start for block in function.blocks for label in block.labels}
-    starts = _starts(function, decoded)
-    place = {start: number for number, start in enumerate(starts)}
-    aims = _aims(function, place)
-    targets = targets_of(function, decoded, target)
-    blocks = []
-    results: dict[int, tuple[str, int]] = {}
-    for number, start in enumerate(starts):
-        stop = starts[number + 1] if number + 1 < len(starts) else len(decoded)
-        steps = []
-        leave = Transfer(Kind.FALL, following=number + 1)
-        for at in range(start, stop):
-            inst, parts = function.instructions[at], decoded[at]
-            ending = _transfer(parts, at, aims, number)
-            if ending is not None:
-                leave = ending
-                if leave.kind is Kind.INDIRECT and targets[at] is None:
-                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), at))
-                if calls and leave.kind is Kind.INDIRECT:
-                    leave.goes = transfer_of(parts, at, place)
-                break
-            events = events_of(inst, counters)
-            raised = tuple(dict.fromkeys(event.counter for event in events))
-            context = Context(
-                targets[at] or target,
-                at,
-                raised,
-                all(event.order for event in events),
-                tuple(maxima.get(counter, 1 << 30) for counter in raised),
-                inst.cls in ("scratch_load", "scratch_store"),
-                is_coherent(parts),
-                _wait_of(inst, fields, maxima),
-                labels,
-            )
-            if raised and context.in_order and events[0].writes:
-                results[at] = (raised[0], _result_bits(parts))
-            step = (
-                _refusal(f"{parts.text}: {_OTHER_MODE}")
-                if targets[at] is None
-                else step_of(parts, context)
-            )
-            steps.append((_registers(parts), step, at))
-        blocks.append(CodeBlock(start, stop, link(steps), leave))
+    decoded = resolved(decoded_instructions(function, target), symbols or {})
+    builder = _BlockBuilder(function, target, decoded, maxima, fields, calls=calls)
+    blocks = builder.build()
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
     return Code(
@@ -218,10 +175,94 @@ def prepare(
         _granule(function, _LDS_ACCESSES),
         _granule(function, _GLOBAL_STORES),
         decoded,
-        results,
+        builder.results,
         effects,
         hazards_of(function, decoded, effects, target.arch, mfma_cycles or {}),
     )
+
+
+class _BlockBuilder:
+    """Builds the blocks of a function with their steps; arguments as those of `prepare`.
+
+    Attributes:
+        results: as in `Code`; filled by `build`.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        target: Target,
+        decoded: list[Decoded],
+        maxima: Mapping[str, int],
+        fields: Mapping[str, tuple[tuple[int, int], ...]] | None,
+        *,
+        calls: bool,
+    ) -> None:
+        self.results: dict[int, tuple[str, int]] = {}
+        self._function = function
+        self._target = target
+        self._decoded = decoded
+        self._maxima = maxima
+        self._fields = fields
+        self._calls = calls
+        self._counters = Counters.of(maxima)
+        self._labels = {label: block.start for block in function.blocks for label in block.labels}
+        self._starts = _starts(function, decoded)
+        self._block_of = {start: number for number, start in enumerate(self._starts)}
+        self._aims = _aims(function, self._block_of)
+        self._modes = targets_of(function, decoded, target)
+        """By instruction, the target in its floating-point mode; None: a mode not followed."""
+
+    def build(self) -> list[CodeBlock]:
+        """Returns all blocks in the order of the code."""
+        stops = [*self._starts[1:], len(self._decoded)]
+        return [
+            self._block(number, start, stop)
+            for number, (start, stop) in enumerate(zip(self._starts, stops, strict=True))
+        ]
+
+    def _block(self, number: int, start: int, stop: int) -> CodeBlock:
+        """Returns one block: a step for each instruction up to the one that ends it."""
+        steps: list[tuple[int, Step, int]] = []
+        leave = Transfer(Kind.FALL, following=number + 1)
+        for site in range(start, stop):
+            parts = self._decoded[site]
+            ending = _transfer(parts, site, self._aims, number)
+            if ending is not None:
+                leave = ending
+                if leave.kind is Kind.INDIRECT and self._modes[site] is None:
+                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), site))
+                if self._calls and leave.kind is Kind.INDIRECT:
+                    leave.goes = transfer_of(parts, site, self._block_of)
+                break
+            steps.append((_registers(parts), self._step(site), site))
+        return CodeBlock(start, stop, link(steps), leave)
+
+    def _step(self, site: int) -> Step:
+        """Returns an instruction's step, and notes the registers that an ordered load writes."""
+        inst, parts, mode = (
+            self._function.instructions[site],
+            self._decoded[site],
+            self._modes[site],
+        )
+        events = events_of(inst, self._counters)
+        raised = tuple(dict.fromkeys(event.counter for event in events))
+        context = Context(
+            mode or self._target,
+            site,
+            raised,
+            all(event.order for event in events),
+            tuple(self._maxima.get(counter, 1 << 30) for counter in raised),
+            inst.cls in ("scratch_load", "scratch_store"),
+            is_coherent(parts),
+            _wait_of(inst, self._fields, self._maxima),
+            self._labels,
+        )
+        if raised and context.in_order and events[0].writes:
+            self.results[site] = (raised[0], _result_bits(parts))
+        if mode is None:
+            return _refusal(f"{parts.text}: {_OTHER_MODE}")
+        return step_of(parts, context)
 
 
 def decoded_instructions(function: Function, target: Target) -> list[Decoded]:
@@ -258,7 +299,7 @@ def _granule(function: Function, classes: tuple[str, ...]) -> int:
 
 
 def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
-    """Where blocks begin: at labels and behind whatever hands control on."""
+    """Returns the indices where blocks begin: at labels, and behind what hands control on."""
     starts = {0} | {block.start for block in function.blocks}
     for site, parts in enumerate(decoded):
         if (
@@ -272,7 +313,7 @@ def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
 
 
 def _aims(function: Function, block_of: Mapping[int, int]) -> dict[int, int]:
-    """Where each jump and branch leads, by the flow graph: index of it -> block.
+    """Returns the block that each jump and branch leads to by the flow graph, by its index.
 
     The reader of assembly and code objects has worked that out, long jumps through a register
     included; what it could not follow is missing.
@@ -442,6 +483,7 @@ def _dual(parts: Decoded, context: Context) -> Step:
 
 
 def _operands_of(parts: Decoded) -> list[Operand]:
+    """Returns an instruction's operands; of a dual one, those of both halves."""
     if " :: " not in parts.text:
         return list(parts.operands)
     first, second = halves_of(parts, 0)
@@ -449,6 +491,7 @@ def _operands_of(parts: Decoded) -> list[Operand]:
 
 
 def _vector_rows(parts: Decoded) -> list[range]:
+    """Returns the rows of the vector registers that an instruction names."""
     return [operand.rows for operand in _operands_of(parts) if operand.kind == "vgpr"]
 
 
