@@ -91,7 +91,7 @@ def source(
     absolute: bool = False,
     before: Callable[[Waves, Array], Array] | None = None,
 ) -> Read:
-    """A typed source.
+    """Returns a reader of one source, as values of a kind.
 
     Args:
         operand: register, constant or special source; its own `neg` and `abs` are applied too.
@@ -193,7 +193,7 @@ def destination(
     keep_half: bool = False,
     lanes: Read | None = None,
 ) -> Write:
-    """A typed destination that writes the active lanes.
+    """Returns the write of a kind's values to a register, in the active lanes.
 
     Args:
         operand: a vector register.
@@ -260,7 +260,7 @@ def _half_destination(
 def result_destination(
     decoded: Decoded, kind: str, target: Target, *, half: int = 0, keep_half: bool = False
 ) -> Write:
-    """The destination of an instruction's first operand, with SDWA's selection or DPP's lanes.
+    """Returns the write to an instruction's first operand, with SDWA's selection or DPP's lanes.
 
     Args:
         decoded: the instruction.
@@ -283,7 +283,7 @@ def result_destination(
 def elementwise(
     result: str, kinds: str, compute: Compute, *, reads_result: bool = False
 ) -> Builder:
-    """A builder for an operation that works on each lane by itself.
+    """Returns a builder for an operation that works on each lane by itself.
 
     Args:
         result: kind of the destination.
@@ -312,7 +312,7 @@ def assemble(
     operands: Sequence[Operand],
     compute: Compute,
 ) -> Step:
-    """Puts an elementwise instruction together: its modifiers, sources, result."""
+    """Returns the step of an elementwise instruction with its modifiers."""
     halves = decoded.numbers("op_sel", ())
     reads = []
     for index, (operand, kind) in enumerate(zip(operands, kinds, strict=True)):
@@ -405,7 +405,7 @@ def output_scale(decoded: Decoded) -> float | None:
 
 
 def clamped(value: Array, target: Target) -> Array:
-    """A float held between +0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
+    """Returns a float limited to +0 .. 1; NaN becomes 0 where DX10_CLAMP is set."""
     zero = value.dtype.type(0)
     limited = np.minimum(np.maximum(value, zero), value.dtype.type(1)) + zero
     return np.where(np.isnan(value), zero, limited) if target.dx10_clamp else limited

@@ -123,7 +123,7 @@ class _State(Struct):
 
 
 class _Sweep:
-    """The flow graph, gone through several times."""
+    """Several passes over the flow graph, each block after the blocks that lead to it."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _Sweep:
         threads: tuple[int, int, int],
         arguments: Arguments,
     ) -> None:
-        """Chooses the instructions to carry out and set up the waves, unless they are too many."""
+        """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
         self._function = function
         self._target = target
         self._decoded = decoded_instructions(function, target)
@@ -383,7 +383,7 @@ class _Sweep:
 
 
 def _brings_values(instruction: Instruction) -> bool:
-    """Whether it brings each lane a value of its own from memory."""
+    """Returns whether an instruction loads a value of its own for each lane."""
     return instruction.cls in _BRINGING
 
 

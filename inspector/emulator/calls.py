@@ -74,7 +74,7 @@ def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, d
 def transfer_of(
     parts: Decoded, site: int, block_of: Mapping[int, int]
 ) -> Callable[[Waves], Array] | None:
-    """Return the function that carries out a call or a return; None for other instructions.
+    """Returns the function that carries out a call or a return; None for other instructions.
 
     It returns the number of the block that each wave goes to, int64 [wave].
 

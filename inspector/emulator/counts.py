@@ -172,7 +172,7 @@ class Counts:
         return distance
 
     def _add(self, count: AccessCount, site: int, access: _Last, distance: int) -> None:
-        """Counts an access once more, `distance` bytes on."""
+        """Counts an access as the last one, moved by `distance` bytes."""
         for number, pattern in enumerate(access.patterns):
             if pattern.spans is None:
                 count.conflicts += pattern.extra * access.repeated
@@ -208,7 +208,7 @@ class Counts:
                 self.touched.add_spans(site, part)
 
     def _pattern(self, space: str, row: Array, size: int, *, writes: bool) -> _Pattern:
-        """Returns the figures of one wave's addresses, from those remembered if it is among them.
+        """Returns the figures of one wave's addresses, worked out once for each pattern.
 
         Args:
             space: `global` or `lds`.

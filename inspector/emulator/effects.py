@@ -76,7 +76,7 @@ class Effect(Struct, frozen=True):
 
 @functools.cache
 def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
-    """A mnemonic against a pattern; there are few of either and many instructions."""
+    """Matches a mnemonic, once for each pair: there are few of either and many instructions."""
     return pattern.fullmatch(name)
 
 
@@ -115,7 +115,7 @@ _MOST_KNOWN: Final = 1 << 15
 
 
 def _effect_of(inst: Instruction, parts: Decoded, target: Target) -> Effect:
-    """`effect_of` without its memory; the halves of a dual instruction are put together."""
+    """Returns an instruction's registers; of a dual one, those of both halves."""
     if " :: " not in parts.text:
         return _single(inst, parts, target)
     first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))

@@ -69,7 +69,7 @@ class Touched:
         return self._folded
 
     def take(self, reads: Callable[[int], bool], writes: Callable[[int], bool]) -> Footprint:
-        """Returns the bytes touched since the last call, and forget them.
+        """Returns the bytes touched since the last call, and forgets them.
 
         Args:
             reads: whether an instruction, by its index, reads memory.

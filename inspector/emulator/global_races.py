@@ -113,7 +113,7 @@ class _Stamps:
         return first + np.arange(max(size // self.granule, 1))[:, None]
 
     def make_finer(self, granule: int) -> None:
-        """Smaller granules, when an access begins inside of one."""
+        """Splits the granules into smaller ones, for an access that begins inside of one."""
         times = self.granule // granule
         self.writers = np.repeat(self.writers, times)
         readers = self.readers
@@ -160,7 +160,7 @@ class GlobalShadow:
         self._pending: _Pending | None = None
 
     def orders(self, groups: Array) -> None:
-        """Note that workgroups carried out an operation that may order them with others."""
+        """Notes that workgroups carried out an operation that may order them with others."""
         self._time += I64(1)
         self._ordered[groups] = self._time
 
@@ -225,7 +225,7 @@ class GlobalShadow:
         return int(np.count_nonzero(racing & ~same))
 
     def written(self) -> int:
-        """After a write: lanes whose value another workgroup's overwrote at the same time."""
+        """Ends a write; returns how many lanes' values another workgroup overwrote in that step."""
         pending, self._pending = self._pending, None
         if pending is None:
             return 0
@@ -242,7 +242,7 @@ class GlobalShadow:
         return int(np.count_nonzero(lost & ~same))
 
     def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
-        """An atomic access: lanes that meet a plain write of another workgroup."""
+        """Notes an atomic access; returns how many lanes meet another workgroup's plain write."""
         self.orders(groups)
         if buffer.address not in self._stamps:
             return 0

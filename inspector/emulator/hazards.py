@@ -119,7 +119,7 @@ class _Code:
     # ------------------------------------------------------------------ needed wait states
 
     def to_accumulator(self, past: _Past, site: int, operand: Operand) -> int:
-        """Matrix instruction `past` writes what that at `site` takes as C."""
+        """Wait states where matrix instruction `past` writes the C of that at `site`."""
         passes = self.passes(past.site)
         if passes is None:
             return 0
@@ -141,7 +141,7 @@ class _Code:
         return passes + 1 + int(extra)
 
     def to_source(self, past: _Past, site: int) -> int:
-        """Matrix instruction `past` writes what that at `site` takes as A or B."""
+        """Wait states where matrix instruction `past` writes the A or B of that at `site`."""
         if self.is_double(past.site):
             if "4x4x4" in self.decoded[past.site].name:
                 return 6
@@ -149,7 +149,7 @@ class _Code:
         return self._until_written(past)
 
     def to_other(self, past: _Past, *, memory: bool) -> int:
-        """Matrix instruction `past` writes what another instruction reads."""
+        """Wait states where another instruction reads what matrix instruction `past` writes."""
         if self.is_double(past.site):
             if "4x4x4" in self.decoded[past.site].name:
                 return 9 if memory else 6
@@ -157,7 +157,7 @@ class _Code:
         return self._until_written(past)
 
     def to_overwriting(self, past: _Past) -> int:
-        """Matrix instruction `past` writes what another instruction writes too."""
+        """Wait states where another instruction writes what `past` writes too."""
         if self.is_double(past.site):
             return 6 if "4x4x4" in self.decoded[past.site].name else 11
         return self._until_written(past)
@@ -171,7 +171,7 @@ class _Code:
         return passes + 2
 
     def from_accumulator(self, past: _Past) -> int:
-        """Matrix instruction `past` reads as C what another instruction writes."""
+        """Wait states where another instruction writes what `past` reads as C."""
         passes = self.passes(past.site)
         if passes is None or self.is_double(past.site):
             return 0

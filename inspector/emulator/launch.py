@@ -1,4 +1,4 @@
-"""One launch: the state in which waves begin, slices of the grid, and what came of it."""
+"""One launch: its arguments and limits, slices of the grid, and its results."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class Emulator:
     def _execute_apart(
         self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: Limits
     ) -> Array:
-        """As `_execute`, each share by a process of its own."""
+        """Executes each share of the workgroups as `_execute` does, in a process of its own."""
         code, counts, buffers = self.code, self.counts, machine.memory.buffers
         own = os.getpid()
 
@@ -262,7 +262,7 @@ class Emulator:
         return np.concatenate([part.executed for part in parts])
 
     def _per_slice(self, launch: Launch) -> int:
-        """Workgroups that run together."""
+        """Returns how many workgroups run together."""
         return max(1, SLICE_WAVES // waves_of(launch.threads, self.target))
 
     def _execute(
@@ -322,7 +322,7 @@ class Emulator:
     def _look_for_undefined(
         self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: MachineState
     ) -> None:
-        """Tells of registers that were never written and on which accesses depend, once."""
+        """Notes registers that were never written and on which accesses depend, once."""
         registers, self._undefined = self._undefined, 0
         if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
             return
@@ -351,7 +351,7 @@ class Emulator:
             )
 
     def _note_hazards(self, machine: MachineState) -> None:
-        """Tells of matrix instructions without their wait states, where both were executed."""
+        """Notes matrix instructions without their wait states, where both were executed."""
         if not self.code.hazards:
             return
         executed = {
@@ -379,7 +379,7 @@ class Emulator:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """No garbage is looked for: thousands of objects are made that all stay, none in cycles."""
+    """Switches garbage collection off: thousands of objects are made, none in cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -80,7 +80,7 @@ class Trace(Struct):
 
 
 class Traces(Struct):
-    """Several ways through a kernel.
+    """The ways that were followed through a kernel.
 
     Args:
         ways: each of them.

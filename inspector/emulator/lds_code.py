@@ -37,7 +37,7 @@ _BRINGING: Final = frozenset(
 
 
 class Code:
-    """A kernel for this purpose.
+    """A kernel's instructions, with the part that its LDS addresses depend on.
 
     Attributes:
         function: all of it.

@@ -23,7 +23,7 @@ the counters that it raises (in order or not, with their largest value), those i
 def plan_of(
     function: Function, gpu: Machine, chosen: Sequence[int], effects: Sequence[Effect]
 ) -> list[list[Planned]]:
-    """Of each block what matters."""
+    """Returns each block's instructions that matter for LDS."""
     counters = Counters.of(gpu.counters)
     steps = frozenset(chosen)
     plan: list[list[Planned]] = []
@@ -71,7 +71,7 @@ def reached_accesses(function: Function) -> list[frozenset[int]]:
 
 
 class Loops:
-    """How often loops go round."""
+    """Decides how often loops go round."""
 
     def __init__(self, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
         inside = [frozenset(loop.blocks) for loop in loops]

@@ -109,10 +109,10 @@ class _Comparison:
         )
         self._known: dict[tuple[int, bytes, bytes], list[int]] = {}
         self._masks: dict[int, dict[int, int]] = {}
-        self._found: dict[tuple[int, int], Race] = {}
+        self._races: dict[tuple[int, int], Race] = {}
 
     def add(self, way: Trace) -> None:
-        """Compares what was met on one way."""
+        """Compares the accesses on one way."""
         self._trace = way
         self._masks = {access.number: self._of_access(access) for access in way.accesses}
         for between in self._epochs():
@@ -121,13 +121,13 @@ class _Comparison:
             self._own(access, copies)
 
     def races(self) -> tuple[Race, ...]:
-        """Each pair of instructions once."""
-        return tuple(sorted(self._found.values(), key=lambda race: (race.first, race.second)))
+        """Returns each pair of instructions once, in the order of the code."""
+        return tuple(sorted(self._races.values(), key=lambda race: (race.first, race.second)))
 
     # ------------------------------------------------------------------ sets of granules
 
     def _of_access(self, access: Access) -> dict[int, int]:
-        """By wave what it touches."""
+        """Returns the granules that an access touches, by wave."""
         masks = dict.fromkeys(access.waves, 0)
         for part in access.parts:
             for wave, mask in zip(access.waves, self._of_part(part), strict=True):
@@ -171,7 +171,7 @@ class _Comparison:
     # ------------------------------------------------------------------ comparing
 
     def _epochs(self) -> Iterator[dict[int, _Touched]]:
-        """For each time between two barriers, by wave what is under way."""
+        """Yields, for each time between two barriers, what each wave touches in it."""
         latest = max(self._trace.barriers, default=0)
         epochs: list[dict[int, _Touched]] = [{} for _ in range(latest + 1)]
         for access in self._trace.accesses:
@@ -201,7 +201,7 @@ class _Comparison:
                 if reading_wave == writing_wave:
                     continue
                 meeting = reads & writing.writes | reading.reads & writing.atomics
-                if meeting and len(self._found) < _MOST_PAIRS:
+                if meeting and len(self._races) < _MOST_PAIRS:
                     self._pairs(reading_wave, reading, writing_wave, writing, meeting)
 
     def _pairs(
@@ -246,7 +246,7 @@ class _Comparison:
         """
         first, second = (reader, writer) if reader.number < writer.number else (writer, reader)
         key = (first.site, second.site)
-        if key in self._found or first.number == second.number:
+        if key in self._races or first.number == second.number:
             return
         waves = {reader.number: reading, writer.number: writing}
         first_wave, second_wave = waves[first.number], waves[second.number]
@@ -256,7 +256,7 @@ class _Comparison:
         if second.first[second_wave] > issued:
             passed = self._trace.barrier_at[first_wave]
             barrier = passed[issued] if issued < len(passed) else None
-        self._found[key] = Race(
+        self._races[key] = Race(
             *key,
             first.kind != "read",
             second.kind != "read",
@@ -270,12 +270,12 @@ class _Comparison:
         """Compares a wave's access with the copies into LDS that it has not waited for."""
         for copy in copies:
             key = (copy.site, access.site)
-            if key in self._found or len(self._found) >= _MOST_PAIRS:
+            if key in self._races or len(self._races) >= _MOST_PAIRS:
                 continue
             own, copied = self._masks[access.number], self._masks[copy.number]
             meeting = max(own[wave] & copied.get(wave, 0) for wave in own)
             if meeting:
-                self._found[key] = Race(
+                self._races[key] = Race(
                     *key, True, access.kind != "read", "own-wait", None,
                     copy.site > access.site, meeting.bit_count() * self._granule,
                 )  # fmt: skip

@@ -42,7 +42,7 @@ def with_scc(effect: Effect, parts: Decoded) -> Effect:
 
 @functools.lru_cache(maxsize=1 << 10)
 def _scalar(name: str) -> tuple[int, bool]:
-    """Registers that a scalar instruction reads unnamed, and whether it leaves SCC alone."""
+    """Returns the registers that a scalar instruction reads unnamed, and if it leaves SCC alone."""
     reads = SCC_BIT if _READS_SCC.fullmatch(name) else 0
     if "exec" in name:  # s_and_saveexec, s_cbranch_execz
         reads |= EXEC_BITS

@@ -58,7 +58,7 @@ def traces_of(
     *,
     in_a_row: bool = False,
 ) -> Traces:
-    """Follows a kernel.
+    """Follows a kernel's waves, on each way that leads to accesses of LDS.
 
     Args:
         function: the kernel.
@@ -104,16 +104,16 @@ class _Unread(Words):
         super().__init__(np.zeros(64, np.uint8), 64)
 
     def gather(self, offsets: Array, size: int) -> Array:
-        """Zeros."""
+        """Returns zeros of the shape that `Words.gather` has."""
         shape = offsets.shape if size < 4 else (size // 4, *offsets.shape)
         return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
 
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
 
 class _Watch(Probe):
-    """Takes down atomics of LDS as well."""
+    """A probe that keeps atomics of LDS as well."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(DrawnMemory(arguments))
@@ -163,7 +163,7 @@ class _Walk:
         return Group(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
 
     def _set(self, state: _State) -> None:
-        """Goes on from a state."""
+        """Makes a state the present one."""
         self._groups, self._waits, self._signals = state.groups, state.waits, state.signals
         self._trace = state.trace
         self._trace.barriers = self._signals
@@ -217,7 +217,7 @@ class _Walk:
         self._later.append((_State([there], list(self._waits), list(self._signals), met), to))
 
     def _next(self) -> Group:
-        """The waves that are furthest behind, those that meet there put together."""
+        """Returns the waves that are furthest behind, joined where several are at one block."""
         groups = self._groups
         first = min(groups, key=lambda group: group.block)
         meeting = [g for g in groups if g.block == first.block and g.rounds == first.rounds]

@@ -75,12 +75,12 @@ class Barriers:
         self.generation = np.zeros(slots, np.int64)
 
     def arrive(self, slots: Array) -> None:
-        """One more wave of each of these workgroups has signalled."""
+        """Counts one more wave of each of these workgroups as arrived."""
         np.add.at(self.arrived, slots, 1)
         self._release()
 
     def leave(self, slots: Array) -> None:
-        """Waves have ended: nobody waits for them any more."""
+        """Takes waves that have ended out of the count, so that nobody waits for them."""
         np.subtract.at(self.alive, slots, 1)
         self._release()
 
@@ -254,7 +254,7 @@ class Scheduler:
         return any(self._turn(block) < own_turn for block in self._ready)
 
     def _hazard(self, waves: Waves, registers: int, site: int) -> None:
-        """A register is used whose result no wait has covered: told, and left stale."""
+        """Notes a register that is used before the wait that covers it; its old value is used."""
         counter, result = self._code.results.get(site, (None, 0))
         clashing = waves.outstanding.would_clash(registers, counter, result)
         if clashing:
@@ -270,7 +270,7 @@ class Scheduler:
         self._barriers.arrive(waves.workgroup)
 
     def _barrier(self, site: int, following: int, waves: Waves) -> bool:
-        """Whether all of these waves may go on at once."""
+        """Counts waves as arrived; returns whether all of them may go on at once."""
         slots = waves.workgroup
         waves.outstanding.cross_barrier(waves)
         if self._code.decoded[site].name == "s_barrier_wait":
@@ -309,7 +309,7 @@ class Scheduler:
     # ------------------------------------------------------------------ where waves stand
 
     def _standing(self) -> str:
-        """Where every group of waves stands; each is told as a finding as well."""
+        """Returns where every group of waves stands, in words, and notes each as a trouble."""
         waiting = [
             (f"wait at {self._line(group.site)}", group.site, group.waves)
             for group in self._waiting
@@ -367,7 +367,7 @@ def _holds(block: Block, site: int) -> bool:
 
 
 def _may_spin(instruction: Instruction) -> bool:
-    """Whether a loop may wait for what it brings."""
+    """Returns whether a loop may wait for the value that an instruction loads."""
     return instruction.cls in ("atomic", "global_load")
 
 

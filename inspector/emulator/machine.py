@@ -93,7 +93,7 @@ class MachineState:
     def move_in(
         self, local: LocalMemory, private: PrivateMemory, slots: int, barriers: Array
     ) -> None:
-        """The next workgroups, with memories of their own.
+        """Makes the next workgroups resident, with memories of their own.
 
         Args:
             local: their LDS.
@@ -161,7 +161,7 @@ class MachineState:
         return f", {address - buffer.end} bytes past the end of {buffer.name or 'a buffer'}"
 
     def outside_lds(self, site: int, waves: Waves, inner: Array, bad: Array, size: int) -> None:
-        """An LDS access past what the workgroup has."""
+        """Notes an access past the workgroup's LDS."""
         first = int(inner[bad][0])
         self.note(
             "outside_lds",
@@ -170,7 +170,7 @@ class MachineState:
         )
 
     def outside_scratch(self, site: int, inner: Array) -> None:
-        """An access past the lanes' private memory."""
+        """Notes an access past the lanes' private memory."""
         first = int(inner.reshape(-1)[0])
         self.note(
             "outside_scratch",
@@ -179,7 +179,7 @@ class MachineState:
         )
 
     def unwaited(self, site: int, registers: int, waves: Waves) -> None:
-        """A register is used before the wait that covers its load."""
+        """Notes a register that is used before the wait that covers its load."""
         number = (registers & -registers).bit_length() - 1
         if number >= HIGH_HALVES:
             name = f"v{number - HIGH_HALVES}.h"

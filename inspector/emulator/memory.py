@@ -25,7 +25,7 @@ PADDING = 16
 
 
 def masked(offsets: Array, wanted: Array | None) -> Array:
-    """Offsets (int64), 0 where they are not wanted. Bits cost a fifth of `where`."""
+    """Returns offsets (int64), 0 where not wanted; bits cost a fifth of `np.where`."""
     return offsets if wanted is None else offsets & np.negative(wanted.astype(I64))
 
 
@@ -177,7 +177,7 @@ class GlobalMemory:
             buffer.words = buffer.words or Words(buffer.data, buffer.size)
 
     def add(self, buffer: Buffer) -> None:
-        """One more buffer (kernel arguments, constants of the code object)."""
+        """Adds a buffer (kernel arguments, constants of the code object)."""
         buffer.words = Words(buffer.data, buffer.size)
         index = bisect_right(self.starts, buffer.address)
         self.buffers.insert(index, buffer)
@@ -235,7 +235,7 @@ class GlobalMemory:
     def _parts(
         self, addresses: Array, size: int, outside: Outside, *, writes: bool
     ) -> list[tuple[Array, Words, Array]]:
-        """The accesses by buffer: which lanes, its words, offsets; the rest is reported."""
+        """Splits an access by buffer: lanes, the buffer's words, offsets; others are reported."""
         starts = np.array(self.starts, I64)
         ends = np.array([buffer.end for buffer in self.buffers], I64)
         position = np.searchsorted(starts, addresses, side="right") - 1

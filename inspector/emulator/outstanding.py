@@ -23,7 +23,7 @@ Complete = Callable[["Waves", tuple[Array, ...]], None]
 
 
 class Entry(Struct):
-    """One operation.
+    """One operation that a counter counts.
 
     Args:
         registers: which it will write, as `half_bits` and `scalar_bits` have them.
@@ -72,7 +72,7 @@ def half_bits(first: int, count: int, half: int | None = None) -> int:
 
 
 def scalar_bits(first: int, count: int) -> int:
-    """The set of scalar registers."""
+    """The set of `count` scalar registers from row `first` on."""
     return ((1 << count) - 1) << (first + SCALAR_BIT)
 
 
@@ -86,12 +86,12 @@ class Outstanding:
         self.registers = 0
 
     def add(self, counter: str, entry: Entry) -> None:
-        """A new operation that the counter counts."""
+        """Queues a new operation in a counter."""
         self.queues.setdefault(counter, []).append(entry)
         self.registers |= entry.registers
 
     def wait(self, waves: Waves, counter: str, newest: int) -> None:
-        """Lets all but the `newest` operations of a counter through."""
+        """Completes all but the `newest` operations of a counter."""
         queue = self.queues.get(counter)
         if not queue or len(queue) <= newest:
             return
@@ -107,7 +107,7 @@ class Outstanding:
         self._count()
 
     def cross_barrier(self, waves: Waves) -> None:
-        """Waves arrive at a barrier: LDS accesses that no wait has covered may come behind it."""
+        """Notes LDS accesses that no wait has covered when waves arrive at a barrier."""
         for queue in self.queues.values():
             for entry in queue:
                 if entry.registers:
@@ -135,7 +135,7 @@ class Outstanding:
         return clashing
 
     def finish_all(self, waves: Waves) -> None:
-        """Lets everything through."""
+        """Completes all operations."""
         for queue in self.queues.values():
             for entry in queue:
                 if entry.complete is not None:

@@ -125,7 +125,7 @@ def _not_finite(match: re.Match[str], layout: str, value: float, *, negative: bo
 
 
 def _hexadecimal(value: float) -> str:
-    """As glibc's `%a`: no zeros at the end of the fraction."""
+    """Returns a float as glibc's `%a` writes it: no zeros at the end of the fraction."""
     mantissa, _, exponent = value.hex().partition("p")
     if not exponent:
         return mantissa

@@ -38,7 +38,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class NotIndependentError(Exception):
-    """The parts cannot be told from one another's failure, or met: one process is to do it all.
+    """Shares raced, or a fork failed: one process has to execute the whole launch.
 
     Memory has been changed by then.
     """
@@ -74,7 +74,7 @@ def available() -> int:
 
 
 def independent(code: Code) -> bool:
-    """Whether workgroups can tell nothing of one another, unless they race."""
+    """Returns whether workgroups cannot learn anything of one another, unless they race."""
     for instruction, decoded in zip(code.function.instructions, code.decoded, strict=True):
         if instruction.cls == "atomic" or decoded.name in _CLOCKS:
             return False
@@ -121,7 +121,7 @@ def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Pa
 
 
 def _fork(share: Array, execute: Callable[[Array], Part]) -> tuple[int, int]:
-    """A child that executes a share. Returns its number, and where its part is to be read."""
+    """Forks a child that executes a share; returns its pid, and the pipe to read its part from."""
     reading, writing = os.pipe()
     parent = os.getpid()
     try:

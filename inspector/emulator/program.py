@@ -66,7 +66,7 @@ class Transfer(Struct):
 
 
 class CodeBlock(Struct):
-    """Steps, each with the registers that it reads or writes, and what ends the block.
+    """A block's steps, each with the registers that it reads or writes, and its end.
 
     Args:
         first, stop: the instructions' range in the function.
@@ -405,7 +405,7 @@ def step_anywhere(
 
 
 def _built(parts: Decoded, context: Context) -> Step:
-    """An instruction's step; one that leaves a modifier unread would be wrong without a word."""
+    """Returns an instruction's step; refuses one whose builder leaves a modifier unread."""
     builder = builder_of(parts.name)
     if builder is None:
         raise NotCoveredError(parts.text)
@@ -420,31 +420,33 @@ def _built(parts: Decoded, context: Context) -> Step:
 
 
 class _Watched(dict[str, str]):
-    """Modifiers that know which of them were asked for."""
+    """An instruction's modifiers, which record those that a builder has looked at."""
 
     def __init__(self, modifiers: Mapping[str, str]) -> None:
         super().__init__(modifiers)
-        self._asked: set[str] = set()
+        self._looked_at: set[str] = set()
 
     def __contains__(self, key: object) -> bool:
-        self._asked.add(str(key))
+        self._looked_at.add(str(key))
         return super().__contains__(key)
 
     def __getitem__(self, key: str) -> str:
-        self._asked.add(key)
+        self._looked_at.add(key)
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        self._asked.add(key)
+        self._looked_at.add(key)
         return super().get(key, default)
 
     def items(self) -> Any:
-        self._asked |= self.keys()
+        self._looked_at |= self.keys()
         return super().items()
 
     def unread(self) -> set[str]:
         """Returns the modifiers that change values and that nothing has asked for."""
-        return {key for key in self.keys() - self._asked if key in _CHANGING or key in DPP_CONTROLS}
+        return {
+            key for key in self.keys() - self._looked_at if key in _CHANGING or key in DPP_CONTROLS
+        }
 
 
 _CHANGING: Final = frozenset(
@@ -462,7 +464,7 @@ def _refusal(message: str) -> Step:
 
 
 def _dual(parts: Decoded, context: Context) -> Step:
-    """VOPD: two operations that both read before either writes."""
+    """Returns the step of a VOPD instruction: both operations read before either writes."""
     try:
         first, second = (
             _built(half, context) for half in halves_of(parts, context.target.accum_offset)
@@ -507,7 +509,7 @@ _NARROW_STORE: Final = re.compile(
 
 
 def _stored_half(parts: Decoded) -> tuple[int, int] | None:
-    """Of a store of 16 or 8 bits: place of the data among the operands, the half that it reads."""
+    """Returns, for a store of 16 or 8 bits, the data's operand index and the half that it reads."""
     match = _NARROW_STORE.fullmatch(parts.name)
     if match is None:
         return None

@@ -148,7 +148,7 @@ class Recorder(MachineState):
         return super().outside(site)
 
     def record(self, addresses: Array, wanted: Array | None, values: Array | None) -> None:
-        """One access at the instruction that asked last."""
+        """Adds an access of the instruction that asked last to the checksum."""
         active = addresses if wanted is None else addresses[wanted]
         checksum = zlib.crc32(active.tobytes())
         if values is not None:

@@ -109,14 +109,14 @@ class DrawnWords(Words):
 
 
 def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:
-    """Small numbers, each lane's own, as `Words.gather` gives them."""
+    """Draws small numbers, each lane's own, in the shape that `Words.gather` has."""
     shape = places.shape if size < 4 else (size // 4, *places.shape)
     kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
     return random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
 
 
 class Probe(MachineState):
-    """Takes down the accesses that are about to happen."""
+    """A machine with drawn memory, which keeps the accesses of steps in `seen`."""
 
     def __init__(self, memory: GlobalMemory) -> None:
         super().__init__(memory)

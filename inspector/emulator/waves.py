@@ -21,7 +21,7 @@ ALL = 0xFFFFFFFF
 
 
 class Waves:
-    """Registers and places of waves.
+    """The registers of some waves, and where the waves belong.
 
     Attributes:
         vector: VGPRs, then AGPRs from `accum_offset` on, uint32 [register, wave, lane].

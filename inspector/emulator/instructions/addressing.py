@@ -126,7 +126,7 @@ def extended(values: Array, form: Form) -> Array:
 
 
 def place_in_register(rows: Array, half: int | None, context: Context) -> tuple[Array, int | None]:
-    """A 16-bit result's final bits, and which half of the register it leaves alone's other one.
+    """Returns a 16-bit result's bits in place, and the one half that is written; None for both.
 
     Where registers have ECC, a load of 16 bits writes the whole register and clears the half that
     is not meant (CDNA4 ISA, 9.1.6; LLVM, GCNSubtarget::d16PreservesUnusedBits).

@@ -185,7 +185,7 @@ def apply(
     operands: list[Array],
     operation: Operation,
 ) -> Array:
-    """Carries an atomic operation out, in lane order where places coincide.
+    """Carries out an atomic operation, in lane order where places coincide.
 
     Args:
         read: values at places that differ.
@@ -321,7 +321,7 @@ _GLOBAL: Final = re.compile(
 
 
 def returns_old(decoded: Decoded) -> bool:
-    """Whether the value that was met comes back: `glc`, `sc0` from gfx940, `th` from gfx12 on."""
+    """Whether the old value comes back: `glc`, `sc0` from gfx940, `th` from gfx12 on."""
     flags = decoded.modifiers
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 
@@ -343,7 +343,7 @@ def global_atomic(decoded: Decoded, context: Context) -> Step:
         if context.private:
             raise NotCoveredError(decoded.text)
         data = target = operands[0]
-        addresses = buffer_addresses(decoded, context, operands[1:], size, whole=True)
+        addresses = buffer_addresses(decoded, context, operands[1:], size, indivisible=True)
     elif returns:
         target, lane, data, *base = operands
         addresses = flat_addresses(decoded, context, lane, tuple(base), size)

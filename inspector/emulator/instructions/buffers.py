@@ -234,7 +234,7 @@ def structured(
 
 
 def _in_range_gfx9(descriptors: Resource, indexed: bool, by_bytes: Array, by_index: Array) -> Array:
-    """CDNA4 ISA, 9.1.5.1: private, raw and structured buffers; others are not described there."""
+    """Returns the lanes in range on gfx9, as CDNA4 ISA, 9.1.5.1, describes it for some buffers."""
     adds, swizzled = descriptors.add_lane[:, None] == 1, descriptors.element[:, None] > 0
     private = adds & ~np.bool_(indexed)
     plain = ~adds & ~swizzled & ~np.bool_(indexed)

@@ -81,7 +81,7 @@ for _bits in (16, 8, 4):
 
 
 def _half_products(decoded: Decoded) -> list[tuple[Operand, Operand, int, int]]:
-    """For the low and the high product: the operands and their halves."""
+    """Returns, for the low and the high product, both operands and the halves they take."""
     first, second = decoded.operands[1:3]
     low = (*decoded.numbers("op_sel", ()), 0, 0)
     high = (*decoded.numbers("op_sel_hi", (1, 1)), 1, 1)

@@ -57,7 +57,7 @@ def registers_of(operand: Operand, text: str) -> slice:
 
 
 def only_modifiers(decoded: Decoded, *known: str) -> None:
-    """Refuses an instruction with modifiers that are not looked at."""
+    """Raises NotCoveredError for modifiers other than those named."""
     unknown = set(decoded.modifiers) - set(known)
     if unknown:
         raise NotCoveredError(f"{decoded.text}: {', '.join(sorted(unknown))}")

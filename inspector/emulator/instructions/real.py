@@ -137,7 +137,7 @@ def larger(a: Array, b: Array) -> Array:
 
 
 def _signals(choose: Compute, target: Target) -> Compute:
-    """With IEEE rules, up to gfx11, a signalling NaN is the result, quiet; else NaNs yield.
+    """Returns a choice that obeys IEEE rules up to gfx11: a signalling NaN is the result, quiet.
 
     CDNA3 ISA, V_MIN_F32; RDNA4 ISA, V_MIN_NUM_F32.
     """
@@ -208,7 +208,7 @@ def three(choose: Callable[[Target], Compute]) -> Callable[[Target], Compute]:
 def then(
     first: Callable[[Target], Compute], second: Callable[[Target], Compute]
 ) -> Callable[[Target], Compute]:
-    """V_MAXMIN and its like: one of two, then another with the third."""
+    """V_MAXMIN and its like: one operation on two operands, another on its result and the third."""
 
     def chosen(target: Target) -> Compute:
         inner, outer = first(target), second(target)

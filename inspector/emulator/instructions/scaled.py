@@ -82,7 +82,7 @@ def _write_all(waves: Waves, row: int, words: Array) -> None:
 
 @builds_matching(r"v_cvt_scalef32_\w+")
 def convert(decoded: Decoded, context: Context) -> Step:
-    """Either direction, by the name."""
+    """A conversion in either direction, by the name."""
     match = _NAME.fullmatch(decoded.name)
     if match is None or not {match[3], match[4]} <= set(_BITS):
         raise NotCoveredError(decoded.text)

@@ -116,7 +116,7 @@ def _both(first: Array | None, second: Array | None) -> Array | None:
 def read_global(
     waves: Waves, context: Context, where: Array, usable: Array | None, size: int
 ) -> Array:
-    """From addresses."""
+    """Reads from addresses of global memory."""
     machine = waves.machine
     machine.before_global(context, waves, where, usable, size)
     values: Array = machine.memory.read(where, size, machine.outside(context.index), usable)
@@ -126,7 +126,7 @@ def read_global(
 def read_lds(
     waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
 ) -> Array:
-    """From LDS addresses."""
+    """Reads from addresses in the workgroup's LDS."""
     where, inside = lds_places(waves, context, inner, size)
     usable = _both(usable, inside)
     waves.machine.before_lds(context.index, waves, where, usable, size, None)
@@ -137,7 +137,7 @@ def read_lds(
 def read_private(
     waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
 ) -> Array:
-    """From private addresses."""
+    """Reads from addresses in the lanes' private memory."""
     where, inside = private_places(waves, context, inner, size)
     usable = _both(usable, inside)
     words = waves.machine.private.words
@@ -147,7 +147,7 @@ def read_private(
 def read_flat(
     waves: Waves, context: Context, where: Array, usable: Array | None, size: int
 ) -> Array:
-    """From flat addresses."""
+    """Reads from flat addresses, in whichever memory they lead to."""
     parts = flat_parts(where, usable)
     if parts is None:
         return read_global(waves, context, where, usable, size)

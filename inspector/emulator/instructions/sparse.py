@@ -85,7 +85,7 @@ def _sparse_step(
     arrange: Callable[[Array], Array],
     out: str,
 ) -> Step:
-    """The whole: `takes` give [wave, group, element, row], `order` makes B [wave, k, column]."""
+    """Returns a step; `takes` give [wave, group, element, row], `order` B as [wave, k, column]."""
     target, a, b = decoded.operands[:3]
     a_rows, b_rows = registers_of(a, decoded.text), registers_of(b, decoded.text)
     finish = finish_into(target, target, out, clamp=decoded.flag("clamp"))

@@ -112,7 +112,7 @@ def _negated_elements(decoded: Decoded, kind: str, which: int) -> Array | None:
 
 
 def signs_fit(decoded: Decoded, kind: str) -> None:
-    """Of integers only neg_lo[0:1] mean something."""
+    """Raises NotCoveredError for signs that mean nothing: of integers only neg_lo[0:1] do."""
     if kind == "i32" and (
         any(decoded.numbers("neg_hi", (0,))) or any(decoded.numbers("neg_lo", (0, 0, 0))[2:])
     ):
