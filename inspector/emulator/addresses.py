@@ -35,14 +35,14 @@ from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
 SWEEPS: Final = 3
-"""Over the flow graph: what a loop changes has come round by the second, and of nested ones by the
-third."""
+"""Passes over the flow graph: a loop's changes have come round by the second, those of nested loops
+by the third."""
 MOST_WORK: Final = 16_000_000
-"""Instructions times lanes of a workgroup; larger kernels are left."""
+"""Instructions times lanes of a workgroup; larger kernels are not looked at."""
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
 WORKGROUPS: Final = (0, 0, 1)
-"""Of each draw: the first one's masks let all lanes through, if any do."""
+"""The workgroup of each draw: the first one's masks let all lanes through, if any do."""
 _EXEC_BITS: Final = scalar_bits(EXEC, 2)
 
 
@@ -74,7 +74,7 @@ class Located(Struct, frozen=True):
     """The accesses of a kernel and where their lanes lie.
 
     Args:
-        places: of the accesses, in the order of the code.
+        places: the accesses, in the order of the code.
         uncovered: accesses that the emulator does not carry out, by index: why.
     """
 

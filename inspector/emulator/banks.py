@@ -36,7 +36,7 @@ class Phases(Struct, frozen=True):
 
     Args:
         groups: lanes of each phase.
-        banks: of 4 bytes each.
+        banks: number of banks, of 4 bytes each.
         origin: `derived` where the phases were measured on the target.
     """
 
@@ -64,7 +64,7 @@ def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
     Args:
         arch: gfx name.
         size: bytes of each lane: 1 to 16.
-        lanes: of a wave.
+        lanes: wave size.
         writes: whether it is a write.
     """
     width = 4 if size <= 4 else 8 if size <= 8 else 16

@@ -23,7 +23,7 @@ def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, d
 
     Args:
         kernel: the kernel.
-        functions: those of its program.
+        functions: its program's.
 
     Returns:
         The code, and the index of each called function's first instruction by its name.

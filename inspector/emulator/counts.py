@@ -55,7 +55,7 @@ class _Pattern(Struct, frozen=True):
     """The figures of one wave's pattern of addresses.
 
     Args:
-        number: of the pattern.
+        number: the pattern's.
         extra: cache lines touched, or cycles of bank conflicts.
         least: cache lines that would do.
         spans: bytes from the start of the first lane's line; None for LDS.
@@ -71,10 +71,10 @@ class _Last(Struct, frozen=True):
     """An instruction's access by all lanes of some waves, and its patterns.
 
     Args:
-        workgroups: those of the waves, the very array.
+        workgroups: the waves' workgroups, the very array of `Waves`.
         where: addresses, int64 [wave, lane].
         size: bytes of each lane.
-        patterns: of the rows that stand for all.
+        patterns: patterns of the rows that stand for all.
         repeated: how often each of these occurs.
         places: where they lay, int64 [repetition, row].
     """
@@ -254,7 +254,7 @@ def lines_of_rows(spans: Spans, row_of: Array, rows: int, line: int) -> tuple[in
     """`lines_touched`, summed over waves.
 
     Args:
-        spans: of all waves, those of each in ascending order.
+        spans: spans of all waves, those of each in ascending order.
         row_of: the wave of each span.
         rows: how many waves.
         line: bytes of a line.

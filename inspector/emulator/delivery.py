@@ -14,7 +14,7 @@ def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: 
     """Hands the result of a vector load to the registers `target`.
 
     Args:
-        waves: those that issued it; lanes that are active now get it.
+        waves: the waves that issued it; lanes that are active now get it.
         context: names the counters.
         target: the destination.
         rows: uint32 [register, wave, lane].

@@ -62,8 +62,8 @@ class Effect(Struct, frozen=True):
     Args:
         reads: every register that it reads, in part or whole.
         writes: every register that it writes, in part or whole.
-        low, high: those whose old bits 0 to 15, 16 to 31 are gone, in the lanes that are active.
-        reads_low, reads_high: those of which it reads bits 0 to 15, 16 to 31.
+        low, high: registers whose old bits 0 to 15, 16 to 31 are gone in the active lanes.
+        reads_low, reads_high: registers of which it reads bits 0 to 15, 16 to 31.
     """
 
     reads: int = 0
@@ -181,7 +181,7 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
 
     Args:
         parts: the instruction.
-        number: of the source among the operands that are read.
+        number: index of the source among the operands that are read.
         operand: the source.
     """
     if operand.half is not None:

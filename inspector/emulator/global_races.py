@@ -32,7 +32,7 @@ _SEVERAL: Final = _GROUP
 
 
 MOST_GRANULES: Final = 1 << 26
-"""Of one buffer; each takes 8 bytes for its writer and as many for its readers."""
+"""Granules of one buffer, at most; each takes 8 bytes for its writer and 8 for its readers."""
 MOST_POSTPONED: Final = 1 << 20
 """Lanes of reads of one buffer that are kept; each takes 16 bytes."""
 
@@ -61,7 +61,7 @@ class _Read(Struct, frozen=True):
 
 
 class _Stamps:
-    """Of one buffer: last writer and readers of each granule, as time << 32 | workgroup + 1.
+    """Last writer and readers of a buffer's granules, as time << 32 | workgroup + 1.
 
     Reads matter to later writes alone. Those that come before the first write are therefore kept
     as they are, and noted when one comes: most buffers are read only.
@@ -148,7 +148,7 @@ class GlobalShadow:
     """The accesses of a launch.
 
     Args:
-        workgroups: of the whole grid.
+        workgroups: number of workgroups in the grid.
         granule: bytes of the narrowest store: 1, 2, 4, 8 or 16.
     """
 

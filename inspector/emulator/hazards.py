@@ -72,8 +72,8 @@ class _Past(Struct, frozen=True):
         site: its index.
         matrix: whether it is a matrix instruction.
         result: the registers that it writes.
-        writes: those of them that no later matrix instruction has written, which waits for it.
-        accumulates: those that it reads as C.
+        writes: registers of its result that no later matrix instruction, which waits, has written.
+        accumulates: registers that it reads as C.
         dot: the mnemonic of a dot product.
     """
 

@@ -64,7 +64,7 @@ class Launch(Struct, frozen=True):
         arguments: the kernel argument segment.
         workgroups: numbers of those to run; None for all.
         seconds: that it may take.
-        blocks: of instructions that may run.
+        blocks: blocks of instructions that may run, in all.
         checks: whether every access of LDS is watched for races.
         processes: that may execute it together; only where all buffers are shared memory.
     """
@@ -85,7 +85,7 @@ class Outcome(Struct, frozen=True):
 
     Args:
         workgroups: executed ones.
-        waves: theirs.
+        waves: executed ones.
         troubles: what the code did and must not do.
         footprint: distinct bytes of global memory that vector instructions touched; None where
             accesses were not counted.
@@ -115,7 +115,7 @@ class Emulator:
             function: the kernel's code and resources.
             gpu: what executes it.
             constants: the program's.
-            functions: of the program, for the kernel to call.
+            functions: the program's, for the kernel to call.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -272,10 +272,10 @@ class Emulator:
 
         Args:
             launch: what is launched.
-            numbers: of the workgroups.
+            numbers: numbers of the workgroups.
             machine: takes what they do.
-            limits: what all of them may take.
-            fill: what registers that nothing sets up hold.
+            limits: the time and blocks for all of them.
+            fill: contents of registers that nothing sets up.
 
         Returns:
             Instructions that the waves of each workgroup executed, int64 [workgroup].

@@ -23,7 +23,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "lds_direct": "copy",
     "lds_direct_store": "read",
 }
-"""By class of the instruction."""
+"""Class of the instruction -> kind of its access."""
 
 
 class Part(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Access(Struct, eq=False):
 
     Args:
         site: index of the instruction.
-        number: it counts the accesses in the order of issue.
+        number: the access's, in the order of issue.
         kind: `copy` for one from memory into LDS.
         waves: their numbers.
         parts: empty where its bytes are not known.
@@ -85,7 +85,7 @@ class Traces(Struct):
     Args:
         ways: each of them.
         executed: indices of LDS accesses that were reached.
-        undecided: those of them whose bytes were not known each time.
+        undecided: indices of those whose bytes were not known each time.
         why: why there is no way; empty where there is.
     """
 

@@ -41,14 +41,14 @@ class Code:
 
     Attributes:
         function: all of it.
-        target: what executes it.
+        target: the GPU.
         decoded: by index, the instruction taken apart.
         effects: by index, the registers that it reads and writes.
         chosen: indices of the instructions that are carried out; none where it takes too long to
             find them.
-        steps: by index what these do.
+        steps: by index, the steps of these.
         address_bits: by index of an access, the registers that its LDS address lies in.
-        plain: by index of a common read or write, what its places are made of (`plain_places`).
+        plain: by index of a common read or write, its address and offsets (`plain_places`).
     """
 
     def __init__(self, function: Function, target: Target) -> None:

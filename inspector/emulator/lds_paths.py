@@ -53,7 +53,7 @@ def plan_of(
 
 
 def reached_accesses(function: Function) -> list[frozenset[int]]:
-    """By block, the accesses of LDS that control may come to from its begin on."""
+    """Returns, by block, the accesses of LDS that control may come to from its start on."""
     own = [
         {i.index for i in function.instructions[b.start : b.stop] if i.cls in LDS_CLASSES}
         for b in function.blocks

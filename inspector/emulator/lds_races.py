@@ -36,7 +36,7 @@ class Race(Struct, frozen=True):
     Args:
         first: index of the one that the code comes to first.
         second: that of the other one.
-        first_writes, second_writes: which of them do.
+        first_writes, second_writes: whether each of them writes.
         cause: `barrier`: none lies between; `wait`: one does, but the first may still be on its way
             there; `own-wait`: the same wave reads what it copies into LDS, and does not wait.
         barrier: index of that barrier.

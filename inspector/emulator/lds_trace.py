@@ -45,7 +45,7 @@ MOST_STEPS: Final = 30_000
 MOST_WAYS: Final = 8
 """Ways through the code that are followed, at most."""
 MOST_LANES: Final = 2048
-"""Of a workgroup."""
+"""Lanes of a workgroup, at most."""
 _WAVE_NUMBER: Final = scalar_bits(TTMP + 8, 1)
 """gfx12 passes the wave's number in its workgroup there."""
 

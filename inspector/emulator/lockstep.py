@@ -52,7 +52,7 @@ class EmulationLimitError(KinspectError):
     """A launch took too long, or nothing moved any more.
 
     Attributes:
-        troubles: what was noticed until then, where the waves stand among it.
+        troubles: those noticed until then, with where the waves stand.
     """
 
     troubles: tuple[Trouble, ...] = ()

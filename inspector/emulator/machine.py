@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 WATCHED_WORKGROUPS = 4
-"""Of those that run together, how many are watched for races."""
+"""Workgroups that are watched for races, of those that run together."""
 
 
 KINDS: Final[Mapping[str, str]] = {
@@ -76,12 +76,12 @@ class MachineState:
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
         self.work_items: int | None = None
-        """Of a workgroup; None: every lane of its waves has one."""
+        """Work-items of a workgroup; None: every lane of its waves has one."""
         self._counts = counts
         self._global_shadow = shadow
         self._slices = 0
         self.last_access: dict[int, tuple[Array, Array | None, Array]] = {}
-        """Of each access of global memory the last addresses, active lanes, workgroups."""
+        """Access of global memory, by index -> last addresses, active lanes, workgroups."""
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._granule = granule
         self._shadow: LocalShadow | None = None

@@ -270,8 +270,8 @@ class PrivateMemory:
     Args:
         size: bytes of each lane.
         waves: resident ones.
-        waves_each: of a workgroup.
-        lanes: of a wave.
+        waves_each: waves of a workgroup.
+        lanes: wave size.
     """
 
     def __init__(self, size: int, waves: int, waves_each: int, lanes: int) -> None:

@@ -16,7 +16,7 @@ _SPECIFIER: Final = re.compile(
     r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXfFeEgGaAcspn]))"
 )
 _INTEGER_BITS: Final = {"hh": 8, "h": 16, None: 32}
-"""By the length in a specifier; others are 64 bits wide."""
+"""Length in a specifier -> bits of the integer; others have 64."""
 _WORD: Final = 8
 
 

@@ -49,12 +49,12 @@ class Part(Struct, frozen=True):
 
     Args:
         executed: instructions that the waves of each workgroup executed, int64 [workgroup].
-        blocks: of each block of code: waves that went through, that branched, that were divided.
-        troubles: what was noticed.
-        accesses: by instruction and memory.
+        blocks: for each block of code, waves that went through, that branched, that were divided.
+        troubles: noticed ones.
+        accesses: counts by instruction and memory.
         spans: bytes of global memory that each instruction touched.
         written: addresses of the buffers that were written.
-        granules: what was touched of each buffer, by address.
+        granules: touched granules of each buffer, by address.
     """
 
     executed: Array
@@ -89,8 +89,8 @@ def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Pa
     """Executes each share of workgroups, the first in this process.
 
     Args:
-        numbers: of the workgroups of each share.
-        execute: what is done with one; in a fork it may change anything of this process's.
+        numbers: numbers of each share's workgroups.
+        execute: executes a share; in a fork it may change anything of this process's.
 
     Raises:
         NotIndependentError: a fork could not be had or failed, or shares raced.

@@ -50,9 +50,9 @@ class Accumulator(Struct, frozen=True):
     """D and C where they may stay in the product's order: float32 or int32, without modifiers.
 
     Args:
-        rows: of D.
-        start: of C; None where it is a constant.
-        constant: which.
+        rows: the registers of D.
+        start: the registers of C; None where it is a constant.
+        constant: C where it is one.
         integer: whether they are int32.
         flush: makes subnormals 0, in place.
     """
@@ -87,7 +87,7 @@ class Product(Struct, frozen=True):
         layout: names `arrange`.
         finish: adds C and writes D.
         written: the registers of D.
-        accumulator: what may be kept; None: nothing.
+        accumulator: D and C where the next product may go on from the sum; None: it may not.
     """
 
     left: Source

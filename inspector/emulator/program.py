@@ -47,7 +47,7 @@ class Transfer(Struct):
     """How a block is left.
 
     Args:
-        kind: what happens.
+        kind: how control goes on.
         target: block that a jump or branch that is taken leads to.
         following: block behind this one.
         taken: for a branch: bool [wave].
@@ -87,7 +87,7 @@ class CodeBlock(Struct):
 
 
 Tally = tuple[int, int, int]
-"""Of a block: waves that went through, that took its branch, that were divided there."""
+"""A block's counts: waves that went through, that took its branch, that were divided there."""
 
 
 class Code(Struct):
@@ -101,7 +101,7 @@ class Code(Struct):
     global_granule: int
     decoded: list[Decoded] = field(default_factory=list)
     results: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Of a load whose result comes back in order: its counter, the registers that it writes."""
+    """Load whose result comes back in order -> its counter, the registers that it writes."""
     effects: list[Effect] = field(default_factory=list)
     """The registers of each instruction."""
     hazards: list[Hazard] = field(default_factory=list)
@@ -158,7 +158,7 @@ def prepare(
         target: the GPU.
         maxima: the wait counters -> largest value.
         fields: bit fields of a bare `s_waitcnt` number.
-        mfma_cycles: of matrix instructions; None: their hazards are not looked for.
+        mfma_cycles: cycles of matrix instructions; None: their hazards are not looked for.
         symbols: constants that the code may read, and functions that it calls -> address.
         calls: whether it calls functions, whose code is part of it (`calls.joined`).
     """

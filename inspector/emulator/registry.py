@@ -29,7 +29,7 @@ class Target(Struct, frozen=True, cache_hash=True):
         lanes: wave size.
         accum_offset: vector row of AGPR 0.
         flush32: whether f32 denormals are flushed (the kernel's initial mode).
-        flush16: the same for f16 and f64.
+        flush16: whether f16 and f64 denormals are flushed.
         dx10_clamp: whether clamp turns NaN to 0.
         ieee: whether min and max quiet signalling NaNs (IEEE mode).
         saturates16: whether f16 and 8-bit floats that overflow become the largest number

@@ -27,7 +27,7 @@ def resolved(decoded: Sequence[Decoded], symbols: Mapping[str, int]) -> list[Dec
 
     Args:
         decoded: a function's instructions. The emulator's program counter is an index of these.
-        symbols: of the constants -> address. What names another one stays as it is.
+        symbols: constant -> address. Operands that name another symbol stay as they are.
     """
     return [
         replace(

@@ -65,7 +65,7 @@ class Spill(Struct, frozen=True):
 
 
 def spills_of(function: Function, decoded: Sequence[Decoded]) -> dict[int, Spill]:
-    """By index the accesses of spill slots; their rows are only numbers."""
+    """Returns the accesses of spill slots by index; their rows are only numbers."""
     spills: dict[int, Spill] = {}
     numbers: dict[int, int] = {}
     for inst in function.instructions:

@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 _FLAT_SCRATCH: Final = 102
 MOST_BYTES: Final = 1 << 28
-"""Of buffers that are copied; a launch on more is not looked at."""
+"""Bytes of buffers that are copied; a launch on more is not looked at."""
 MOST_CULPRITS: Final = 4
 WORKGROUPS: Final = 2
 SECONDS: Final = 5.0

@@ -23,7 +23,7 @@ DRAWS: Final = 3
 ARGUMENTS_APART: Final = 1 << 16
 """Bytes from one draw's kernel argument segment to the next one's."""
 _WORDS: Final = 2048
-"""Of each segment that are drawn; what lies behind repeats them."""
+"""Words of each segment that are drawn; those behind repeat them."""
 
 
 class Arguments(Struct, frozen=True):

@@ -36,9 +36,9 @@ class Operation(Struct, frozen=True):
     """An atomic operation: its type and its function.
 
     Args:
-        dtype: of memory, operands and result.
+        dtype: type of memory, operands and result.
         compute: new values from old ones and operands.
-        ufunc: the same as a numpy function that can accumulate, where there is one.
+        ufunc: `compute` as a numpy function that can accumulate, where there is one.
         operands: 2 for compare-and-swap and its like.
     """
 

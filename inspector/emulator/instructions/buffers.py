@@ -187,7 +187,7 @@ def structured(
 
     Args:
         waves: their lanes.
-        descriptors: of each wave.
+        descriptors: the descriptors, one for each wave.
         indices: int64 [wave, lane] from a register; None without `idxen`.
         places: offsets from register and instruction, int64.
         target: the GPU.

@@ -36,7 +36,7 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
     """D = S2 + the sum of products; with clamp, limited to the result's range.
 
     Args:
-        bits: of each part.
+        bits: width of each part.
         result: `i32` or `u32`.
         signs: whether S0 and S1 are signed; None: `neg_lo` says so (`iu8`, `iu4`).
     """

@@ -248,7 +248,7 @@ _shift_add_any = elementwise("u64", "u64 u32 u64", _shifted_sum)
 
 @builds("v_lshl_add_u64")
 def shift_add(decoded: Decoded, context: Context) -> Step:
-    """By halves where the shift is known, as it is in addresses: half of what 64 bits take."""
+    """Shifts by halves where the shift is constant, as in addresses: half the time of 64 bits."""
     result, value, by, addend = decoded.operands
     vectors = [operand for operand in (value, addend) if operand.kind == "vgpr"]
     if by.kind != "constant" or decoded.encoding not in ("", "e64") or not vectors:

@@ -253,8 +253,8 @@ def finish_into(
     Args:
         target: D.
         c: C; an inline constant is every element's value.
-        kind: of D's elements: `f32`, `i32`, `f16`, `bf16`.
-        c_kind: of C's where that is another.
+        kind: kind of D's elements: `f32`, `i32`, `f16`, `bf16`.
+        c_kind: kind of C's elements where that is another.
         clamp: integers saturate.
         flush: subnormal results become 0.
         half: of 16-bit results: the half of every register that C and D have (gfx11); None: two

@@ -65,10 +65,10 @@ def packed_halves(
     """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.
 
     Args:
-        kind: of all halves.
-        count: of the sources.
-        compute: what is done with them, or
-        choose: target -> what it does with them.
+        kind: kind of all halves.
+        count: number of sources.
+        compute: from the sources to the result, or
+        choose: target -> its `compute`.
         accumulates: the destination is the last source (v_pk_fmac_f16).
     """
 

@@ -63,8 +63,8 @@ def multiply(a: Array, indices: Array, b: Array) -> Array:
     Rows of B that no index names play no part, so that their infinities do no harm.
 
     Args:
-        a: of A, [wave, element, row], in the order of K.
-        indices: which of its four K each one is, likewise.
+        a: the elements that A has, [wave, element, row], in the order of K.
+        indices: each element's place among its four K, 0 to 3, of the same shape.
         b: B, [wave, k, column].
 
     Returns:
