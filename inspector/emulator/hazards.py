@@ -72,7 +72,7 @@ class _Past(Struct, frozen=True):
         site: its index.
         matrix: whether it is a matrix instruction.
         result: the registers that it writes.
-        writes: registers of its result that no later matrix instruction, which waits, has written.
+        writes: registers of its result that no later product has waited for and written.
         accumulates: registers that it reads as C.
         dot: the mnemonic of a dot product.
     """
