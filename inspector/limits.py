@@ -72,20 +72,20 @@ class Budget:
 
     Args:
         name: what errors call the file.
-        left: bytes.
+        remaining: bytes.
     """
 
     name: str
-    left: int
+    remaining: int
 
     def take(self, count: int) -> None:
         """Notes that `count` bytes are about to be inflated, or were.
 
         Raises:
-            LimitError: that is more than is left.
+            LimitError: that is more than remains.
         """
-        self.left -= count
-        if self.left < 0:
+        self.remaining -= count
+        if self.remaining < 0:
             raise LimitError(
                 f"{self.name}: inflates to far more than a file of its size should",
                 "make or copy it again; unpack it by its own tool if it is as it should be",
@@ -115,7 +115,7 @@ def budget(name: str, size: int) -> Budget:
 
 @dataclass(slots=True)
 class Reading:
-    """What one target may take, and what it has taken.
+    """The bounds on one target's reading, and the time used so far.
 
     Args:
         name: what errors call it.
@@ -150,9 +150,9 @@ class Reading:
 
 
 def within(name: str, size: int, steps: Iterable[T]) -> Iterator[T]:
-    """Gives what reading one target gives; time and memory are counted while it works for that.
+    """Yields the items of one target's reading, within the bounds of a target of its size.
 
-    Between two of its items the caller works on its own account.
+    Time and memory count while the reading works, not while the caller works between two items.
 
     Args:
         name: what errors call the target.
@@ -177,7 +177,7 @@ def within(name: str, size: int, steps: Iterable[T]) -> Iterator[T]:
 
 @contextmanager
 def reading(name: str, size: int) -> Iterator[None]:
-    """The same for a block of code; within another's bounds those hold.
+    """Bounds a block of code as `within` bounds a reading; within another's bounds those hold.
 
     Raises:
         LimitError: it takes more than a file of this size may.
@@ -190,6 +190,7 @@ def reading(name: str, size: int) -> Iterator[None]:
 
 
 def _base_seconds() -> float:
+    """Returns the seconds that small files have; SECONDS_VARIABLE sets them."""
     try:
         return max(0.1, float(os.environ.get(SECONDS_VARIABLE, BASE_SECONDS)))
     except ValueError:
@@ -232,6 +233,7 @@ class _TimeUp(BaseException):
 
 @contextmanager
 def _clock(reading: Reading) -> Iterator[None]:
+    """Counts the thread's processor time; raises _TimeUp in the reading when it is used up."""
     if threading.current_thread() is threading.main_thread():
         started = time.process_time()
         clock = _by_signal(reading.seconds - reading.used)
@@ -279,8 +281,8 @@ def _by_watch(seconds: float) -> Iterator[None]:
     thread, done, lock = ctypes.c_ulong(ident), threading.Event(), threading.Lock()
 
     def watch() -> None:
-        while (left := end - time.clock_gettime(clock)) > 0:
-            if done.wait(left):  # the thread cannot have worked for longer than that
+        while (seconds_left := end - time.clock_gettime(clock)) > 0:
+            if done.wait(seconds_left):  # the thread cannot have worked for longer than that
                 return
         while True:
             with lock:
@@ -313,8 +315,8 @@ def _memory(reading: Reading) -> Iterator[None]:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if reading.most_data is None:
-        held = _data_bytes()
-        reading.most_data = held + reading.memory if held is not None else sys.maxsize
+        present = _data_bytes()
+        reading.most_data = present + reading.memory if present is not None else sys.maxsize
     stricter = min((n for n in (soft, hard) if n != resource.RLIM_INFINITY), default=sys.maxsize)
     if reading.most_data >= stricter:
         yield
@@ -327,7 +329,7 @@ def _memory(reading: Reading) -> Iterator[None]:
 
 
 def _data_bytes() -> int | None:
-    """What RLIMIT_DATA counts of this process."""
+    """Returns the bytes of this process that RLIMIT_DATA counts; None where they are not known."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
             for line in stream:
@@ -365,12 +367,12 @@ def bound_queries(connection: sqlite3.Connection) -> None:
 # --------------------------------------------------------------------------- inflating
 
 
-def inflate(data: bytes, most: int, name: str) -> bytes:
+def inflate(data: bytes, limit: int, name: str) -> bytes:
     """Inflates a zlib stream against the budget of the target that is being read.
 
     Args:
         data: the stream; bytes after its end are left out.
-        most: bytes that it may give.
+        limit: bytes that it may give.
         name: what errors call the file.
 
     Raises:
@@ -384,8 +386,8 @@ def inflate(data: bytes, most: int, name: str) -> bytes:
         while not worker.eof and (piece := worker.decompress(remaining, _PIECE)):
             remaining = worker.unconsumed_tail
             length += len(piece)
-            if length > most:
-                raise LimitError(f"{name}: inflates to more than the {most} bytes stated", _AGAIN)
+            if length > limit:
+                raise LimitError(f"{name}: inflates to more than the {limit} bytes stated", _AGAIN)
             counted.take(len(piece))
             pieces.append(piece)
     except zlib.error as error:
@@ -412,7 +414,7 @@ def zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> 
 def zip_pieces(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, counted: Budget
 ) -> Iterator[bytes]:
-    """The same file in pieces, which need not be held together.
+    """Reads one file of a zip in pieces, which need not be held together.
 
     Args:
         archive: the zip.

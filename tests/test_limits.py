@@ -95,7 +95,7 @@ def test_bounds_grow_with_the_file() -> None:
     small, large = limits.Reading("a", 1 << 20), limits.Reading("a", 100 << 20)
     assert large.seconds > small.seconds + 80
     assert large.memory > 5 * small.memory
-    assert large.inflated.left > 10 * small.inflated.left
+    assert large.inflated.remaining > 10 * small.inflated.remaining
 
 
 def test_one_budget_for_all_that_a_target_holds() -> None:

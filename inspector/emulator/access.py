@@ -1,7 +1,8 @@
 """How vector instructions read and write: typed sources and destinations with all modifiers.
 
-A kind names what a compute function gets and returns. Floats of 16 bits are computed in float32
-(`f16`, `bf16`) and rounded once when they are written; a kind of 64 bits takes two registers.
+A kind names the type of a compute function's arguments and results. Floats of 16 bits (`f16`,
+`bf16`) are computed in float32 and rounded once when they are written; a kind of 64 bits takes two
+registers.
 
 | kind | array that a compute function sees |
 |---|---|
@@ -90,15 +91,15 @@ def source(
     absolute: bool = False,
     before: Callable[[Waves, Array], Array] | None = None,
 ) -> Read:
-    """A typed source.
+    """Returns a reader of one source, as values of a kind.
 
     Args:
         operand: register, constant or special source; its own `neg` and `abs` are applied too.
         kind: see the module.
         half: which half of the register, for 16-bit kinds.
         negate: a sign that stands elsewhere (neg_lo).
-        absolute: the same for the absolute value.
-        before: what happens to the 32 bits first (DPP, SDWA).
+        absolute: whether to take the absolute value, whatever the operand says.
+        before: changes the register's 32 bits before they are read as `kind` (DPP, SDWA).
     """
     if operand.half is not None:
         half = operand.half
@@ -116,12 +117,14 @@ _SIGNS: Final[dict[str, Any]] = {"u16": np.uint16(1 << 15), "u32": U32(1 << 31)}
 
 
 def _then(read: Read, change: Callable[[Array], Array]) -> Read:
+    """Returns a reader of `read`'s values with `change` applied to them."""
     return lambda waves: change(read(waves))
 
 
 def _typed(
     operand: Operand, kind: str, half: int, before: Callable[[Waves, Array], Array] | None
 ) -> Read:
+    """Returns a typed source without signs: its bits, changed by `before`, as values of `kind`."""
     if operand.kind == "constant" and before is None:
         return _constant(operand, kind, half)
     if kind in WIDE:
@@ -143,10 +146,12 @@ def _typed(
 
 
 def _changed(bits: Read, before: Callable[[Waves, Array], Array] | None) -> Read:
+    """Returns a reader of 32-bit words with DPP's or SDWA's change applied, where there is one."""
     return bits if before is None else lambda waves: before(waves, bits(waves))
 
 
 def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
+    """Returns a reader of 32-bit words as values of `kind`; a 16-bit kind takes one half."""
     if kind in numbers.HALVES:
         shift = U32(16 * half)
         if kind == "f16":
@@ -162,6 +167,7 @@ def _reinterpreted(bits: Read, kind: str, half: int) -> Read:
 
 
 def _constant(operand: Operand, kind: str, half: int) -> Read:
+    """Returns a reader of a constant: a scalar of the kind's type, the same for all lanes."""
     value: Any
     if kind == "f16":
         value = numbers.from_f16(np.uint16(constant_bits(operand, kind)))
@@ -187,7 +193,7 @@ def destination(
     keep_half: bool = False,
     lanes: Read | None = None,
 ) -> Write:
-    """A typed destination that writes the active lanes.
+    """Returns the write of a kind's values to a register, in the active lanes.
 
     Args:
         operand: a vector register.
@@ -222,6 +228,7 @@ def destination(
 
 
 def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None:
+    """Writes float64 or 64-bit integers, [wave, lane], in the lanes whose `bits` are all ones."""
     wide = np.broadcast_to(value, (waves.count, waves.lanes)).view(np.uint64)
     halves = np.ascontiguousarray(wide).view(U32)
     waves.write_where(row, halves[:, ::2], bits)
@@ -231,6 +238,10 @@ def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None
 def _half_destination(
     row: int, kind: str, half: int, target: ExecutionTarget, *, keep: bool, lanes: Read | None
 ) -> Write:
+    """Returns a 16-bit destination: half `half` of register `row`.
+
+    The other half keeps its bits where `keep` is set and is cleared otherwise.
+    """
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
     saturates = target.saturates16
 
@@ -249,7 +260,7 @@ def _half_destination(
 def result_destination(
     decoded: Decoded, kind: str, target: ExecutionTarget, *, half: int = 0, keep_half: bool = False
 ) -> Write:
-    """The destination of an instruction's first operand, with SDWA's selection or DPP's lanes.
+    """Returns the write to an instruction's first operand, with SDWA's selection or DPP's lanes.
 
     Args:
         decoded: the instruction.
@@ -272,7 +283,7 @@ def result_destination(
 def elementwise(
     result: str, kinds: str, compute: Compute, *, reads_result: bool = False
 ) -> Builder:
-    """A builder for an operation that works on each lane by itself.
+    """Returns a builder for an operation that works on each lane by itself.
 
     Args:
         result: kind of the destination.
@@ -301,12 +312,12 @@ def assemble(
     operands: Sequence[Operand],
     compute: Compute,
 ) -> Step:
-    """Puts an elementwise instruction together: its modifiers, sources, result."""
+    """Returns the step of an elementwise instruction with its modifiers."""
     halves = decoded.numbers("op_sel", ())
     reads = []
-    for at, (operand, kind) in enumerate(zip(operands, kinds, strict=True)):
-        half = halves[at] if at < len(halves) else 0
-        before = crosslane.source_change(decoded, operand, at, context.target)
+    for index, (operand, kind) in enumerate(zip(operands, kinds, strict=True)):
+        half = halves[index] if index < len(halves) else 0
+        before = crosslane.source_change(decoded, operand, index, context.target)
         read = source(operand, kind, half=half, before=before)
         reads.append(_then(read, flush) if (flush := flushing(kind, context.target)) else read)
     half = halves[len(operands)] if len(halves) > len(operands) else 0
@@ -339,6 +350,7 @@ They are not among those that clear it (LLVM, GCNSubtarget::zeroesHigh16BitsOfDe
 
 
 def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:
+    """Returns a step that computes from the sources; one lambda per arity avoids unpacking."""
     if len(reads) == 1:
         (first,) = reads
         return Assignment(lambda waves: compute(first(waves)), write)
@@ -355,7 +367,7 @@ _SMALLEST_NORMAL: Final = {"f16": F32(2.0**-14), "f32": F32(2.0**-126), "f64": 2
 
 
 def flushing(kind: str, target: ExecutionTarget) -> Callable[[Array], Array] | None:
-    """What makes denormals zeros of their sign; None where the mode keeps them."""
+    """Returns what flushes denormals to zeros of their sign; None if the mode keeps them."""
     if not (target.flush32 if kind == "f32" else target.flush16 and kind in ("f16", "f64")):
         return None
     smallest = _SMALLEST_NORMAL[kind]
@@ -365,7 +377,7 @@ def flushing(kind: str, target: ExecutionTarget) -> Callable[[Array], Array] | N
 def after_result(
     decoded: Decoded, kind: str, target: ExecutionTarget
 ) -> list[Callable[[Array], Array]]:
-    """What happens to a result before it is written: output scale, flushing, clamp.
+    """Returns the changes to a result before it is written: output scale, flushing, clamp.
 
     The output scale is ignored where the mode keeps denormals of the kind or has IEEE rules
     (CDNA4 ISA, 6.2.2 "Instruction Outputs"; RDNA3 ISA, 7.2.3).
@@ -395,7 +407,7 @@ def output_scale(decoded: Decoded) -> float | None:
 
 
 def clamped(value: Array, target: ExecutionTarget) -> Array:
-    """A float held between +0 and 1; NaN becomes 0 where DX10_CLAMP is set."""
+    """Returns a float limited to +0 .. 1; NaN becomes 0 where DX10_CLAMP is set."""
     zero = value.dtype.type(0)
-    held = np.minimum(np.maximum(value, zero), value.dtype.type(1)) + zero
-    return np.where(np.isnan(value), zero, held) if target.dx10_clamp else held
+    limited = np.minimum(np.maximum(value, zero), value.dtype.type(1)) + zero
+    return np.where(np.isnan(value), zero, limited) if target.dx10_clamp else limited

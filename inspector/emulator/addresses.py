@@ -5,8 +5,8 @@ block along every edge of the flow graph. What is not known until launch (kernel
 in memory, workgroup numbers) is drawn, several times side by side: what is the same in every draw
 does not depend on it. Where edges meet, registers that differ by a uniform amount go on as one of
 them and an unknown uniform amount, which is what a loop's counters and buffers in turn come to;
-others are *scattered*, as is what vector loads bring: nothing is said of accesses that rest on
-these. Of the ways to a block those count that some draw takes, and all where none does.
+others are *scattered*, as are the results of vector loads: nothing is said of accesses that rest on
+these. Of the edges to a block, those count that some draw takes, or all where none does.
 
 Assumptions: tensors begin on a line, sizes and strides that are not known are multiples of 16, and
 masks that compare with them let all lanes through.
@@ -35,14 +35,14 @@ from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
 SWEEPS: Final = 3
-"""Over the flow graph: what a loop changes has come round by the second, and of nested ones by the
-third."""
+"""Passes over the flow graph: a loop's changes have come round by the second, those of nested loops
+by the third."""
 MOST_WORK: Final = 16_000_000
-"""Instructions times lanes of a workgroup; larger kernels are left."""
+"""Instructions times lanes of a workgroup; larger kernels are not looked at."""
 MOST_HELD: Final = 100_000_000
 """32-bit words that are kept at the ends of blocks at most."""
 WORKGROUPS: Final = (0, 0, 1)
-"""Of each draw: the first one's masks let all lanes through, if any do."""
+"""The workgroup of each draw: the first one's masks let all lanes through, if any do."""
 _EXEC_BITS: Final = scalar_bits(EXEC, 2)
 
 
@@ -71,10 +71,10 @@ class Places(Struct, frozen=True):
 
 
 class Located(Struct, frozen=True):
-    """What the sweeps came to.
+    """The accesses of a kernel and where their lanes lie.
 
     Args:
-        places: of the accesses, in the order of the code.
+        places: the accesses, in the order of the code.
         uncovered: accesses that the emulator does not carry out, by index: why.
     """
 
@@ -123,7 +123,7 @@ class _State(Struct):
 
 
 class _Sweep:
-    """The flow graph, gone through several times."""
+    """Several passes over the flow graph, each block after the blocks that lead to it."""
 
     def __init__(
         self,
@@ -132,6 +132,7 @@ class _Sweep:
         threads: tuple[int, int, int],
         arguments: Arguments,
     ) -> None:
+        """Chooses the instructions to carry out and sets up the waves, unless they are too many."""
         self._function = function
         self._target = target
         self._decoded = decoded_instructions(function, target)
@@ -141,8 +142,8 @@ class _Sweep:
         ]
         chosen, self._live = needed(function, self._decoded, self._effects)
         rows = 0
-        for at in chosen:
-            rows |= self._effects[at].reads | self._effects[at].writes
+        for site in chosen:
+            rows |= self._effects[site].reads | self._effects[site].writes
         vector = rows & ((1 << SCALAR_BIT) - 1)
         self._rows = [row for row in range(vector.bit_length()) if vector >> row & 1]
         waves = waves_of(threads, target)
@@ -150,25 +151,25 @@ class _Sweep:
             functools.reduce(operator.or_, (self._live[to] for to in block.successors), 0) & vector
             for block in function.blocks
         ]
-        held = sum(
+        register_count = sum(
             self._live_behind[block.index].bit_count()
             for block in function.blocks
             if not all(self._follows(block.index, to) for to in block.successors)
         )
-        words = held * waves * target.lanes * DRAWS
+        words = register_count * waves * target.lanes * DRAWS
         self.is_affordable = bool(chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
         labels = {label: block.start for block in function.blocks for label in block.labels}
         self._steps: dict[int, Step] = {
-            at: step_anywhere(function.instructions[at], self._decoded[at], target, labels)
-            for at in chosen
+            site: step_anywhere(function.instructions[site], self._decoded[site], target, labels)
+            for site in chosen
         }
         self._loops = [frozenset(loop.blocks) for loop in function.loops]
         self._taken: set[tuple[int, int]] = set()
         """Edges between blocks that some draw takes."""
         self._closed: set[tuple[int, int]] = set()
-        """Edges that no lane takes which does anything."""
+        """Edges taken only by waves without an active lane."""
         self._random = np.random.default_rng(3)
         self._machine = Probe(DrawnMemory(arguments))
         self._count = waves
@@ -192,7 +193,7 @@ class _Sweep:
         return state
 
     def run(self) -> list[Places]:
-        """Every access as the last sweep has it."""
+        """Returns every access as the last sweep has it."""
         blocks = self._function.blocks
         entry = self._state((1 << SCALAR_BIT) - 1, 0)
         ends: dict[int, _State] = {}
@@ -221,11 +222,11 @@ class _Sweep:
         return [self._places[key] for key in sorted(self._places)]
 
     def _state(self, live: int, scattered: int) -> _State:
-        """The registers as they are, of vector registers those that are live."""
+        """Returns a copy of the registers, of vector registers those that are live."""
         waves = self._waves
         rows = [row for row in self._rows if live >> row & 1]
         return _State(
-            {row: at for at, row in enumerate(rows)},
+            {row: index for index, row in enumerate(rows)},
             waves.vector[rows],  # a copy: the index is a list
             waves.scalar.copy(),
             waves.scc.copy(),
@@ -266,7 +267,7 @@ class _Sweep:
                 self._taken.add((block.index, to))
 
     def _goes(self, last: str, *, jumps: bool) -> bool:
-        """Whether any wave takes a branch, or goes on behind it."""
+        """Returns whether some wave takes a branch (`jumps`) or goes on behind it."""
         waves = self._waves
         if not last.startswith("s_cbranch_") or "exec" in last:
             return True
@@ -279,10 +280,11 @@ class _Sweep:
         return bool((condition if jumps else ~condition).any())
 
     def _leaves_loop(self, number: int, to: int) -> bool:
+        """Returns whether an edge leads out of a loop."""
         return any(number in loop and to not in loop for loop in self._loops)
 
     def _enter(self, states: Sequence[_State], live: int) -> int:
-        """Puts together what holds at the ends of the blocks before; what is scattered.
+        """Merges the registers at the ends of the blocks before; returns the scattered ones.
 
         Args:
             states: at their ends.
@@ -296,12 +298,12 @@ class _Sweep:
         scattered = first.scattered
         for other in states[1:]:
             scattered |= other.scattered
-            for at, row in enumerate(rows):
-                gap = other.vector[other.row_of[row]] - vector[at]
+            for index, row in enumerate(rows):
+                gap = other.vector[other.row_of[row]] - vector[index]
                 if not gap.any():
                     continue
                 if (gap == gap[:, :1]).all():
-                    vector[at] += self._drawn(gap[:, 0])[:, None]
+                    vector[index] += self._drawn(gap[:, 0])[:, None]
                 else:
                     scattered |= 1 << row
             if (scalar != other.scalar).any():
@@ -320,7 +322,7 @@ class _Sweep:
         return scattered & live
 
     def _drawn(self, gap: Array) -> Array:
-        """An unknown multiple of what all differences have in common, for each wave."""
+        """Returns an unknown multiple of the differences' common power of two, uint32 [wave]."""
         bits = int(np.bitwise_or.reduce(gap))
         unit = bits & -bits
         # As with workgroups: what a later iteration finds may be masked.
@@ -329,26 +331,26 @@ class _Sweep:
         return (draws * unit).astype(U32)
 
     def _block(self, start: int, stop: int, scattered: int) -> int:
-        """Carries out what is needed of a block; what is scattered behind it."""
+        """Carries out what is needed of a block; returns the registers scattered behind it."""
         waves, machine = self._waves, self._machine
-        for at in range(start, stop):
-            step = self._steps.get(at)
+        for site in range(start, stop):
+            step = self._steps.get(site)
             if step is None:
                 # What is not carried out is not needed either: its result may be anything.
                 continue
-            effect = self._effects[at]
-            instruction = self._function.instructions[at]
+            effect = self._effects[site]
+            instruction = self._function.instructions[site]
             machine.seen = []
             rests = bool(effect.reads & scattered)
-            self.uncovered.pop(at, None)
+            self.uncovered.pop(site, None)
             try:
                 step(waves)
             except NotCoveredError as error:
                 rests = True
-                self.uncovered[at] = str(error)
+                self.uncovered[site] = str(error)
             if instruction.cls in ACCESSES:
-                address = address_bits(instruction, self._decoded[at])
-                self._take_down(at, bool(address & scattered))
+                address = address_bits(instruction, self._decoded[site])
+                self._take_down(site, bool(address & scattered))
             if _brings_values(instruction) or (
                 rests and not instruction.op.name.startswith(_UNIFORM)
             ):
@@ -362,13 +364,14 @@ class _Sweep:
                 scattered &= ~_EXEC_BITS
         return scattered
 
-    def _take_down(self, at: int, scattered: bool) -> None:
+    def _take_down(self, site: int, scattered: bool) -> None:
+        """Keeps the accesses that the probe has seen in the step of instruction `site`."""
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
             if where.size != np.prod(shape):
                 continue  # an access of some lanes at a time
-            self._places[at, part] = Places(
-                at,
+            self._places[site, part] = Places(
+                site,
                 part,
                 space,
                 size,
@@ -380,7 +383,7 @@ class _Sweep:
 
 
 def _brings_values(instruction: Instruction) -> bool:
-    """Whether it brings each lane a value of its own from memory."""
+    """Returns whether an instruction loads a value of its own for each lane."""
     return instruction.cls in _BRINGING
 
 

@@ -36,7 +36,7 @@ class Phases(Struct, frozen=True):
 
     Args:
         groups: lanes of each phase.
-        banks: of 4 bytes each.
+        banks: number of banks, of 4 bytes each.
         origin: `derived` where the phases were measured on the target.
     """
 
@@ -46,10 +46,12 @@ class Phases(Struct, frozen=True):
 
 
 def _contiguous(lanes: int, each: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the lanes in consecutive groups of `each`."""
     return tuple(tuple(range(start, start + each)) for start in range(0, lanes, each))
 
 
 def _both_halves(groups: tuple[tuple[int, ...], ...], lanes: int) -> tuple[tuple[int, ...], ...]:
+    """Repeats the groups of the first 32 lanes for every further 32."""
     return tuple(
         tuple(lane + base for lane in group) for base in range(0, lanes, 32) for group in groups
     )
@@ -62,7 +64,7 @@ def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
     Args:
         arch: gfx name.
         size: bytes of each lane: 1 to 16.
-        lanes: of a wave.
+        lanes: wave size.
         writes: whether it is a write.
     """
     width = 4 if size <= 4 else 8 if size <= 8 else 16
@@ -117,8 +119,8 @@ def data_cycles(
         )
         distinct = dwords >= _IDLE // 2
         distinct[:, 1:] &= dwords[:, 1:] != dwords[:, :-1]
-        place = (rows * phases.banks + dwords % phases.banks)[distinct]
-        filled = np.bincount(place, minlength=waves * phases.banks).reshape(waves, phases.banks)
+        bank_rows = (rows * phases.banks + dwords % phases.banks)[distinct]
+        filled = np.bincount(bank_rows, minlength=waves * phases.banks).reshape(waves, phases.banks)
         cycles += filled.max(1)
         ideal += -(-filled.sum(1) // phases.banks)
     return cycles, ideal

@@ -23,7 +23,7 @@ def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, d
 
     Args:
         kernel: the kernel.
-        functions: those of its program.
+        functions: its program's.
 
     Returns:
         The code, and the index of each called function's first instruction by its name.
@@ -65,35 +65,37 @@ def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, d
         waiting += callee.calls
     if not starts:
         return kernel, {}
-    whole = replace(
+    program = replace(
         kernel, instructions=tuple(instructions), blocks=tuple(blocks), loops=tuple(loops)
     )
-    return whole, starts
+    return program, starts
 
 
 def transfer_of(
-    parts: Decoded, at: int, place: Mapping[int, int]
+    parts: Decoded, site: int, block_of: Mapping[int, int]
 ) -> Callable[[Waves], Array] | None:
-    """Where a call or a return leads: waves -> number of the block, int64 [wave].
+    """Returns the function that carries out a call or a return; None for other instructions.
+
+    It returns the number of the block that each wave goes to, int64 [wave].
 
     A call writes its return address, the index of the instruction behind it.
 
     Args:
         parts: the instruction.
-        at: its index.
-        place: index of a block's first instruction -> the block's number.
+        site: its index.
+        block_of: index of a block's first instruction -> the block's number.
     """
     if parts.name not in ("s_swappc_b64", "s_setpc_b64"):
         return None
     target = parts.operands[-1].first
     saved = parts.operands[0].first if parts.name == "s_swappc_b64" else None
-    numbers = np.full(max(place) + 2, -1, np.int64)
-    numbers[list(place)] = list(place.values())
+    numbers = np.full(max(block_of) + 2, -1, np.int64)
+    numbers[list(block_of)] = list(block_of.values())
 
     def goes(waves: Waves) -> Array:
         indices = np.minimum(waves.pair(target), np.uint64(len(numbers) - 1)).astype(np.int64)
         if saved is not None:
-            waves.set_pair(saved, np.full(waves.count, at + 1, np.uint64))
+            waves.set_pair(saved, np.full(waves.count, site + 1, np.uint64))
         blocks = numbers[indices]
         if (blocks < 0).any():
             raise NotCoveredError(f"{parts.text}: it leads to no instruction that is known")

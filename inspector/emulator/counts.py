@@ -1,4 +1,4 @@
-"""What the accesses of each instruction did, over all waves that executed it.
+"""Counts of each instruction's accesses, over all waves that executed it.
 
 A wave's pattern of addresses is worked out once: most instructions repeat theirs.
 """
@@ -47,15 +47,15 @@ class AccessCount(Struct):
 
     @property
     def bytes(self) -> int:
-        """What active lanes read or write."""
+        """Bytes that active lanes read or write."""
         return self.lanes * self.size
 
 
 class _Pattern(Struct, frozen=True):
-    """What one wave's addresses come to.
+    """The figures of one wave's pattern of addresses.
 
     Args:
-        number: of the pattern.
+        number: the pattern's.
         extra: cache lines touched, or cycles of bank conflicts.
         least: cache lines that would do.
         spans: bytes from the start of the first lane's line; None for LDS.
@@ -68,13 +68,13 @@ class _Pattern(Struct, frozen=True):
 
 
 class _Last(Struct, frozen=True):
-    """An instruction's access by all lanes of some waves, and what it came to.
+    """An instruction's access by all lanes of some waves, and its patterns.
 
     Args:
-        workgroups: those of the waves, the very array.
+        workgroups: the waves' workgroups, the very array of `Waves`.
         where: addresses, int64 [wave, lane].
         size: bytes of each lane.
-        patterns: of the rows that stand for all.
+        patterns: patterns of the rows that stand for all.
         repeated: how often each of these occurs.
         places: where they lay, int64 [repetition, row].
     """
@@ -172,7 +172,7 @@ class Counts:
         return distance
 
     def _add(self, count: AccessCount, site: int, access: _Last, distance: int) -> None:
-        """Counts an access once more, `distance` bytes on."""
+        """Counts an access as the last one, moved by `distance` bytes."""
         for number, pattern in enumerate(access.patterns):
             if pattern.spans is None:
                 count.conflicts += pattern.extra * access.repeated
@@ -190,7 +190,7 @@ class Counts:
     def add(
         self, accesses: Mapping[tuple[int, str], AccessCount], spans: Mapping[int, list[Spans]]
     ) -> None:
-        """Adds what another process counted.
+        """Adds the counts of another process.
 
         Args:
             accesses: its `accesses`.
@@ -208,6 +208,14 @@ class Counts:
                 self.touched.add_spans(site, part)
 
     def _pattern(self, space: str, row: Array, size: int, *, writes: bool) -> _Pattern:
+        """Returns the figures of one wave's addresses, worked out once for each pattern.
+
+        Args:
+            space: `global` or `lds`.
+            row: addresses from the wave's first, int64 [lane]; `_IDLE` for idle lanes.
+            size: bytes of each lane.
+            writes: whether it is a write.
+        """
         key = (size * 2 + writes, space, row.tobytes())
         known = self._patterns.get(key)
         if known is None:
@@ -230,7 +238,10 @@ class Counts:
 
 
 def _repeating(moved: Array, waves: Waves) -> Array:
-    """The rows that stand for all: one, those of one workgroup where all do alike, or all."""
+    """Returns the rows that stand for all.
+
+    One where all are equal, those of one workgroup where workgroups repeat one another, else all.
+    """
     each = int(np.count_nonzero(waves.workgroup == waves.workgroup[0]))
     if len(moved) % each == 0:
         first = moved[:each]
@@ -243,7 +254,7 @@ def lines_of_rows(spans: Spans, row_of: Array, rows: int, line: int) -> tuple[in
     """`lines_touched`, summed over waves.
 
     Args:
-        spans: of all waves, those of each in ascending order.
+        spans: spans of all waves, those of each in ascending order.
         row_of: the wave of each span.
         rows: how many waves.
         line: bytes of a line.

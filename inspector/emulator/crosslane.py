@@ -19,7 +19,7 @@ DPP_CONTROLS: Final = frozenset(
      "row_half_mirror", "row_share", "row_xmask", "wave_shl", "wave_rol", "wave_shr", "wave_ror",
      "dpp8"}
 )  # fmt: skip
-"""What says where a lane reads."""
+"""Modifiers that choose the lane whose value a lane reads."""
 
 
 class _Pattern:
@@ -31,6 +31,7 @@ class _Pattern:
 
 
 def _control(decoded: Decoded) -> str | None:
+    """Returns the name of an instruction's DPP control; None without DPP."""
     for name in decoded.modifiers:
         if name in DPP_CONTROLS:
             return name
@@ -43,7 +44,7 @@ def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
     if control is None:
         return None
     lane = np.arange(lanes)
-    row, place = lane & ~15, lane & 15
+    row, lane_in_row = lane & ~15, lane & 15
     every = np.ones(lanes, bool)
     text = decoded.modifiers[control]
     if control in ("quad_perm", "dpp8"):
@@ -51,19 +52,19 @@ def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
         return _Pattern((lane & -len(chosen)) + chosen[lane % len(chosen)], every)
     amount = int(text, 0) if text else 0
     if control == "row_shl":
-        return _Pattern(lane + amount, place + amount < 16)
+        return _Pattern(lane + amount, lane_in_row + amount < 16)
     if control == "row_shr":
-        return _Pattern(lane - amount, place >= amount)
+        return _Pattern(lane - amount, lane_in_row >= amount)
     if control == "row_ror":
-        return _Pattern(row + ((place - amount) & 15), every)
+        return _Pattern(row + ((lane_in_row - amount) & 15), every)
     if control == "row_mirror":
-        return _Pattern(row + 15 - place, every)
+        return _Pattern(row + 15 - lane_in_row, every)
     if control == "row_half_mirror":
         return _Pattern((lane & ~7) + 7 - (lane & 7), every)
     if control in ("row_share", "row_newbcast"):
         return _Pattern(row + amount, every)
     if control == "row_xmask":
-        return _Pattern(row + (place ^ amount), every)
+        return _Pattern(row + (lane_in_row ^ amount), every)
     if control == "row_bcast":
         if amount == 15:
             return _Pattern(row - 1, row > 0)
@@ -145,16 +146,16 @@ _SELECT: Final = {
 def byte_select(decoded: Decoded, operand: Operand, modifier: str) -> Change:
     """SDWA's choice of a source's byte or word, moved to bit 0 and extended."""
     shift, width = _SELECT[decoded.modifiers.get(modifier, "DWORD")]
-    left, right = U32(32 - shift - width), U32(32 - width)
+    up, down = U32(32 - shift - width), U32(32 - width)
     signed = operand.sign_extend
 
     def change(waves: Waves, bits: Array) -> Array:
         if width == 32:
             return np.asarray(bits)
-        moved = np.asarray(bits) << left
+        moved = np.asarray(bits) << up
         if signed:
-            return (moved.view(np.int32) >> np.int32(right)).view(U32)
-        return moved >> right
+            return (moved.view(np.int32) >> np.int32(down)).view(U32)
+        return moved >> down
 
     return change
 
@@ -162,7 +163,7 @@ def byte_select(decoded: Decoded, operand: Operand, modifier: str) -> Change:
 def source_change(
     decoded: Decoded, operand: Operand, index: int, target: ExecutionTarget
 ) -> Change | None:
-    """What SDWA or DPP do to a source's bits before the instruction sees them; None for nothing.
+    """Returns the change that SDWA or DPP make to a source's bits before they are used; None: none.
 
     Args:
         decoded: the instruction.
@@ -181,15 +182,16 @@ def byte_destination(decoded: Decoded, kind: str) -> Callable[[Waves, Array], No
     shift, width = _SELECT[decoded.modifiers.get("dst_sel", "DWORD")]
     unused = decoded.modifiers.get("dst_unused", "UNUSED_PAD")
     field = ((1 << width) - 1) << shift
-    mask, place = U32(field), U32(shift)
+    mask, offset = U32(field), U32(shift)
 
     def write(waves: Waves, value: Any) -> None:
+        """Writes a result's low bits into the selected field."""
         bits = (
             numbers.half_bits(value, kind)
             if kind in numbers.HALVES
             else np.asarray(value).view(U32)
         )
-        moved = (bits << place) & mask
+        moved = (bits << offset) & mask
         if unused == "UNUSED_PRESERVE":
             moved = moved | (waves.u32[row] & ~mask)
         elif unused == "UNUSED_SEXT" and shift + width < 32:

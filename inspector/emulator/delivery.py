@@ -14,7 +14,7 @@ def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: 
     """Hands the result of a vector load to the registers `target`.
 
     Args:
-        waves: those that issued it; lanes that are active now get it.
+        waves: the waves that issued it; lanes that are active now get it.
         context: names the counters.
         target: the destination.
         rows: uint32 [register, wave, lane].
@@ -33,12 +33,12 @@ def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: 
 
 
 def deliver_scalar(waves: Waves, context: Context, target: Operand, rows: Array) -> None:
-    """The same for a scalar load: uint32 [register, wave]."""
+    """Hands the result of a scalar load to the registers `target`, uint32 [register, wave]."""
     first, count = target.first, len(rows)
 
     def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
-        for at in range(count):
-            waves.scalar[first + at] = arrays[at]
+        for index in range(count):
+            waves.scalar[first + index] = arrays[index]
 
     bits = scalar_bits(first, count)
     _add(
@@ -60,7 +60,7 @@ def issue(
     Args:
         waves: who issues it.
         context: names the counters.
-        complete: what happens when a wait lets it (a load into LDS).
+        complete: carries it out once a wait lets it (a load into LDS).
         arrays: for `complete`; of a write of LDS its places and lanes, in turns.
         lds_bytes: bytes of each lane of a write of LDS.
     """
@@ -69,14 +69,15 @@ def issue(
 
 
 def _add(waves: Waves, context: Context, entry: OutstandingOperation) -> None:
+    """Queues an operation in its counters, once each has room; without counters it is done."""
     if not context.counters:  # nothing counts it: it is done at once
         if entry.complete is not None:
             entry.complete(waves, entry.arrays)
         return
     first, *others = context.counters
     # A counter that is full stalls issue until the oldest operation is done.
-    for counter, most in zip(context.counters, context.most, strict=True):
-        waves.outstanding.wait(waves, counter, most - 1)
+    for counter, limit in zip(context.counters, context.limits, strict=True):
+        waves.outstanding.wait(waves, counter, limit - 1)
     waves.outstanding.add(first, entry)
     for counter in others:
         waves.outstanding.add(
@@ -85,15 +86,24 @@ def _add(waves: Waves, context: Context, entry: OutstandingOperation) -> None:
 
 
 def _completion(first: int, count: int, half: int | None, *, masked: bool) -> Complete:
+    """Returns the function that writes a load's arrays to registers.
+
+    Args:
+        first: the first register.
+        count: how many registers.
+        half: 0 or 1 where only that half of the one register is written.
+        masked: whether the last array holds the lanes to be written, uint32 all ones.
+    """
+
     def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
-        for at in range(count):
-            value = arrays[at]
+        for index in range(count):
+            value = arrays[index]
             if half is not None:
-                kept = U32(0xFFFF << (16 * (1 - half)))
-                value = (waves.u32[first] & kept) | (value << U32(16 * half))
+                other_half = U32(0xFFFF << (16 * (1 - half)))
+                value = (waves.u32[first] & other_half) | (value << U32(16 * half))
             if masked:
-                waves.write_where(first + at, value, arrays[count])
+                waves.write_where(first + index, value, arrays[count])
             else:
-                np.copyto(waves.u32[first + at], value)
+                np.copyto(waves.u32[first + index], value)
 
     return complete

@@ -53,7 +53,7 @@ _HALF_RESULT: Final = re.compile(
 _WRITES_BYTE: Final = re.compile(
     r"v_cvt_sr_(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?pk_fp4_\w+"
 )
-"""A part of one half, or that whole half with other bits of it: both halves keep something."""
+"""Operations that write a byte or 4 bits: both halves keep some bits."""
 
 
 class Effect(Struct, frozen=True):
@@ -62,8 +62,8 @@ class Effect(Struct, frozen=True):
     Args:
         reads: every register that it reads, in part or whole.
         writes: every register that it writes, in part or whole.
-        low, high: those whose old bits 0 to 15, 16 to 31 are gone, in the lanes that are active.
-        reads_low, reads_high: those of which it reads bits 0 to 15, 16 to 31.
+        low, high: registers whose old bits 0 to 15, 16 to 31 are gone in the active lanes.
+        reads_low, reads_high: registers of which it reads bits 0 to 15, 16 to 31.
     """
 
     reads: int = 0
@@ -76,7 +76,7 @@ class Effect(Struct, frozen=True):
 
 @functools.cache
 def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
-    """A mnemonic against a pattern; there are few of either and many instructions."""
+    """Matches a mnemonic, once for each pair: there are few of either and many instructions."""
     return pattern.fullmatch(name)
 
 
@@ -92,14 +92,14 @@ def bits_of(operand: Operand) -> int:
 def effects_of(
     instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: ExecutionTarget
 ) -> list[Effect]:
-    """What each instruction of a function does to registers."""
+    """Returns the registers that each instruction of a function reads and writes."""
     return [
         effect_of(inst, parts, target) for inst, parts in zip(instructions, decoded, strict=True)
     ]
 
 
 def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
-    """What one instruction does to registers."""
+    """Returns the registers that one instruction reads and writes."""
     key = (inst.mnemonic, inst.operands, inst.cls, target)
     effect = _KNOWN.get(key)
     if effect is None:
@@ -115,6 +115,7 @@ _MOST_KNOWN: Final = 1 << 15
 
 
 def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
+    """Returns an instruction's registers; of a dual one, those of both halves."""
     if " :: " not in parts.text:
         return _single(inst, parts, target)
     first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))
@@ -129,11 +130,12 @@ def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Ef
 
 
 def half_effect(inst: Instruction, half: Decoded, target: ExecutionTarget) -> Effect:
-    """The same for one half of a dual instruction (`halves_of`)."""
+    """Returns the registers that one half of a dual instruction (`halves_of`) reads and writes."""
     return _single(inst, half, target)
 
 
 def _single(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
+    """Returns the registers of an instruction, or of one half of a dual instruction."""
     written, sources = results_and_sources(inst, parts)
     reads = writes = reads_low = reads_high = 0
     for number, operand in enumerate(sources):
@@ -179,7 +181,7 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
 
     Args:
         parts: the instruction.
-        number: of the source among the operands that are read.
+        number: index of the source among the operands that are read.
         operand: the source.
     """
     if operand.half is not None:
@@ -230,7 +232,7 @@ def result_count(inst: Instruction, parts: Decoded) -> int:
 
 
 def returns_value(parts: Decoded) -> bool:
-    """Whether an atomic of global memory gives back what stood there."""
+    """Whether an atomic of global memory gives back the old value."""
     flags = parts.modifiers
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 

@@ -20,7 +20,7 @@ _LAST = (1 << 62) - 1
 MOST_PENDING = 1 << 15
 """Accesses that are kept before they are put together."""
 MOST_LOOSE = 1 << 20
-"""Spans that are."""
+"""Spans that are kept before they are put together."""
 
 
 class Footprint(Struct, frozen=True):
@@ -64,12 +64,12 @@ class Touched:
             self._fold()
 
     def folded(self) -> dict[int, list[Spans]]:
-        """What each instruction touched, put together."""
+        """Returns the bytes that each instruction touched, as disjoint ascending spans."""
         self._fold()
         return self._folded
 
     def take(self, reads: Callable[[int], bool], writes: Callable[[int], bool]) -> Footprint:
-        """What was touched; nothing is afterwards.
+        """Returns the bytes touched since the last call, and forgets them.
 
         Args:
             reads: whether an instruction, by its index, reads memory.
@@ -140,4 +140,5 @@ def united(parts: Iterable[Spans]) -> Spans:
 
 
 def _size(spans: Spans) -> int:
+    """Returns the bytes that disjoint spans cover."""
     return int((spans[1] - spans[0]).sum())

@@ -32,7 +32,7 @@ _SEVERAL: Final = _GROUP
 
 
 MOST_GRANULES: Final = 1 << 26
-"""Of one buffer; each takes 8 bytes for its writer and as many for its readers."""
+"""Granules of one buffer, at most; each takes 8 bytes for its writer and 8 for its readers."""
 MOST_POSTPONED: Final = 1 << 20
 """Lanes of reads of one buffer that are kept; each takes 16 bytes."""
 
@@ -61,7 +61,7 @@ class _Read(Struct, frozen=True):
 
 
 class _Stamps:
-    """Of one buffer: last writer and readers of each granule, as time << 32 | workgroup + 1.
+    """Last writer and readers of a buffer's granules, as time << 32 | workgroup + 1.
 
     Reads matter to later writes alone. Those that come before the first write are therefore kept
     as they are, and noted when one comes: most buffers are read only.
@@ -96,11 +96,11 @@ class _Stamps:
             self._readers = np.zeros(len(self.writers), I64)
         granules = self.granules_of(read.offsets, read.size)
         owners = read.groups + 1
-        before, mine = self._readers.take(granules), (read.time << _SHIFT) | owners
+        before, stamps = self._readers.take(granules), (read.time << _SHIFT) | owners
         others = (before != 0) & ((before & _GROUP) != owners)
-        self._readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, mine)
+        self._readers[granules] = np.where(others, (before & ~_GROUP) | _SEVERAL, stamps)
         # Another workgroup reads it at the same time.
-        lost = (self._readers.take(granules) != mine) & ~others
+        lost = (self._readers.take(granules) != stamps) & ~others
         if lost.any():
             self._readers[granules[lost]] = (read.time << _SHIFT) | _SEVERAL
 
@@ -113,7 +113,7 @@ class _Stamps:
         return first + np.arange(max(size // self.granule, 1))[:, None]
 
     def make_finer(self, granule: int) -> None:
-        """Smaller granules, when an access begins inside of one."""
+        """Splits the granules into smaller ones, for an access that begins inside of one."""
         times = self.granule // granule
         self.writers = np.repeat(self.writers, times)
         readers = self.readers
@@ -129,7 +129,7 @@ class _Pending(Struct, frozen=True):
     stamps: _Stamps
     offsets: Array
     granules: Array
-    mine: Array
+    own: Array
     size: int
     values: Array
 
@@ -148,7 +148,7 @@ class GlobalShadow:
     """The accesses of a launch.
 
     Args:
-        workgroups: of the whole grid.
+        workgroups: number of workgroups in the grid.
         granule: bytes of the narrowest store: 1, 2, 4, 8 or 16.
     """
 
@@ -160,7 +160,7 @@ class GlobalShadow:
         self._pending: _Pending | None = None
 
     def orders(self, groups: Array) -> None:
-        """Workgroups carry out what may order them with others."""
+        """Notes that workgroups carried out an operation that may order them with others."""
         self._time += I64(1)
         self._ordered[groups] = self._time
 
@@ -207,15 +207,15 @@ class GlobalShadow:
             return 0
         granules = stamps.granules_of(offsets, size)
         self._time += I64(1)
-        mine = (self._time << _SHIFT) | (groups + 1)
-        self._pending = _Pending(buffer.words, stamps, offsets, granules, mine, size, values)
+        own = (self._time << _SHIFT) | (groups + 1)
+        self._pending = _Pending(buffer.words, stamps, offsets, granules, own, size, values)
         racing = np.zeros(granules.shape, bool)
         if stamps.written:
             racing = self._unordered(stamps.writers.take(granules), groups)
         readers = stamps.readers
         if readers is not None:
             racing |= self._unordered(readers.take(granules), groups)
-        stamps.writers[granules] = mine
+        stamps.writers[granules] = own
         stamps.written = True
         if not racing.any():
             return 0
@@ -225,7 +225,7 @@ class GlobalShadow:
         return int(np.count_nonzero(racing & ~same))
 
     def written(self) -> int:
-        """After a write: lanes whose value another workgroup's overwrote at the same time."""
+        """Ends a write; returns how many lanes' values another workgroup overwrote in that step."""
         pending, self._pending = self._pending, None
         if pending is None:
             return 0
@@ -233,7 +233,7 @@ class GlobalShadow:
         if pending.is_aligned():
             granules = granules[:1]  # lanes lie on one another or apart: one granule tells of all
         now = pending.stamps.writers.take(granules)
-        lost = (now != pending.mine) & (now != 0)
+        lost = (now != pending.own) & (now != 0)
         if not lost.any():
             return 0
         same = pending.holds()
@@ -242,7 +242,7 @@ class GlobalShadow:
         return int(np.count_nonzero(lost & ~same))
 
     def atomic(self, buffer: Buffer, offsets: Array, groups: Array, size: int) -> int:
-        """An atomic access: lanes that meet a plain write of another workgroup."""
+        """Notes an atomic access; returns how many lanes meet another workgroup's plain write."""
         self.orders(groups)
         if buffer.address not in self._stamps:
             return 0
@@ -255,7 +255,7 @@ class GlobalShadow:
         return int(np.count_nonzero(self._unordered(written, groups)))
 
     def granules(self) -> dict[int, Granules]:
-        """What was touched of each buffer that is watched, by its address."""
+        """Returns the granules touched of each buffer that is watched, by the buffer's address."""
         return {
             address: Granules(
                 stamps.granule,
@@ -279,14 +279,19 @@ class GlobalShadow:
         racing &= other != groups + 1
         if not racing.any():
             return racing
-        at = np.nonzero(racing)
-        times, several = stamps[at] >> _SHIFT, other[at] == _SEVERAL
-        mine = self._ordered[np.broadcast_to(groups, racing.shape)[at]] > times
-        theirs = self._ordered[np.where(several, 1, other[at]) - 1] > times
-        racing[at] = ~(mine & (theirs | several))
+        chosen = np.nonzero(racing)
+        times, several = stamps[chosen] >> _SHIFT, other[chosen] == _SEVERAL
+        own_later = self._ordered[np.broadcast_to(groups, racing.shape)[chosen]] > times
+        other_later = self._ordered[np.where(several, 1, other[chosen]) - 1] > times
+        racing[chosen] = ~(own_later & (other_later | several))
         return racing
 
     def _stamps_of(self, buffer: Buffer, offsets: Array) -> _Stamps | None:
+        """Returns a buffer's stamps, made finer where an access begins inside of a granule.
+
+        Returns:
+            None where the buffer has too many granules to be watched.
+        """
         low_bits = int(np.bitwise_or.reduce(offsets))
         stamps = self._stamps.get(buffer.address)
         granule = self._granule if stamps is None else stamps.granule

@@ -72,8 +72,8 @@ class _Past(Struct, frozen=True):
         site: its index.
         matrix: whether it is a matrix instruction.
         result: the registers that it writes.
-        writes: those of them that no later matrix instruction has written, which waits for it.
-        accumulates: those that it reads as C.
+        writes: registers of its result that no later product has waited for and written.
+        accumulates: registers that it reads as C.
         dot: the mnemonic of a dot product.
     """
 
@@ -119,7 +119,7 @@ class _Code:
     # ------------------------------------------------------------------ needed wait states
 
     def to_accumulator(self, past: _Past, site: int, operand: Operand) -> int:
-        """Matrix instruction `past` writes what that at `site` takes as C."""
+        """Wait states where matrix instruction `past` writes the C of that at `site`."""
         passes = self.passes(past.site)
         if passes is None:
             return 0
@@ -141,7 +141,7 @@ class _Code:
         return passes + 1 + int(extra)
 
     def to_source(self, past: _Past, site: int) -> int:
-        """Matrix instruction `past` writes what that at `site` takes as A or B."""
+        """Wait states where matrix instruction `past` writes the A or B of that at `site`."""
         if self.is_double(past.site):
             if "4x4x4" in self.decoded[past.site].name:
                 return 6
@@ -149,7 +149,7 @@ class _Code:
         return self._until_written(past)
 
     def to_other(self, past: _Past, *, memory: bool) -> int:
-        """Matrix instruction `past` writes what another instruction reads."""
+        """Wait states where another instruction reads what matrix instruction `past` writes."""
         if self.is_double(past.site):
             if "4x4x4" in self.decoded[past.site].name:
                 return 9 if memory else 6
@@ -157,7 +157,7 @@ class _Code:
         return self._until_written(past)
 
     def to_overwriting(self, past: _Past) -> int:
-        """Matrix instruction `past` writes what another instruction writes too."""
+        """Wait states where another instruction writes what `past` writes too."""
         if self.is_double(past.site):
             return 6 if "4x4x4" in self.decoded[past.site].name else 11
         return self._until_written(past)
@@ -171,7 +171,7 @@ class _Code:
         return passes + 2
 
     def from_accumulator(self, past: _Past) -> int:
-        """Matrix instruction `past` reads as C what another instruction writes."""
+        """Wait states where another instruction writes what `past` reads as C."""
         passes = self.passes(past.site)
         if passes is None or self.is_double(past.site):
             return 0
@@ -293,7 +293,10 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
                 return _AFTER_EXEC, "a matrix instruction follows a VALU write of EXEC"
             return 0, ""
         return max(
-            (_between_matrices(code, past, site, at, operand) for at, operand in _sources(parts)),
+            (
+                _between_matrices(code, past, site, index, operand)
+                for index, operand in _sources(parts)
+            ),
             default=(0, ""),
         )
     if inst.cls not in _VALU | _MEMORY:
@@ -316,7 +319,10 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
 
 
 def _behind_dot(past: _Past, parts: Decoded, effect: Effect) -> tuple[int, str]:
-    """The same operation takes the result over as C; nothing else has it at once."""
+    """Returns the wait states behind a dot product, and why.
+
+    The same operation may take the result as C at once; any other use has to wait.
+    """
     touched = effect.reads | effect.writes
     if parts.name == past.dot:
         touched = bits_of(parts.operands[1]) | bits_of(parts.operands[2])
@@ -330,14 +336,23 @@ def _sources(parts: Decoded) -> list[tuple[int, Operand]]:
     sources = list(enumerate(parts.operands[1:]))
     if "smfmac" in parts.name:
         sources = [*sources[:2], (2, parts.operands[0]), (0, parts.operands[3])]
-    return [(at, operand) for at, operand in sources if operand.kind == "vgpr"]
+    return [(index, operand) for index, operand in sources if operand.kind == "vgpr"]
 
 
 def _between_matrices(
-    code: _Code, past: _Past, site: int, at: int, operand: Operand
+    code: _Code, past: _Past, site: int, index: int, operand: Operand
 ) -> tuple[int, str]:
+    """Returns the wait states between two matrix instructions that meet in one source, and why.
+
+    Args:
+        code: the instructions.
+        past: the earlier one.
+        site: index of the later one.
+        index: 0, 1, 2 where `operand` is its A, B, C.
+        operand: the source.
+    """
     if not past.writes & bits_of(operand):
         return 0, ""
-    if at == 2:
+    if index == 2:
         return code.to_accumulator(past, site, operand), "a product takes a part of a result as C"
     return code.to_source(past, site), "a product takes a result as A or B"

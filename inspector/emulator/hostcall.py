@@ -36,7 +36,7 @@ _BEGIN, _END = 1, 2
 
 
 class Printed:
-    """What a launch has printed so far.
+    """The text that a launch has printed so far.
 
     Attributes:
         parts: whether to standard error, and the text; in the order in which it was printed.
@@ -61,6 +61,7 @@ class HostCalls:
     """
 
     def __init__(self) -> None:
+        """Lays the buffer out in memory with all packets free."""
         self.printed = Printed()
         size = _SIGNAL + _SIGNAL_BYTES
         data = np.zeros(size + PADDING, np.uint8)
@@ -115,8 +116,8 @@ class HostCalls:
         words += payload[1 : 1 + (descriptor >> 5 & 7)].tolist()
         if descriptor & _END:
             del self._messages[number]
-            stream, *rest = words
-            text = formatted(rest)
+            stream, *arguments = words
+            text = formatted(arguments)
             self.printed.add(bool(stream & 1), text)
             payload[0] = len(text)
 

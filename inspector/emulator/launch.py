@@ -1,4 +1,4 @@
-"""One launch: the state in which waves begin, slices of the grid, and what came of it."""
+"""One launch: its arguments and limits, slices of the grid, and its results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SLICE_WAVES = 256
 
 
 class Launch(Struct, frozen=True):
-    """What is launched.
+    """A kernel's arguments, its workgroups, and how far it may run.
 
     Args:
         grid: workgroups in x, y, z.
@@ -64,7 +64,7 @@ class Launch(Struct, frozen=True):
         arguments: the kernel argument segment.
         workgroups: numbers of those to run; None for all.
         seconds: that it may take.
-        blocks: of instructions that may run.
+        blocks: blocks of instructions that may run, in all.
         checks: whether every access of LDS is watched for races.
         processes: that may execute it together; only where all buffers are shared memory.
     """
@@ -81,11 +81,11 @@ class Launch(Struct, frozen=True):
 
 
 class LaunchOutcome(Struct, frozen=True):
-    """What a launch did.
+    """The results of a launch beside the memory that it wrote.
 
     Args:
         workgroups: executed ones.
-        waves: theirs.
+        waves: executed ones.
         troubles: what the code did and must not do.
         footprint: distinct bytes of global memory that vector instructions touched; None where
             accesses were not counted.
@@ -115,7 +115,7 @@ class Emulator:
             function: the kernel's code and resources.
             gpu: what executes it.
             constants: the program's.
-            functions: of the program, for the kernel to call.
+            functions: the program's, for the kernel to call.
 
         Raises:
             KinspectError: the file does not say in which state a wave starts.
@@ -218,7 +218,7 @@ class Emulator:
     def _execute_apart(
         self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: Limits
     ) -> Array:
-        """As `_execute`, each share by a process of its own."""
+        """Executes each share of the workgroups as `_execute` does, in a process of its own."""
         code, counts, buffers = self.code, self.counts, machine.memory.buffers
         own = os.getpid()
 
@@ -262,7 +262,7 @@ class Emulator:
         return np.concatenate([part.executed for part in parts])
 
     def _per_slice(self, launch: Launch) -> int:
-        """Workgroups that run together."""
+        """Returns how many workgroups run together."""
         return max(1, SLICE_WAVES // waves_of(launch.threads, self.target))
 
     def _execute(
@@ -272,10 +272,10 @@ class Emulator:
 
         Args:
             launch: what is launched.
-            numbers: of the workgroups.
+            numbers: numbers of the workgroups.
             machine: takes what they do.
-            limits: what all of them may take.
-            fill: what registers that nothing sets up hold.
+            limits: the time and blocks for all of them.
+            fill: contents of registers that nothing sets up.
 
         Returns:
             Instructions that the waves of each workgroup executed, int64 [workgroup].
@@ -322,7 +322,7 @@ class Emulator:
     def _look_for_undefined(
         self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: MachineState
     ) -> None:
-        """Tells of registers that were never written and on which accesses depend, once."""
+        """Notes registers that were never written and on which accesses depend, once."""
         registers, self._undefined = self._undefined, 0
         if not registers or sum(buffer.size for buffer in buffers) > MOST_BYTES:
             return
@@ -351,7 +351,7 @@ class Emulator:
             )
 
     def _note_hazards(self, machine: MachineState) -> None:
-        """Tells of matrix instructions without their wait states, where both were executed."""
+        """Notes matrix instructions without their wait states, where both were executed."""
         if not self.code.hazards:
             return
         executed = {
@@ -379,7 +379,7 @@ class Emulator:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """No garbage is looked for: thousands of objects are made that all stay, none in cycles."""
+    """Switches garbage collection off: thousands of objects are made, none in cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

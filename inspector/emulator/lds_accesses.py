@@ -23,7 +23,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "lds_direct": "copy",
     "lds_direct_store": "read",
 }
-"""By class of the instruction."""
+"""Class of the instruction -> kind of its access."""
 
 
 class Part(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Access(Struct, eq=False):
 
     Args:
         site: index of the instruction.
-        number: it counts the accesses in the order of issue.
+        number: the access's, in the order of issue.
         kind: `copy` for one from memory into LDS.
         waves: their numbers.
         parts: empty where its bytes are not known.
@@ -63,12 +63,12 @@ class Access(Struct, eq=False):
 
 
 class Trace(Struct):
-    """What was met on one way through the code.
+    """The accesses and barriers on one way through the code.
 
     Args:
         accesses: in the order of issue.
-        overtaken: accesses of a wave, each with the copies into LDS that the same wave has on the
-            way meanwhile.
+        overtaken: accesses of a wave, each with the copies into LDS that the same wave has issued
+            and not waited for.
         barriers: how many each wave has passed.
         barrier_at: by wave, the instruction of each barrier.
     """
@@ -80,12 +80,12 @@ class Trace(Struct):
 
 
 class Traces(Struct):
-    """Several ways through a kernel.
+    """The ways that were followed through a kernel.
 
     Args:
         ways: each of them.
         executed: indices of LDS accesses that were reached.
-        undecided: those of them whose bytes were not known each time.
+        undecided: indices of those whose bytes were not known each time.
         why: why there is no way; empty where there is.
     """
 

@@ -37,21 +37,22 @@ _BRINGING: Final = frozenset(
 
 
 class Code:
-    """A kernel for this purpose.
+    """A kernel's instructions, with the part that its LDS addresses depend on.
 
     Attributes:
         function: all of it.
-        target: what executes it.
+        target: the GPU.
         decoded: by index, the instruction taken apart.
         effects: by index, the registers that it reads and writes.
         chosen: indices of the instructions that are carried out; none where it takes too long to
             find them.
-        steps: by index what these do.
+        steps: by index, the steps of these.
         address_bits: by index of an access, the registers that its LDS address lies in.
-        plain: by index of a common read or write, what its places are made of (`plain_places`).
+        plain: by index of a common read or write, its address and offsets (`plain_places`).
     """
 
     def __init__(self, function: Function, target: ExecutionTarget) -> None:
+        """Chooses the instructions to carry out and builds their steps."""
         self.function = function
         self.target = target
         self._barriers_under: dict[int, bool] = {}
@@ -61,60 +62,61 @@ class Code:
             for inst, parts in zip(function.instructions, self.decoded, strict=True)
         ]
         self._halves = {
-            at: tuple(
-                half_effect(function.instructions[at], half, self.target)
+            site: tuple(
+                half_effect(function.instructions[site], half, self.target)
                 for half in halves_of(parts, self.target.accum_offset)
             )
-            for at, parts in enumerate(self.decoded)
+            for site, parts in enumerate(self.decoded)
             if " :: " in parts.text
         }
         registers_alone = list(self.effects)
         spills = spills_of(function, self.decoded)
-        for at, spill in spills.items():
-            self.effects[at] = spill.effect
+        for site, spill in spills.items():
+            self.effects[site] = spill.effect
         self.chosen = lds_slice(function, self.decoded, self.effects)
         self._spills = with_rows(spills, frozenset(self.chosen))
-        for at in spills:
-            placed = self._spills.get(at)
-            self.effects[at] = registers_alone[at] if placed is None else placed.effect
+        for site in spills:
+            placed = self._spills.get(site)
+            self.effects[site] = registers_alone[site] if placed is None else placed.effect
         labels = {label: block.start for block in function.blocks for label in block.labels}
-        accesses = [at for at in self.chosen if function.instructions[at].cls in LDS_CLASSES]
+        accesses = [site for site in self.chosen if function.instructions[site].cls in LDS_CLASSES]
         self.address_bits = {
-            at: lds_address_bits(function.instructions[at], self.decoded[at]) for at in accesses
+            site: lds_address_bits(function.instructions[site], self.decoded[site])
+            for site in accesses
         }
-        places = {at: plain_places(self.decoded[at]) for at in accesses}
-        self.plain = {at: place for at, place in places.items() if place is not None}
+        forms = {site: plain_places(self.decoded[site]) for site in accesses}
+        self.plain = {site: form for site, form in forms.items() if form is not None}
         self.steps: dict[int, Step] = {
-            at: self._spills[at].step
-            if at in self._spills
-            else step_anywhere(function.instructions[at], self.decoded[at], target, labels)
-            for at in self.chosen
-            if at not in self.plain
+            site: self._spills[site].step
+            if site in self._spills
+            else step_anywhere(function.instructions[site], self.decoded[site], target, labels)
+            for site in self.chosen
+            if site not in self.plain
         }
 
     @property
     def touched(self) -> int:
         """The set of registers that the chosen instructions read or write."""
         registers = 0
-        for at in self.chosen:
-            registers |= self.effects[at].reads | self.effects[at].writes
+        for site in self.chosen:
+            registers |= self.effects[site].reads | self.effects[site].writes
         return registers
 
-    def carry_out(self, group: WaveGroup, at: int) -> None:
-        """One instruction for some waves, and what is known behind it."""
-        effect, parts, waves = self.effects[at], self.decoded[at], group.waves
-        if parts.name in _ONE_LANE and self._one_lane(group, at):
+    def carry_out(self, group: WaveGroup, site: int) -> None:
+        """Carries out one instruction for some waves, and notes what is known behind it."""
+        effect, parts, waves = self.effects[site], self.decoded[site], group.waves
+        if parts.name in _ONE_LANE and self._one_lane(group, site):
             return
         vector = not parts.name.startswith("s_")
         reads = effect.reads | (EXEC_BITS if vector else 0)
         known = group.is_known(reads, parts)
-        if at not in self._spills:
-            known = known and self.function.instructions[at].cls not in _BRINGING
-        halves = self._halves.get(at)
+        if site not in self._spills:
+            known = known and self.function.instructions[site].cls not in _BRINGING
+        halves = self._halves.get(site)
         if halves is not None:  # both read before either writes
             each = [group.is_known(half.reads | EXEC_BITS, parts) for half in halves]
             try:
-                self.steps[at](waves)
+                self.steps[site](waves)
             except NotCoveredError:
                 each = [False, False]
             for half, half_known in zip(halves, each, strict=True):
@@ -125,19 +127,23 @@ class Code:
             return
         before = waves.scalar[EXEC : EXEC + 2].copy() if effect.writes & EXEC_BITS else None
         try:
-            self.steps[at](waves)
+            self.steps[site](waves)
         except NotCoveredError:
             known = False
         if before is not None:
-            self._mask_changed(group, at, before, known=known)
+            self._mask_changed(group, site, before, known=known)
         elif known:
             group.learn(effect)
         else:
             group.forget(effect.writes)
 
-    def _one_lane(self, group: WaveGroup, at: int) -> bool:
-        """`v_writelane` and `v_readlane` of a lane that is known: scalars are spilled so."""
-        effect, parts, waves = self.effects[at], self.decoded[at], group.waves
+    def _one_lane(self, group: WaveGroup, site: int) -> bool:
+        """Carries out `v_writelane` or `v_readlane`, by which scalars are spilled.
+
+        Returns:
+            False where the number of the lane is not constant: nothing is done then.
+        """
+        effect, parts, waves = self.effects[site], self.decoded[site], group.waves
         result, source, number = parts.operands[:3]
         if number.integer is None:
             return False
@@ -148,7 +154,7 @@ class Code:
         if lanes is None:
             known = not group.unknown >> row & 1
             lanes = np.full((waves.count, self.target.lanes), known)
-        self.steps[at](waves)
+        self.steps[site](waves)
         if not writes:
             group.set_known(effect.writes, known=bool(lanes[:, lane].all()))
             return True
@@ -158,9 +164,9 @@ class Code:
         group.unknown &= ~(1 << row)
         return True
 
-    def _mask_changed(self, group: WaveGroup, at: int, before: Array, *, known: bool) -> None:
-        """EXEC was written: what is known of it, and of where it was saved."""
-        waves, effect, parts = group.waves, self.effects[at], self.decoded[at]
+    def _mask_changed(self, group: WaveGroup, site: int, before: Array, *, known: bool) -> None:
+        """What is known of EXEC after a write to it, and of the register where it was saved."""
+        waves, effect, parts = group.waves, self.effects[site], self.decoded[site]
         others = effect.writes & ~EXEC_BITS & ~SCC_BIT
         was_known = not group.unknown & EXEC_BITS
         if "saveexec" in parts.name:
@@ -173,7 +179,7 @@ class Code:
             return
         words = slice(EXEC, EXEC + self.target.lanes // 32)
         saved = self._restored(group, parts)
-        if was_known and self._holds_barrier(at):
+        if was_known and self._holds_barrier(site):
             waves.scalar[words] = before[: self.target.lanes // 32]
         elif saved is not None:
             # Lanes that were sent away come back: the mask is the one from before.
@@ -186,17 +192,17 @@ class Code:
             group.unknown |= EXEC_BITS
         waves.exec_changed()
 
-    def _holds_barrier(self, at: int) -> bool:
+    def _holds_barrier(self, site: int) -> bool:
         """Whether a barrier stands under the mask that an instruction makes: none may miss it.
 
         It is looked for up to where EXEC is put together again.
         """
-        known = self._barriers_under.get(at)
+        known = self._barriers_under.get(site)
         if known is not None:
             return known
         blocks, code = self.function.blocks, self.function.instructions
-        start = next(block for block in blocks if block.start <= at < block.stop)
-        waiting, seen = [(start, at + 1)], {start.index}
+        start = next(block for block in blocks if block.start <= site < block.stop)
+        waiting, seen = [(start, site + 1)], {start.index}
         holds = False
         while waiting and not holds:
             block, first = waiting.pop()
@@ -216,7 +222,7 @@ class Code:
                 if to not in seen:
                     seen.add(to)
                     waiting.append((blocks[to], blocks[to].start))
-        self._barriers_under[at] = holds
+        self._barriers_under[site] = holds
         return holds
 
     def _restored(self, group: WaveGroup, parts: Decoded) -> int | None:

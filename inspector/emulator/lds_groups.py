@@ -57,14 +57,14 @@ class WaveGroup(Struct, eq=False):
         )
 
     def learn(self, effect: Effect) -> None:
-        """What an instruction writes from what is known, in the lanes that are active."""
-        whole = effect.low & effect.high
+        """Notes as known what an instruction writes from known registers, in the active lanes."""
+        overwritten = effect.low & effect.high
         if self.waves.full:
-            self.unknown &= ~whole
-            self._drop(whole)
+            self.unknown &= ~overwritten
+            self._drop(overwritten)
             return
-        self.unknown &= ~(whole & ~VECTOR)
-        rows = whole & (self.unknown | self.partly) & VECTOR
+        self.unknown &= ~(overwritten & ~VECTOR)
+        rows = overwritten & (self.unknown | self.partly) & VECTOR
         while rows:
             row = (rows & -rows).bit_length() - 1
             rows &= rows - 1
@@ -73,12 +73,12 @@ class WaveGroup(Struct, eq=False):
             self.unknown &= ~(1 << row)
 
     def forget(self, writes: int) -> None:
-        """Registers that get values which are not known."""
+        """Notes as unknown what an instruction writes."""
         self.unknown |= writes
         self._drop(writes)
 
     def set_known(self, bits: int, *, known: bool) -> None:
-        """The same for scalar registers alone."""
+        """Notes scalar registers as known or unknown."""
         self.unknown = self.unknown & ~bits if known else self.unknown | bits
 
     @property
@@ -90,6 +90,7 @@ class WaveGroup(Struct, eq=False):
         return rows
 
     def _drop(self, rows: int) -> None:
+        """Forgets which lanes of registers are known."""
         for row in [row for row in self.masks if rows >> row & 1]:
             del self.masks[row]
 
@@ -109,13 +110,13 @@ class WaveGroup(Struct, eq=False):
         """Waves that meet; all have the same operations outstanding."""
         joined = groups[0]
         for counter, queue in joined.queues.items():
-            for at, entry in enumerate(queue):
+            for position, entry in enumerate(queue):
                 accesses = {
                     access.number: access
                     for group in groups
-                    for access in group.queues[counter][at].accesses
+                    for access in group.queues[counter][position].accesses
                 }
-                queue[at] = Pending(entry.site, entry.in_order, tuple(accesses.values()))
+                queue[position] = Pending(entry.site, entry.in_order, tuple(accesses.values()))
         for group in groups:
             joined.unknown |= group.unknown | group.partly
         joined.masks = {}

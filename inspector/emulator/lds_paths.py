@@ -23,7 +23,7 @@ the counters that it raises (in order or not, with their largest value), those i
 def plan_of(
     function: Function, gpu: Machine, chosen: Sequence[int], effects: Sequence[Effect]
 ) -> list[list[Planned]]:
-    """Of each block what matters."""
+    """Returns each block's instructions that matter for LDS."""
     counters = Counters.of(gpu.counters)
     steps = frozenset(chosen)
     plan: list[list[Planned]] = []
@@ -53,7 +53,7 @@ def plan_of(
 
 
 def reached_accesses(function: Function) -> list[frozenset[int]]:
-    """By block, the accesses of LDS that control may come to from its begin on."""
+    """Returns, by block, the accesses of LDS that control may come to from its start on."""
     own = [
         {i.index for i in function.instructions[b.start : b.stop] if i.cls in LDS_CLASSES}
         for b in function.blocks
@@ -71,13 +71,13 @@ def reached_accesses(function: Function) -> list[frozenset[int]]:
 
 
 class Loops:
-    """How often loops go round."""
+    """Decides how often loops go round."""
 
     def __init__(self, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
         inside = [frozenset(loop.blocks) for loop in loops]
         self._inside = inside
         self._headers = [loop.header for loop in loops]
-        self._most = [ROUNDS - any(other < loop for other in inside) for loop in inside]
+        self._limits = [ROUNDS - any(other < loop for other in inside) for loop in inside]
         by_size = sorted(range(len(loops)), key=lambda number: len(inside[number]))
         self._around = [
             [number for number in by_size if block.index in inside[number]] for block in blocks
@@ -91,8 +91,8 @@ class Loops:
             outside = [to for to in ways if to not in self._inside[number]]
             if len(outside) != 1:
                 continue
-            most = KNOWN_ROUNDS if known else self._most[number]
-            if rounds.get(number, 0) + 1 >= most:
+            limit = KNOWN_ROUNDS if known else self._limits[number]
+            if rounds.get(number, 0) + 1 >= limit:
                 return outside[0]
             if not known and not rounds.get(number, 0):
                 return ways[0] if outside[0] == ways[1] else ways[1]

@@ -36,7 +36,7 @@ class Race(Struct, frozen=True):
     Args:
         first: index of the one that the code comes to first.
         second: that of the other one.
-        first_writes, second_writes: which of them do.
+        first_writes, second_writes: whether each of them writes.
         cause: `barrier`: none lies between; `wait`: one does, but the first may still be on its way
             there; `own-wait`: the same wave reads what it copies into LDS, and does not wait.
         barrier: index of that barrier.
@@ -55,7 +55,7 @@ class Race(Struct, frozen=True):
 
 
 class RaceReport(Struct, frozen=True):
-    """What is known of a kernel's races.
+    """The races of a kernel, and how many of its accesses the answer rests on.
 
     Args:
         races: each pair of instructions once, in the order of the code.
@@ -92,7 +92,7 @@ def races_of(
 
 
 class _Touched(Struct):
-    """What one wave does between two barriers, as sets of granules."""
+    """The granules that one wave touches between two barriers, as sets of bits."""
 
     reads: int = 0
     writes: int = 0
@@ -101,16 +101,18 @@ class _Touched(Struct):
 
 
 class _Comparison:
+    """Compares the accesses of waves, way by way."""
+
     def __init__(self, ways: Sequence[Trace]) -> None:
         self._granule = _granule(
             [p for way in ways for access in way.accesses for p in access.parts]
         )
         self._known: dict[tuple[int, bytes, bytes], list[int]] = {}
         self._masks: dict[int, dict[int, int]] = {}
-        self._found: dict[tuple[int, int], Race] = {}
+        self._races: dict[tuple[int, int], Race] = {}
 
     def add(self, way: Trace) -> None:
-        """Compares what was met on one way."""
+        """Compares the accesses on one way."""
         self._trace = way
         self._masks = {access.number: self._of_access(access) for access in way.accesses}
         for between in self._epochs():
@@ -119,13 +121,13 @@ class _Comparison:
             self._own(access, copies)
 
     def races(self) -> tuple[Race, ...]:
-        """Each pair of instructions once."""
-        return tuple(sorted(self._found.values(), key=lambda race: (race.first, race.second)))
+        """Returns each pair of instructions once, in the order of the code."""
+        return tuple(sorted(self._races.values(), key=lambda race: (race.first, race.second)))
 
     # ------------------------------------------------------------------ sets of granules
 
     def _of_access(self, access: Access) -> dict[int, int]:
-        """By wave what it touches."""
+        """Returns the granules that an access touches, by wave."""
         masks = dict.fromkeys(access.waves, 0)
         for part in access.parts:
             for wave, mask in zip(access.waves, self._of_part(part), strict=True):
@@ -133,6 +135,7 @@ class _Comparison:
         return masks
 
     def _of_part(self, part: Part) -> list[int]:
+        """Returns the granules of a part by wave; equal patterns are worked out once."""
         base = int(part.where.min()) // self._granule * self._granule
         relative = part.where - base
         active = b"" if part.active is None else part.active.tobytes()
@@ -144,6 +147,12 @@ class _Comparison:
         return [mask << shift for mask in masks]
 
     def _masks_of(self, relative: np.ndarray, part: Part) -> list[int]:
+        """Returns the granules that each wave touches, as sets of bits.
+
+        Args:
+            relative: LDS bytes from a multiple of the granule, int64 [wave, lane].
+            part: sizes and active lanes.
+        """
         inside = part.where < _LARGEST
         if part.active is not None:
             inside &= part.active
@@ -162,7 +171,7 @@ class _Comparison:
     # ------------------------------------------------------------------ comparing
 
     def _epochs(self) -> Iterator[dict[int, _Touched]]:
-        """For each time between two barriers, by wave what is under way."""
+        """Yields, for each time between two barriers, what each wave touches in it."""
         latest = max(self._trace.barriers, default=0)
         epochs: list[dict[int, _Touched]] = [{} for _ in range(latest + 1)]
         for access in self._trace.accesses:
@@ -183,30 +192,36 @@ class _Comparison:
         yield from epochs
 
     def _between(self, touched: dict[int, _Touched]) -> None:
-        for wave, one in touched.items():
-            reads = one.reads | one.atomics
+        """Compares every wave's reads with every other wave's writes between two barriers."""
+        for reading_wave, reading in touched.items():
+            reads = reading.reads | reading.atomics
             if not reads:
                 continue
-            for other_wave, other in touched.items():
-                if wave == other_wave:
+            for writing_wave, writing in touched.items():
+                if reading_wave == writing_wave:
                     continue
-                meeting = reads & other.writes | one.reads & other.atomics
-                if meeting and len(self._found) < _MOST_PAIRS:
-                    self._pairs(wave, one, other_wave, other, meeting)
+                meeting = reads & writing.writes | reading.reads & writing.atomics
+                if meeting and len(self._races) < _MOST_PAIRS:
+                    self._pairs(reading_wave, reading, writing_wave, writing, meeting)
 
     def _pairs(
-        self, wave: int, one: _Touched, other_wave: int, other: _Touched, meeting: int
+        self,
+        reading_wave: int,
+        reading: _Touched,
+        writing_wave: int,
+        writing: _Touched,
+        meeting: int,
     ) -> None:
-        """The accesses that meet: of `one` those that read, of `other` those that write."""
-        for writer, written in other.accesses:
+        """The accesses that meet: those of `reading` that read, of `writing` that write."""
+        for writer, written in writing.accesses:
             if writer.kind == "read" or not written & meeting:
                 continue
             own = [
                 (access.number, mask)
-                for access, mask in one.accesses
+                for access, mask in reading.accesses
                 if access.site == writer.site and mask & written
             ]
-            for reader, read in one.accesses:
+            for reader, read in reading.accesses:
                 if reader.kind in ("write", "copy") or reader.kind == writer.kind:
                     continue
                 both = read & written
@@ -215,24 +230,33 @@ class _Comparison:
                     if number < reader.number:
                         both &= ~mask
                 if both:
-                    self._tell(reader, wave, writer, other_wave, both.bit_count())
+                    self._add_race(reader, reading_wave, writer, writing_wave, both.bit_count())
 
-    def _tell(
+    def _add_race(
         self, reader: Access, reading: int, writer: Access, writing: int, granules: int
     ) -> None:
+        """Keeps a race, with the barrier or the wait that should have prevented it.
+
+        Args:
+            reader: the access that reads.
+            reading: its wave.
+            writer: the access that writes.
+            writing: its wave.
+            granules: how many they share.
+        """
         first, second = (reader, writer) if reader.number < writer.number else (writer, reader)
         key = (first.site, second.site)
-        if key in self._found or first.number == second.number:
+        if key in self._races or first.number == second.number:
             return
         waves = {reader.number: reading, writer.number: writing}
-        one, two = waves[first.number], waves[second.number]
+        first_wave, second_wave = waves[first.number], waves[second.number]
         # Barriers that the first wave has come to since, and the second one has passed.
-        issued = first.first[one]
+        issued = first.first[first_wave]
         barrier = None
-        if second.first[two] > issued:
-            passed = self._trace.barrier_at[one]
+        if second.first[second_wave] > issued:
+            passed = self._trace.barrier_at[first_wave]
             barrier = passed[issued] if issued < len(passed) else None
-        self._found[key] = Race(
+        self._races[key] = Race(
             *key,
             first.kind != "read",
             second.kind != "read",
@@ -243,14 +267,15 @@ class _Comparison:
         )
 
     def _own(self, access: Access, copies: Sequence[Access]) -> None:
+        """Compares a wave's access with the copies into LDS that it has not waited for."""
         for copy in copies:
             key = (copy.site, access.site)
-            if key in self._found or len(self._found) >= _MOST_PAIRS:
+            if key in self._races or len(self._races) >= _MOST_PAIRS:
                 continue
             own, copied = self._masks[access.number], self._masks[copy.number]
             meeting = max(own[wave] & copied.get(wave, 0) for wave in own)
             if meeting:
-                self._found[key] = Race(
+                self._races[key] = Race(
                     *key, True, access.kind != "read", "own-wait", None,
                     copy.site > access.site, meeting.bit_count() * self._granule,
                 )  # fmt: skip

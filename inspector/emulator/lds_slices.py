@@ -1,4 +1,4 @@
-"""What the LDS addresses of a kernel depend on: the instructions to be carried out to know them."""
+"""Slices of a kernel for its LDS addresses: the instructions to be carried out to know them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_scc(effect: Effect, parts: Decoded) -> Effect:
 
 @functools.lru_cache(maxsize=1 << 10)
 def _scalar(name: str) -> tuple[int, bool]:
-    """What a scalar instruction reads without naming it, and whether it leaves SCC alone."""
+    """Returns the registers that a scalar instruction reads unnamed, and if it leaves SCC alone."""
     reads = SCC_BIT if _READS_SCC.fullmatch(name) else 0
     if "exec" in name:  # s_and_saveexec, s_cbranch_execz
         reads |= EXEC_BITS
@@ -56,8 +56,8 @@ def lds_address_bits(inst: Instruction, parts: Decoded) -> int:
         return _M0_BITS
     if not name.startswith("ds_"):
         if "_async_" in name:  # the address in LDS comes first in a load, second in a store
-            at = 0 if "_to_lds" in name else 1
-            return bits_of(operands[at]) if at < len(operands) else 0
+            index = 0 if "_to_lds" in name else 1
+            return bits_of(operands[index]) if index < len(operands) else 0
         return _M0_BITS
     sources = operands[result_count(inst, parts) :]
     return bits_of(sources[0]) if sources else 0
@@ -81,5 +81,5 @@ def lds_slice(
         for inst, effect in zip(function.instructions, effects, strict=True)
         if inst.cls in LDS_CLASSES
     }
-    branches = {at for at, parts in enumerate(decoded) if parts.name.startswith("s_cbranch_")}
+    branches = {site for site, parts in enumerate(decoded) if parts.name.startswith("s_cbranch_")}
     return backward_slice(function, effects, accesses, branches, EXEC_BITS)[0]

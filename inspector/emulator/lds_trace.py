@@ -45,7 +45,7 @@ MOST_STEPS: Final = 30_000
 MOST_WAYS: Final = 8
 """Ways through the code that are followed, at most."""
 MOST_LANES: Final = 2048
-"""Of a workgroup."""
+"""Lanes of a workgroup, at most."""
 _WAVE_NUMBER: Final = scalar_bits(TTMP + 8, 1)
 """gfx12 passes the wave's number in its workgroup there."""
 
@@ -58,7 +58,7 @@ def traces_of(
     *,
     in_a_row: bool = False,
 ) -> Traces:
-    """Follows a kernel.
+    """Follows a kernel's waves, on each way that leads to accesses of LDS.
 
     Args:
         function: the kernel.
@@ -76,6 +76,7 @@ def traces_of(
 
 
 def _why_not(function: Function, gpu: Machine, waves: int, *, in_a_row: bool) -> str:
+    """Returns why a kernel cannot be followed; empty where it can."""
     start = function.resources.wave_start
     if start is None:
         return "the code does not say how waves begin"
@@ -103,16 +104,16 @@ class _Unread(Words):
         super().__init__(np.zeros(64, np.uint8), 64)
 
     def gather(self, offsets: Array, size: int) -> Array:
-        """Zeros."""
+        """Returns zeros of the shape that `Words.gather` has."""
         shape = offsets.shape if size < 4 else (size // 4, *offsets.shape)
         return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
 
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
-        """Nothing is kept."""
+        """Does nothing."""
 
 
 class _Watch(Probe):
-    """Takes down atomics of LDS as well."""
+    """A probe that keeps atomics of LDS as well."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(DrawnMemory(arguments))
@@ -135,6 +136,7 @@ class _State(Struct, eq=False):
 
 class _Walk:
     def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
+        """Puts all waves at the kernel's entry."""
         self._function = function
         self._code = Code(function, target_of(function, gpu.arch))
         self._chosen = frozenset(self._code.chosen)
@@ -146,8 +148,8 @@ class _Walk:
         self._later: list[tuple[_State, int]] = []
         """States in which the other way was not taken, and the block where it leads."""
         self._count = 0
-        nothing = Trace(barrier_at=[[] for _ in range(waves)])
-        self._set(_State([self._begin(waves)], [0] * waves, [0] * waves, nothing))
+        empty_trace = Trace(barrier_at=[[] for _ in range(waves)])
+        self._set(_State([self._begin(waves)], [0] * waves, [0] * waves, empty_trace))
 
     def _begin(self, waves: int) -> WaveGroup:
         """The waves of a workgroup at the kernel's entry."""
@@ -161,13 +163,13 @@ class _Walk:
         return WaveGroup(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
 
     def _set(self, state: _State) -> None:
-        """Goes on from a state."""
+        """Makes a state the present one."""
         self._groups, self._waits, self._signals = state.groups, state.waits, state.signals
         self._trace = state.trace
         self._trace.barriers = self._signals
 
     def run(self) -> Traces:
-        """Until all waves have come to an end, on each way that leads to accesses."""
+        """Follows all waves to their ends, on each way that leads to accesses."""
         traces = self._traces
         if not self._code.chosen:
             traces.why = "it takes too long to find what addresses depend on"
@@ -215,7 +217,7 @@ class _Walk:
         self._later.append((_State([there], list(self._waits), list(self._signals), met), to))
 
     def _next(self) -> WaveGroup:
-        """The waves that are furthest behind, those that meet there put together."""
+        """Returns the waves that are furthest behind, joined where several are at one block."""
         groups = self._groups
         first = min(groups, key=lambda group: group.block)
         meeting = [g for g in groups if g.block == first.block and g.rounds == first.rounds]
@@ -237,33 +239,35 @@ class _Walk:
     # ------------------------------------------------------------------ one block
 
     def _block(self, group: WaveGroup) -> None:
-        for at, skipped, raised, waits in self._plan[group.block]:
+        """Carries out a block for a group, with its accesses, waits and barriers."""
+        for site, skipped, raised, waits in self._plan[group.block]:
             if skipped:
                 group.unknown |= skipped
                 for row in [row for row in group.masks if skipped >> row & 1]:
                     del group.masks[row]
-            if at < 0:
+            if site < 0:
                 continue
-            inst = self._function.instructions[at]
+            inst = self._function.instructions[site]
             accesses: tuple[Access, ...] = ()
-            if at in self._chosen:
+            if site in self._chosen:
                 self._count += 1
                 if inst.cls in LDS_CLASSES:
-                    accesses = self._access(group, at, inst)
+                    accesses = self._access(group, site, inst)
                 elif inst.cls not in FLOW_CLASSES:
-                    self._code.carry_out(group, at)
-            for counter, in_order, most in raised:
-                self._wait(group, counter, most - 1)
+                    self._code.carry_out(group, site)
+            for counter, in_order, limit in raised:
+                self._wait(group, counter, limit - 1)
                 queue = group.queues.setdefault(counter, [])
-                queue.append(Pending(at, in_order, accesses))
+                queue.append(Pending(site, in_order, accesses))
             if accesses and not raised:
-                self._end(group, [Pending(at, True, accesses)])
+                self._end(group, [Pending(site, True, accesses)])
             for counter, newest in waits:
                 self._wait(group, counter, newest)
             if inst.cls in ("barrier", "barrier_signal"):
                 self._barrier(group, inst)
 
     def _barrier(self, group: WaveGroup, inst: Instruction) -> None:
+        """Counts a barrier, or one half of it, for each wave."""
         for wave in group.waves.wave.tolist():
             if inst.op.name != "s_barrier_wait":
                 self._signals[wave] += 1
@@ -272,6 +276,7 @@ class _Walk:
                 self._waits[wave] += 1
 
     def _wait(self, group: WaveGroup, counter: str, newest: int) -> None:
+        """Ends all but the `newest` operations of a counter."""
         queue = group.queues.get(counter)
         if not queue or len(queue) <= newest:
             return
@@ -283,6 +288,7 @@ class _Walk:
         self._end(group, leaving)
 
     def _end(self, group: WaveGroup, entries: Sequence[Pending]) -> None:
+        """Notes at which barrier the accesses of operations have ended."""
         waves = group.waves.wave.tolist()
         for entry in entries:
             for access in entry.accesses:
@@ -290,9 +296,9 @@ class _Walk:
                     if wave in access.first:
                         access.last[wave] = self._signals[wave]
 
-    def _places(self, group: WaveGroup, at: int) -> tuple[Part, ...]:
+    def _places(self, group: WaveGroup, site: int) -> tuple[Part, ...]:
         """The bytes that an access touches; none where the emulator does not cover it."""
-        waves, plain = group.waves, self._code.plain.get(at)
+        waves, plain = group.waves, self._code.plain.get(site)
         if plain is not None:
             row, offsets, size = plain
             active = None if waves.full else waves.active
@@ -302,7 +308,7 @@ class _Walk:
             )
         self._machine.seen = []
         try:
-            self._code.steps[at](waves)
+            self._code.steps[site](waves)
         except NotCoveredError:
             return ()
         return tuple(
@@ -311,16 +317,17 @@ class _Walk:
             if space == "lds"
         )
 
-    def _access(self, group: WaveGroup, at: int, inst: Instruction) -> tuple[Access, ...]:
-        self._traces.executed.add(at)
-        known = group.is_known(self._code.address_bits[at] | EXEC_BITS, self._code.decoded[at])
-        places = self._places(group, at) if known else ()
-        group.forget(self._code.effects[at].writes)
+    def _access(self, group: WaveGroup, site: int, inst: Instruction) -> tuple[Access, ...]:
+        """Keeps an access of LDS in the trace, and returns it."""
+        self._traces.executed.add(site)
+        known = group.is_known(self._code.address_bits[site] | EXEC_BITS, self._code.decoded[site])
+        places = self._places(group, site) if known else ()
+        group.forget(self._code.effects[site].writes)
         if not places:
-            self._traces.undecided.add(at)
+            self._traces.undecided.add(site)
         numbers = tuple(group.waves.wave.tolist())
         access = Access(
-            at,
+            site,
             len(self._trace.accesses),
             KINDS[inst.cls],
             numbers,
@@ -343,6 +350,7 @@ class _Walk:
     # ------------------------------------------------------------------ from block to block
 
     def _leave(self, group: WaveGroup) -> None:
+        """Sends a group on to the blocks behind its block; waves may part there."""
         block = self._function.blocks[group.block]
         last = self._code.decoded[block.stop - 1].name if block.stop > block.start else ""
         if not block.successors:
@@ -373,6 +381,7 @@ class _Walk:
             self._go(group.selected(which), to)
 
     def _go(self, group: WaveGroup, to: int) -> None:
+        """Moves a group to a block, or gives it up where a loop has no end."""
         if self._loops.enter(group.rounds, group.block, to):
             group.block = to
             self._groups.append(group)

@@ -47,7 +47,7 @@ class Liveness(Struct, frozen=True):
         target: the GPU.
         effects: what each instruction reads and writes.
         before: the registers that are live before each instruction.
-        after: those behind it.
+        after: the registers that are live behind each instruction.
     """
 
     target: ExecutionTarget

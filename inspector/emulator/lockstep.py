@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _TURNS = 64
 """Backward jumps that one group may take while others wait."""
 _LOCK_TURNS = _TURNS
-"""As how many a jump counts that goes round a lock: what is waited for is held by others."""
+"""Turns that a jump round a lock counts as: other waves have to run to release the lock."""
 MOST_PLACES = 4
 """Groups of waves that a message names."""
 
 
 class Limits:
-    """What a launch may take before it is given up."""
+    """The time and the blocks that a launch may take before it is given up."""
 
     def __init__(self, seconds: float, blocks: int) -> None:
         self.deadline = time.monotonic() + seconds
@@ -41,7 +41,7 @@ class Limits:
         self.blocks = blocks
 
     def check(self, done: int) -> None:
-        """Raises when the time or the blocks are used up."""
+        """Raises EmulationLimitError when the time or the blocks are used up."""
         if done > self.blocks:
             raise EmulationLimitError(f"it ran {done} blocks of instructions")
         if not done & 255 and time.monotonic() > self.deadline:
@@ -52,7 +52,7 @@ class EmulationLimitError(KinspectError):
     """A launch took too long, or nothing moved any more.
 
     Attributes:
-        troubles: what was noticed until then, where the waves stand among it.
+        troubles: those noticed until then, with where the waves stand.
     """
 
     troubles: tuple[Trouble, ...] = ()
@@ -75,16 +75,17 @@ class Barriers:
         self.generation = np.zeros(slots, np.int64)
 
     def arrive(self, slots: Array) -> None:
-        """One more wave of each of these workgroups has signalled."""
+        """Counts one more wave of each of these workgroups as arrived."""
         np.add.at(self.arrived, slots, 1)
         self._release()
 
     def leave(self, slots: Array) -> None:
-        """Waves have ended: nobody waits for them any more."""
+        """Takes waves that have ended out of the count, so that nobody waits for them."""
         np.subtract.at(self.alive, slots, 1)
         self._release()
 
     def _release(self) -> None:
+        """Opens the barriers at which all living waves have arrived."""
         full = (self.arrived >= self.alive) & (self.alive > 0) & (self.arrived > 0)
         self.generation[full] += 1
         self.arrived[full] = 0
@@ -163,6 +164,7 @@ class Scheduler:
             self.executed += executed * np.bincount(group.workgroup, minlength=self.slots)
 
     def _turn(self, block: int) -> tuple[int, int]:
+        """Returns the order in which blocks run: fewest turns first, then the order of the code."""
         return min(group.turns for group in self._ready[block]) // _TURNS, block
 
     def _advance(self, number: int, waves: Waves) -> None:
@@ -238,20 +240,21 @@ class Scheduler:
         raise NotCoveredError(text)
 
     def _jump(self, number: int, following: int) -> int:
-        """What going from one block to another adds to the turns of a group."""
+        """Returns the turns that a group is charged for going from one block to another."""
         if following > number:
             return 0
         atomics, exchanges = self._locks[number + 1] - self._locks[following]
         return _LOCK_TURNS if atomics and exchanges else 1
 
     def _must_yield(self, number: int, waves: Waves) -> bool:
+        """Returns whether other waves run first: those at the same block, or with fewer turns."""
         if number in self._ready:
             return True
-        mine = (waves.turns // _TURNS, number)
-        return any(self._turn(block) < mine for block in self._ready)
+        own_turn = (waves.turns // _TURNS, number)
+        return any(self._turn(block) < own_turn for block in self._ready)
 
     def _hazard(self, waves: Waves, registers: int, site: int) -> None:
-        """A register is used whose result no wait has covered: told, and left stale."""
+        """Notes a register that is used before the wait that covers it; its old value is used."""
         counter, result = self._code.results.get(site, (None, 0))
         clashing = waves.outstanding.would_clash(registers, counter, result)
         if clashing:
@@ -260,13 +263,14 @@ class Scheduler:
     # ------------------------------------------------------------------ barriers
 
     def _signal(self, waves: Waves) -> None:
+        """Counts waves as arrived, and remembers which generation their signal belongs to."""
         waves.outstanding.cross_barrier(waves)
         for slot, wave in zip(waves.workgroup.tolist(), waves.wave.tolist(), strict=True):
             self._signalled[slot, wave] = int(self._barriers.generation[slot])
         self._barriers.arrive(waves.workgroup)
 
     def _barrier(self, site: int, following: int, waves: Waves) -> bool:
-        """Whether all of these waves may go on at once."""
+        """Counts waves as arrived; returns whether all of them may go on at once."""
         slots = waves.workgroup
         waves.outstanding.cross_barrier(waves)
         if self._code.decoded[site].name == "s_barrier_wait":
@@ -286,23 +290,26 @@ class Scheduler:
         return False
 
     def _let_through(self) -> None:
-        still = []
+        """Makes the waves ready whose barriers have opened; parts groups where only some have."""
+        still_waiting = []
         for waiting in self._waiting:
             free = self._barriers.generation[waiting.waves.workgroup] > waiting.since
             if not free.any():
-                still.append(waiting)
+                still_waiting.append(waiting)
                 continue
             group = waiting.waves if free.all() else waiting.waves.select(free)
             self._ready.setdefault(waiting.block, []).append(group)
             if not free.all():
-                rest = waiting.waves.select(~free)
-                still.append(_Waiting(waiting.block, rest, waiting.since[~free], waiting.site))
-        self._waiting = still
+                blocked = waiting.waves.select(~free)
+                still_waiting.append(
+                    _Waiting(waiting.block, blocked, waiting.since[~free], waiting.site)
+                )
+        self._waiting = still_waiting
 
     # ------------------------------------------------------------------ where waves stand
 
     def _standing(self) -> str:
-        """Where every group of waves stands; each is told as a finding as well."""
+        """Returns where every group of waves stands, in words, and notes each as a trouble."""
         waiting = [
             (f"wait at {self._line(group.site)}", group.site, group.waves)
             for group in self._waiting
@@ -320,7 +327,7 @@ class Scheduler:
         return "; ".join(places[:MOST_PLACES]) + more
 
     def _activity(self, number: int, waves: Waves) -> tuple[str, int]:
-        """What waves at a block do, and the instruction to name for it."""
+        """Returns what waves at a block do, in words, and the instruction to name for it."""
         code, block = self._code, self._code.blocks[number]
         loop = min(
             (
@@ -350,6 +357,7 @@ class Scheduler:
         return f"run the loop at {self._line(min(sites))}", min(sites)
 
     def _line(self, site: int) -> str:
+        """Returns an instruction with its line in the assembly."""
         line = self._code.function.instructions[site].line
         return f"{self._code.decoded[site].text} (line {line})"
 
@@ -359,7 +367,7 @@ def _holds(block: Block, site: int) -> bool:
 
 
 def _may_spin(instruction: Instruction) -> bool:
-    """Whether a loop may wait for what it brings."""
+    """Returns whether a loop may wait for the value that an instruction loads."""
     return instruction.cls in ("atomic", "global_load")
 
 

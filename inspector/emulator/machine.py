@@ -1,4 +1,4 @@
-"""What all waves of a launch share: memories, and what is noticed while they run."""
+"""State that all waves of a launch share: memories, and troubles noticed while they run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 WATCHED_WORKGROUPS = 4
-"""Of those that run together, how many are watched for races."""
+"""Workgroups that are watched for races, of those that run together."""
 
 
 KINDS: Final[Mapping[str, str]] = {
@@ -76,12 +76,12 @@ class MachineState:
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
         self.work_items: int | None = None
-        """Of a workgroup; None: every lane of its waves has one."""
+        """Work-items of a workgroup; None: every lane of its waves has one."""
         self._counts = counts
         self._global_shadow = shadow
         self._slices = 0
         self.last_access: dict[int, tuple[Array, Array | None, Array]] = {}
-        """Of each access of global memory the last addresses, active lanes, workgroups."""
+        """Access of global memory, by index -> last addresses, active lanes, workgroups."""
         self.troubles: dict[tuple[str, int], Trouble] = {}
         self._granule = granule
         self._shadow: LocalShadow | None = None
@@ -93,7 +93,7 @@ class MachineState:
     def move_in(
         self, local: LocalMemory, private: PrivateMemory, slots: int, barriers: Array
     ) -> None:
-        """The next workgroups, with memories of their own.
+        """Makes the next workgroups resident, with memories of their own.
 
         Args:
             local: their LDS.
@@ -112,7 +112,7 @@ class MachineState:
         self._last_watched = (None, self._last_watched[1])
 
     def granules(self) -> dict[int, Granules]:
-        """What was touched of each buffer of global memory."""
+        """Returns the touched granules of each buffer of global memory, by its address."""
         return {} if self._global_shadow is None else self._global_shadow.granules()
 
     def note(self, kind: str, site: int, detail: str) -> None:
@@ -122,7 +122,7 @@ class MachineState:
     # ------------------------------------------------------------------ accesses that miss
 
     def outside(self, site: int) -> Callable[[Array, int, bool], None]:
-        """What an access outside of every buffer calls."""
+        """Returns the function to call for an access outside of every buffer."""
 
         def tell(addresses: Array, size: int, writes: bool) -> None:
             verb = "writes" if writes else "reads"
@@ -136,7 +136,14 @@ class MachineState:
         return tell
 
     def misaligned(self, site: int, address: int, size: int, what: str) -> None:
-        """An address that the hardware does not take as it is; `what` it does then."""
+        """Notes an address that the hardware does not take as it is.
+
+        Args:
+            site: index of the instruction.
+            address: in bytes.
+            size: bytes of the access.
+            what: what the hardware does with it, in words.
+        """
         self.note("misaligned", site, f"{size} bytes at {address:#x}: {what}")
 
     def place_of(self, address: int) -> str:
@@ -154,7 +161,7 @@ class MachineState:
         return f", {address - buffer.end} bytes past the end of {buffer.name or 'a buffer'}"
 
     def outside_lds(self, site: int, waves: Waves, inner: Array, bad: Array, size: int) -> None:
-        """An LDS access past what the workgroup has."""
+        """Notes an access past the workgroup's LDS."""
         first = int(inner[bad][0])
         self.note(
             "outside_lds",
@@ -163,7 +170,7 @@ class MachineState:
         )
 
     def outside_scratch(self, site: int, inner: Array) -> None:
-        """An access past the lanes' private memory."""
+        """Notes an access past the lanes' private memory."""
         first = int(inner.reshape(-1)[0])
         self.note(
             "outside_scratch",
@@ -172,7 +179,7 @@ class MachineState:
         )
 
     def unwaited(self, site: int, registers: int, waves: Waves) -> None:
-        """A register is used before the wait that covers its load."""
+        """Notes a register that is used before the wait that covers its load."""
         number = (registers & -registers).bit_length() - 1
         if number >= HIGH_HALVES:
             name = f"v{number - HIGH_HALVES}.h"
@@ -317,7 +324,7 @@ class MachineState:
         return result
 
     def _note_race(self, site: int, *, writes: bool) -> None:
-        mine = (
+        act = (
             "writes LDS that another wave reads or writes"
             if writes
             else ("reads LDS that another wave writes")
@@ -326,7 +333,7 @@ class MachineState:
         why = "with no barrier between"
         if self._shadow.met_late:
             why = "and had not waited for when it came to the barrier between"
-        self.note("lds_race", site, f"{mine} {why}")
+        self.note("lds_race", site, f"{act} {why}")
 
     # ------------------------------------------------------------------ accesses of global memory
 
@@ -433,6 +440,6 @@ def _holds(local: LocalMemory, offsets: Array, values: Array, size: int) -> Arra
     """Whether memory holds each lane's value, bool [lane]."""
     if not len(offsets):
         return np.zeros(0, bool)
-    held = local.words.gather(offsets, size)
-    equal = held == values
+    present = local.words.gather(offsets, size)
+    equal = present == values
     return equal if equal.ndim == 1 else equal.all(0)

@@ -25,16 +25,16 @@ PADDING = 16
 
 
 def masked(offsets: Array, wanted: Array | None) -> Array:
-    """Offsets (int64), 0 where they are not wanted. Bits cost a fifth of `where`."""
+    """Returns offsets (int64), 0 where not wanted; bits cost a fifth of `np.where`."""
     return offsets if wanted is None else offsets & np.negative(wanted.astype(I64))
 
 
 def cleared(values: Array, wanted: Array | None) -> Array:
-    """What `gather` got, 0 where it is not wanted; may change `values`."""
+    """Zeroes gathered values that are not wanted; may change `values`."""
     if wanted is None:
         return values
-    kept = np.negative(wanted.view(np.int8)).astype(f"i{values.itemsize}").view(values.dtype)
-    values &= kept
+    mask = np.negative(wanted.view(np.int8)).astype(f"i{values.itemsize}").view(values.dtype)
+    values &= mask
     return values
 
 
@@ -47,14 +47,14 @@ class Words:
         self.data = data
         self.size = size
         self.written = False
-        """Whether anything was."""
-        whole = data[: len(data) & ~15]
+        """Whether any byte has been written."""
+        aligned = data[: len(data) & ~15]
         self.by_width = {
             1: data,
-            2: whole.view(np.uint16),
-            4: whole.view(np.uint32),
-            8: whole.view(np.uint64),
-            16: whole.view(np.complex128),
+            2: aligned.view(np.uint16),
+            4: aligned.view(np.uint32),
+            8: aligned.view(np.uint64),
+            16: aligned.view(np.complex128),
         }
 
     def gather(self, offsets: Array, size: int) -> Array:
@@ -76,8 +76,10 @@ class Words:
                 continue
             shift = 4 if width == 16 else 3
             parts = [
-                self.by_width[width].take((offsets + at) >> shift if at else offsets >> shift)
-                for at in range(0, size, width)
+                self.by_width[width].take(
+                    (offsets + offset) >> shift if offset else offsets >> shift
+                )
+                for offset in range(0, size, width)
             ]
             rows = np.empty((size // 4, *offsets.shape), np.uint32)
             for number, part in enumerate(parts):
@@ -91,10 +93,13 @@ class Words:
         return rows
 
     def _words(self, offsets: Array) -> Array:
+        """Returns a dword at each offset, which need not be aligned."""
         if offsets.size and int(np.bitwise_or.reduce(offsets, axis=None)) & 3:
             word = np.zeros(offsets.shape, np.uint32)
-            for at in range(4):
-                word |= self.data.take(offsets + at).astype(np.uint32) << np.uint32(8 * at)
+            for byte_index in range(4):
+                word |= self.data.take(offsets + byte_index).astype(np.uint32) << np.uint32(
+                    8 * byte_index
+                )
             return word
         return self.by_width[4].take(offsets >> 2)
 
@@ -124,9 +129,9 @@ class Words:
             self.by_width[size][offsets >> (3 if size == 8 else 4)] = view
         elif low_bits & 3:
             for dword in range(size // 4):
-                for at in range(4):
-                    byte = (values[dword] >> np.uint32(8 * at)).astype(np.uint8)
-                    self.data[offsets + (4 * dword + at)] = byte
+                for byte_index in range(4):
+                    byte = (values[dword] >> np.uint32(8 * byte_index)).astype(np.uint8)
+                    self.data[offsets + (4 * dword + byte_index)] = byte
         else:
             for dword in range(size // 4):
                 self.by_width[4][(offsets >> 2) + dword] = values[dword]
@@ -172,17 +177,17 @@ class GlobalMemory:
             buffer.words = buffer.words or Words(buffer.data, buffer.size)
 
     def add(self, buffer: Buffer) -> None:
-        """One more buffer (kernel arguments, constants of the code object)."""
+        """Adds a buffer (kernel arguments, constants of the code object)."""
         buffer.words = Words(buffer.data, buffer.size)
-        at = bisect_right(self.starts, buffer.address)
-        self.buffers.insert(at, buffer)
-        self.starts.insert(at, buffer.address)
+        index = bisect_right(self.starts, buffer.address)
+        self.buffers.insert(index, buffer)
+        self.starts.insert(index, buffer.address)
 
     def buffer_at(self, address: int) -> Buffer | None:
         """The buffer that holds an address."""
-        at = bisect_right(self.starts, address) - 1
-        if at >= 0 and address < self.buffers[at].end:
-            return self.buffers[at]
+        index = bisect_right(self.starts, address) - 1
+        if index >= 0 and address < self.buffers[index].end:
+            return self.buffers[index]
         return None
 
     def read(
@@ -230,20 +235,20 @@ class GlobalMemory:
     def _parts(
         self, addresses: Array, size: int, outside: Outside, *, writes: bool
     ) -> list[tuple[Array, Words, Array]]:
-        """The accesses by buffer: which lanes, its words, offsets; the rest is reported."""
+        """Splits an access by buffer: lanes, the buffer's words, offsets; others are reported."""
         starts = np.array(self.starts, I64)
         ends = np.array([buffer.end for buffer in self.buffers], I64)
-        at = np.searchsorted(starts, addresses, side="right") - 1
-        inside = at >= 0
+        position = np.searchsorted(starts, addresses, side="right") - 1
+        inside = position >= 0
         if len(self.buffers):
-            inside &= addresses + size <= ends[np.maximum(at, 0)]
+            inside &= addresses + size <= ends[np.maximum(position, 0)]
         else:
             inside[:] = False
         if not inside.all():
             outside(addresses[~inside], size, writes)
         parts = []
-        for index in np.unique(at[inside]):
-            lanes = np.flatnonzero(inside & (at == index))
+        for index in np.unique(position[inside]):
+            lanes = np.flatnonzero(inside & (position == index))
             buffer = self.buffers[index]
             assert buffer.words is not None
             parts.append((lanes, buffer.words, addresses[lanes] - buffer.address))
@@ -265,8 +270,8 @@ class PrivateMemory:
     Args:
         size: bytes of each lane.
         waves: resident ones.
-        waves_each: of a workgroup.
-        lanes: of a wave.
+        waves_each: waves of a workgroup.
+        lanes: wave size.
     """
 
     def __init__(self, size: int, waves: int, waves_each: int, lanes: int) -> None:

@@ -31,7 +31,7 @@ FOLLOWED: Final = _DENORMALS | _OVERFLOW
 
 
 class _Mode(Struct, frozen=True):
-    """What is known of the register: its bits, and which of them depend on the path taken."""
+    """The mode register: its bits, and which of them depend on the path taken."""
 
     bits: int
     unknown: int = 0
@@ -89,21 +89,21 @@ def targets_of(
         keeps denormals of sources or of results alone, and for a return in another mode than that
         of the calls.
     """
-    writes = {at: write for at, parts in enumerate(decoded) if (write := _write(parts))}
+    writes = {site: write for site, parts in enumerate(decoded) if (write := _write(parts))}
     if not writes:
         return [target] * len(decoded)
     flow = _Flow(function, decoded, writes, _Mode(mode_of(target)[0]))
     in_mode: dict[_Mode, ExecutionTarget | None] = {}
     targets: list[ExecutionTarget | None] = [target] * len(decoded)
     for number, block in enumerate(function.blocks):
-        for at, mode in flow.modes(number):
+        for site, mode in flow.modes(number):
             if mode not in in_mode:
                 in_mode[mode] = _in(mode, target)
-            returns = decoded[at].name == "s_setpc_b64" and not block.successors
+            returns = decoded[site].name == "s_setpc_b64" and not block.successors
             if returns and mode != flow.called:
-                targets[at] = None
-            elif at not in writes:  # these are carried out whatever the mode is
-                targets[at] = in_mode[mode]
+                targets[site] = None
+            elif site not in writes:  # these are carried out whatever the mode is
+                targets[site] = in_mode[mode]
     return targets
 
 
@@ -137,6 +137,7 @@ class _Flow:
         writes: Mapping[int, tuple[int, int]],
         initial: _Mode,
     ) -> None:
+        """Follows the mode through the flow graph, block after block, until nothing changes."""
         self._blocks = function.blocks
         self._decoded = decoded
         self._writes = writes
@@ -148,10 +149,10 @@ class _Flow:
             number = pending.pop()
             mode = self._entries[number]
             reached: list[tuple[int, _Mode]] = []
-            for at, mode in self.modes(number):
-                if decoded[at].name in _CALLS:
+            for site, mode in self.modes(number):
+                if decoded[site].name in _CALLS:
                     reached += [(callee, mode) for callee in functions]
-                mode = self._after(at, mode)
+                mode = self._after(site, mode)
             reached += [(successor, mode) for successor in self._blocks[number].successors]
             for successor, arriving in reached:
                 before = self._entries.get(successor)
@@ -168,15 +169,16 @@ class _Flow:
         if mode is None:
             return
         block = self._blocks[number]
-        for at in range(block.start, block.stop):
-            yield at, mode
-            mode = self._after(at, mode)
+        for site in range(block.start, block.stop):
+            yield site, mode
+            mode = self._after(site, mode)
 
-    def _after(self, at: int, mode: _Mode) -> _Mode:
-        return mode.written(*self._writes[at]) if at in self._writes else mode
+    def _after(self, site: int, mode: _Mode) -> _Mode:
+        return mode.written(*self._writes[site]) if site in self._writes else mode
 
 
 def _in(mode: _Mode, target: ExecutionTarget) -> ExecutionTarget | None:
+    """Returns the target in a mode; None for a mode that steps are not built for."""
     single, other = mode.bits >> 4 & 3, mode.bits >> 6 & 3
     if mode.unknown or single not in (0, 3) or other not in (0, 3):
         return None

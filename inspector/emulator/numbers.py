@@ -71,7 +71,7 @@ def half_bits(value: Array, kind: str, *, saturates: bool = False) -> Array:
 
     Args:
         value: what a compute function gives for the kind.
-        kind: of 16 bits.
+        kind: a kind of 16 bits.
         saturates: an f16 that overflows becomes the largest number (MODE.FP16_OVFL).
     """
     if kind == "f16":
@@ -93,7 +93,7 @@ def _small_floats(exponent: int, mantissa: int, bias: int, nans: str) -> Array:
     Args:
         exponent: bits of the exponent.
         mantissa: bits of the mantissa.
-        bias: of the exponent.
+        bias: the exponent's.
         nans: `none` (no infinities, no NaN), `all_ones` (S.1111.111 alone is NaN), `ieee`, or
             `negative_zero` (no infinities; -0's pattern is NaN).
     """
@@ -178,7 +178,7 @@ def to_small(
 
     Args:
         values: float32 or float64.
-        kind: of `FORMATS`.
+        kind: one of `FORMATS`.
         saturates: what is too large becomes the largest number (MODE.FP16_OVFL).
         noise: for stochastic rounding: random uint32, and how many bits of mantissa the source
             format has more. The noise's highest bits are added below the result's last bit, then
@@ -195,12 +195,12 @@ def to_small(
         places = np.where(finite, places, 0.0)
         power = np.where(finite, power, form.lowest)
     if noise is None:
-        whole = np.rint(places).astype(np.int64)
+        rounded = np.rint(places).astype(np.int64)
     else:
         random, extra = noise
         added = (random >> U32(32 - extra)).astype(np.int64)
-        whole = (np.floor(places * 2.0**extra).astype(np.int64) + added) >> extra
-    code = whole + ((power - form.lowest) << form.mantissa)
+        rounded = (np.floor(places * 2.0**extra).astype(np.int64) + added) >> extra
+    code = rounded + ((power - form.lowest) << form.mantissa)
     beyond = form.top if saturates else form.beyond
     code = np.where((code > form.top) | np.isinf(wide), beyond, code)
     code = np.where(np.isnan(wide), form.nan, code)

@@ -120,14 +120,14 @@ def _split(text: str, separator: str) -> list[str]:
     parts: list[str] = []
     depth = 0
     start = 0
-    for at, character in enumerate(text):
+    for position, character in enumerate(text):
         if character in "[(":
             depth += 1
         elif character in "])":
             depth -= 1
         elif character == separator and not depth:
-            parts.append(text[start:at])
-            start = at + 1
+            parts.append(text[start:position])
+            start = position + 1
     parts.append(text[start:])
     return [part.strip() for part in parts if part.strip()]
 
@@ -257,8 +257,8 @@ _WIDTHS: Final = {
 
 def opsel(decoded: Decoded) -> tuple[int, int, int, int]:
     """The field OPSEL: LLVM prints bits 0, 1 and 3 of instructions of two sources."""
-    given = decoded.numbers("op_sel", ())
-    if len(given) == 3:
-        return given[0], given[1], 0, given[2]
-    first, second, third, fourth, *_ = (*given, 0, 0, 0, 0)
+    bits = decoded.numbers("op_sel", ())
+    if len(bits) == 3:
+        return bits[0], bits[1], 0, bits[2]
+    first, second, third, fourth, *_ = (*bits, 0, 0, 0, 0)
     return first, second, third, fourth

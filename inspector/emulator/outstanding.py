@@ -23,7 +23,7 @@ Complete = Callable[["Waves", tuple[Array, ...]], None]
 
 
 class OutstandingOperation(Struct):
-    """One operation.
+    """One operation that a counter counts.
 
     Args:
         registers: which it will write, as `half_bits` and `scalar_bits` have them.
@@ -72,7 +72,7 @@ def half_bits(first: int, count: int, half: int | None = None) -> int:
 
 
 def scalar_bits(first: int, count: int) -> int:
-    """The set of scalar registers."""
+    """The set of `count` scalar registers from row `first` on."""
     return ((1 << count) - 1) << (first + SCALAR_BIT)
 
 
@@ -86,12 +86,12 @@ class Outstanding:
         self.registers = 0
 
     def add(self, counter: str, entry: OutstandingOperation) -> None:
-        """A new operation that the counter counts."""
+        """Queues a new operation in a counter."""
         self.queues.setdefault(counter, []).append(entry)
         self.registers |= entry.registers
 
     def wait(self, waves: Waves, counter: str, newest: int) -> None:
-        """Lets all but the `newest` operations of a counter through."""
+        """Completes all but the `newest` operations of a counter."""
         queue = self.queues.get(counter)
         if not queue or len(queue) <= newest:
             return
@@ -107,13 +107,13 @@ class Outstanding:
         self._count()
 
     def cross_barrier(self, waves: Waves) -> None:
-        """Waves arrive at a barrier: LDS accesses that no wait has covered may come behind it."""
+        """Notes LDS accesses that no wait has covered when waves arrive at a barrier."""
         for queue in self.queues.values():
             for entry in queue:
                 if entry.registers:
                     waves.machine.delayed_reads(entry.site, waves)
-                for at in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
-                    where, usable = entry.arrays[at : at + 2]
+                for index in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
+                    where, usable = entry.arrays[index : index + 2]
                     waves.machine.delayed_lds(waves, where, usable, entry.lds_bytes)
 
     def would_clash(self, registers: int, counter: str | None, result: int) -> int:
@@ -135,7 +135,7 @@ class Outstanding:
         return clashing
 
     def finish_all(self, waves: Waves) -> None:
-        """Lets everything through."""
+        """Completes all operations."""
         for queue in self.queues.values():
             for entry in queue:
                 if entry.complete is not None:
@@ -144,6 +144,7 @@ class Outstanding:
         self.registers = 0
 
     def _count(self) -> None:
+        """Recounts the registers that outstanding operations will write."""
         registers = 0
         for queue in self.queues.values():
             for entry in queue:
@@ -151,7 +152,7 @@ class Outstanding:
         self.registers = registers
 
     def select(self, which: Array) -> Outstanding:
-        """The same operations of some waves."""
+        """Returns the operations of some of the waves."""
         chosen = Outstanding()
         chosen.registers = self.registers
         chosen.queues = {
@@ -189,16 +190,16 @@ class Outstanding:
         for counter, sites in shapes[0].items():
             joined.queues[counter] = [
                 OutstandingOperation(
-                    parts[0].queues[counter][at].registers,
-                    parts[0].queues[counter][at].complete,
+                    parts[0].queues[counter][position].registers,
+                    parts[0].queues[counter][position].complete,
                     tuple(
-                        np.concatenate([part.queues[counter][at].arrays[k] for part in parts])
-                        for k in range(len(parts[0].queues[counter][at].arrays))
+                        np.concatenate([part.queues[counter][position].arrays[k] for part in parts])
+                        for k in range(len(parts[0].queues[counter][position].arrays))
                     ),
-                    parts[0].queues[counter][at].in_order,
-                    sites[at],
-                    parts[0].queues[counter][at].lds_bytes,
+                    parts[0].queues[counter][position].in_order,
+                    sites[position],
+                    parts[0].queues[counter][position].lds_bytes,
                 )
-                for at in range(len(sites))
+                for position in range(len(sites))
             ]
         return joined

@@ -16,22 +16,22 @@ _SPECIFIER: Final = re.compile(
     r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXfFeEgGaAcspn]))"
 )
 _INTEGER_BITS: Final = {"hh": 8, "h": 16, None: 32}
-"""By the length in a specifier; others are 64 bits wide."""
+"""Length in a specifier -> bits of the integer; others have 64."""
 _WORD: Final = 8
 
 
 def formatted(words: list[int]) -> str:
-    """What `printf` writes for a format string and arguments, as they were sent.
+    """Returns the text that `printf` writes for a format string and arguments, as they were sent.
 
     Args:
-        words: of 64 bits: the format, zero-terminated, then each argument in a word of its own;
+        words: 64 bits each: the format, zero-terminated, then each argument in a word of its own;
             strings take as many words as they need.
     """
     data = struct.pack(f"<{len(words)}Q", *words)
-    form, offset = _string(data, 0)  # `offset`: where the next argument begins
+    format_text, offset = _string(data, 0)  # `offset`: where the next argument begins
     pieces, copied = [], 0
-    for match in _SPECIFIER.finditer(form):
-        pieces.append(form[copied : match.start()])
+    for match in _SPECIFIER.finditer(format_text):
+        pieces.append(format_text[copied : match.start()])
         copied = match.end()
         if match["kind"] is None:
             pieces.append("%")
@@ -51,7 +51,7 @@ def formatted(words: list[int]) -> str:
         (bits,) = struct.unpack_from("<Q", data, offset)
         pieces.append(_argument(match, layout, bits))
         offset += _WORD
-    pieces.append(form[copied:])
+    pieces.append(format_text[copied:])
     return "".join(pieces)
 
 
@@ -59,9 +59,8 @@ def _string(data: bytes, offset: int) -> tuple[str, int]:
     """A zero-terminated string, and where the word behind it begins."""
     end = data.find(b"\0", offset)
     end = len(data) if end < 0 else end
-    return data[offset:end].decode(errors="replace"), offset + (
-        end - offset + _WORD
-    ) // _WORD * _WORD
+    words = (end - offset + _WORD) // _WORD  # with the zero that ends it
+    return data[offset:end].decode(errors="replace"), offset + words * _WORD
 
 
 def _layout(match: re.Match[str], sizes: Iterator[int]) -> str:
@@ -126,7 +125,7 @@ def _not_finite(match: re.Match[str], layout: str, value: float, *, negative: bo
 
 
 def _hexadecimal(value: float) -> str:
-    """As glibc's `%a`: no zeros at the end of the fraction."""
+    """Returns a float as glibc's `%a` writes it: no zeros at the end of the fraction."""
     mantissa, _, exponent = value.hex().partition("p")
     if not exponent:
         return mantissa

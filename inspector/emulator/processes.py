@@ -38,23 +38,23 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class NotIndependentError(Exception):
-    """The parts cannot be told from one another's failure, or met: one process is to do it all.
+    """Shares raced, or a fork failed: one process has to execute the whole launch.
 
     Memory has been changed by then.
     """
 
 
 class Part(Struct, frozen=True):
-    """What the workgroups of one process did.
+    """The results of one process's workgroups.
 
     Args:
         executed: instructions that the waves of each workgroup executed, int64 [workgroup].
-        blocks: of each block of code: waves that went through, that branched, that were divided.
-        troubles: what was noticed.
-        accesses: by instruction and memory.
+        blocks: for each block of code, waves that went through, that branched, that were divided.
+        troubles: noticed ones.
+        accesses: counts by instruction and memory.
         spans: bytes of global memory that each instruction touched.
         written: addresses of the buffers that were written.
-        granules: what was touched of each buffer, by address.
+        granules: touched granules of each buffer, by address.
     """
 
     executed: Array
@@ -74,7 +74,7 @@ def available() -> int:
 
 
 def independent(code: Code) -> bool:
-    """Whether workgroups can tell nothing of one another, unless they race."""
+    """Returns whether workgroups cannot learn anything of one another, unless they race."""
     for instruction, decoded in zip(code.function.instructions, code.decoded, strict=True):
         if instruction.cls == "atomic" or decoded.name in _CLOCKS:
             return False
@@ -89,8 +89,8 @@ def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Pa
     """Executes each share of workgroups, the first in this process.
 
     Args:
-        numbers: of the workgroups of each share.
-        execute: what is done with one; in a fork it may change anything of this process's.
+        numbers: numbers of each share's workgroups.
+        execute: executes a share; in a fork it may change anything of this process's.
 
     Raises:
         NotIndependentError: a fork could not be had or failed, or shares raced.
@@ -121,7 +121,7 @@ def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Pa
 
 
 def _fork(share: Array, execute: Callable[[Array], Part]) -> tuple[int, int]:
-    """A child that executes a share. Returns its number, and where its part is to be read."""
+    """Forks a child that executes a share; returns its pid, and the pipe to read its part from."""
     reading, writing = os.pipe()
     parent = os.getpid()
     try:
@@ -154,13 +154,13 @@ def _raced(parts: Sequence[dict[int, Granules]]) -> bool:
     """Whether one part wrote what another one read or wrote."""
     written: dict[int, Granules] = {}
     for granules in parts:
-        for address, mine in granules.items():
+        for address, own in granules.items():
             before = written.get(address)
             if before is None:
-                written[address] = mine
+                written[address] = own
                 continue
-            size = min(before.size, mine.size)
-            (wrote, read), (writes, reads) = (_finer(each, size) for each in (before, mine))
+            size = min(before.size, own.size)
+            (wrote, read), (writes, reads) = (_finer(each, size) for each in (before, own))
             common = min(len(wrote), len(writes))  # more is what is left of the last granule
             wrote, read, writes, reads = (bits[:common] for bits in (wrote, read, writes, reads))
             if (wrote & writes).any() or (wrote & reads).any() or (read & writes).any():
@@ -170,7 +170,7 @@ def _raced(parts: Sequence[dict[int, Granules]]) -> bool:
 
 
 def _finer(granules: Granules, size: int) -> tuple[Array, Array]:
-    """What was written and read, in granules of `size` bytes."""
+    """Returns the written and the read granules, in granules of `size` bytes."""
     times = granules.size // size
     written = np.repeat(granules.written, times)
     read = np.zeros(len(written), bool)

@@ -50,9 +50,9 @@ class Accumulator(Struct, frozen=True):
     """D and C where they may stay in the product's order: float32 or int32, without modifiers.
 
     Args:
-        rows: of D.
-        start: of C; None where it is a constant.
-        constant: which.
+        rows: the registers of D.
+        start: the registers of C; None where it is a constant.
+        constant: C where it is one.
         integer: whether they are int32.
         flush: makes subnormals 0, in place.
     """
@@ -63,11 +63,12 @@ class Accumulator(Struct, frozen=True):
     integer: bool
     flush: Callable[[Array], None] | None = None
 
-    def place(self, waves: Waves, rows: slice) -> Array:
+    def registers(self, waves: Waves, rows: slice) -> Array:
+        """Returns registers of all lanes as the product's type, [register, wave, lane]: a view."""
         return (waves.i32 if self.integer else waves.f32)[rows]
 
     def add(self, product: Array, before: Array) -> Array:
-        """The sum, in the product's place where it can be."""
+        """The sum, in the product's memory where it can be."""
         if self.integer:
             return np.add(product.astype(I32), before)
         np.add(product, before, out=product)
@@ -86,7 +87,7 @@ class Product(Struct, frozen=True):
         layout: names `arrange`.
         finish: adds C and writes D.
         written: the registers of D.
-        accumulator: what may be kept; None: nothing.
+        accumulator: D and C where the next product may go on from the sum; None: it may not.
     """
 
     left: Source
@@ -117,9 +118,10 @@ class _Share(Struct):
 
 
 class _Plan(Struct):
-    """What a product shares: its operands' numbers; its accumulator with those before and behind.
+    """The operands and the accumulator that a product shares with others of its block.
 
-    `left_use` and `right_use` tell which use of the numbers this one is.
+    `left_use` and `right_use` number this product's uses of shared operands; products with the same
+    `chain` keep their sum in `Waves.memo`, which the first begins and the last writes to D.
     """
 
     left: _Share
@@ -140,7 +142,7 @@ def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
     plans: dict[int, _Plan] = {}
     shares: dict[tuple[Any, ...], _Share] = {}
     chains: dict[int, int] = {}  # registers of D -> the last product that wrote them
-    for at, (touched, step, _) in enumerate(steps):
+    for index, (touched, step, _) in enumerate(steps):
         if not isinstance(step, Product):
             _forget(shares, chains, touched)
             continue
@@ -148,25 +150,27 @@ def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
         plan.left_use, plan.right_use = plan.left.uses, plan.right.uses + (plan.right is plan.left)
         plan.left.uses += 1
         plan.right.uses += 1
-        plans[at] = plan
-        _continue_chain(steps, plans, chains, at, step)
+        plans[index] = plan
+        _continue_chain(steps, plans, chains, index, step)
         written = _bits(step.written)
         for key in [key for key, share in shares.items() if share.bits & written]:
             del shares[key]
     linked = list(steps)
-    for at, plan in plans.items():
-        touched, product, site = steps[at]
+    for index, plan in plans.items():
+        touched, product, site = steps[index]
         assert isinstance(product, Product)
         if max(plan.left.uses, plan.right.uses) > 1 or plan.follows or plan.goes_on:
-            linked[at] = (touched, _linked(product, plan), site)
+            linked[index] = (touched, _linked(product, plan), site)
     return linked
 
 
 def _shared(shares: dict[tuple[Any, ...], _Share], source: Source) -> _Share:
+    """Returns the share of an operand, the one from an earlier product if there is one."""
     return shares.setdefault(source.key, _Share(next(_NAMES), source.bits))
 
 
 def _forget(shares: dict[tuple[Any, ...], _Share], chains: dict[int, int], touched: int) -> None:
+    """Ends the sharing of registers that an instruction reads or writes."""
     for key in [key for key, share in shares.items() if share.bits & touched]:
         del shares[key]
     for bits in [bits for bits in chains if bits & touched]:
@@ -177,7 +181,7 @@ def _continue_chain(
     steps: list[tuple[int, Step, int]],
     plans: dict[int, _Plan],
     chains: dict[int, int],
-    at: int,
+    index: int,
     product: Product,
 ) -> None:
     """Ties a product to the one that wrote its C, if nothing else has looked there since."""
@@ -191,17 +195,18 @@ def _continue_chain(
         earlier = steps[before][1]
         assert isinstance(earlier, Product)
         if earlier.layout == product.layout:
-            plans[before].goes_on = plans[at].follows = True
-            plans[at].chain = plans[before].chain
-    for bits in [bits for bits in chains if bits & steps[at][0]]:
+            plans[before].goes_on = plans[index].follows = True
+            plans[index].chain = plans[before].chain
+    for bits in [bits for bits in chains if bits & steps[index][0]]:
         del chains[bits]
     if keeps is not None and not target & operands:
-        chains[target] = at
-        if plans[at].chain < 0:
-            plans[at].chain = next(_NAMES)
+        chains[target] = index
+        if plans[index].chain < 0:
+            plans[index].chain = next(_NAMES)
 
 
 def _linked(product: Product, plan: _Plan) -> Step:
+    """Returns the step of a product that shares operands or keeps its sum for the next product."""
     left = _reader(product.left, plan.left, plan.left_use)
     right = _reader(product.right, plan.right, plan.right_use)
     multiply, arrange, finish = product.multiply, product.arrange, product.finish
@@ -222,7 +227,7 @@ def _linked(product: Product, plan: _Plan) -> Step:
         if keeps.integer:
             numbers = numbers.astype(I32)
         view = arrange(numbers)
-        np.add(view, keeps.place(waves, keeps.start).reshape(view.shape), out=view)
+        np.add(view, keeps.registers(waves, keeps.start).reshape(view.shape), out=view)
         if keeps.flush is not None:
             keeps.flush(numbers)
         waves.memo[chain] = numbers
@@ -242,7 +247,7 @@ def _linked(product: Product, plan: _Plan) -> Step:
             finish(waves, arrange(numbers))
             return
         view = arrange(keeps.add(numbers, before))
-        np.copyto(keeps.place(waves, keeps.rows).reshape(view.shape), view)
+        np.copyto(keeps.registers(waves, keeps.rows).reshape(view.shape), view)
 
     if not plan.follows:
         return begin
@@ -250,6 +255,13 @@ def _linked(product: Product, plan: _Plan) -> Step:
 
 
 def _reader(source: Source, share: _Share, use: int) -> Callable[[Waves], Array]:
+    """Returns the reader of an operand that several products may share.
+
+    Args:
+        source: the operand.
+        share: by how many products its numbers are used.
+        use: which of these uses this one is.
+    """
     rows, take, name, bits = source.rows, source.take, share.name, share.bits
     if share.uses == 1:
         return lambda waves: take(waves.u32[rows])

@@ -32,7 +32,7 @@ from .waves import Array, Waves
 
 
 class Kind(Enum):
-    """What ends a block."""
+    """The kinds of ends that blocks have."""
 
     FALL = "fall"
     JUMP = "jump"
@@ -47,7 +47,7 @@ class Transfer(Struct):
     """How a block is left.
 
     Args:
-        kind: what happens.
+        kind: how control goes on.
         target: block that a jump or branch that is taken leads to.
         following: block behind this one.
         taken: for a branch: bool [wave].
@@ -66,7 +66,7 @@ class Transfer(Struct):
 
 
 class CodeBlock(Struct):
-    """Steps, each with the registers that it reads or writes, and what ends the block.
+    """A block's steps, each with the registers that it reads or writes, and its end.
 
     Args:
         first, stop: the instructions' range in the function.
@@ -74,7 +74,7 @@ class CodeBlock(Struct):
         leave: how it is left.
         runs: how many waves went through it, in all.
         taken: how many of them took the branch at its end.
-        divided: of how many some of the lanes, and not all, were for taking it.
+        divided: how many of them had lanes both for and against taking it.
     """
 
     first: int
@@ -87,7 +87,7 @@ class CodeBlock(Struct):
 
 
 Tally = tuple[int, int, int]
-"""Of a block: waves that went through, that took its branch, that were divided there."""
+"""A block's counts: waves that went through, that took its branch, that were divided there."""
 
 
 class Code(Struct):
@@ -101,7 +101,7 @@ class Code(Struct):
     global_granule: int
     decoded: list[Decoded] = field(default_factory=list)
     results: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Of a load whose result comes back in order: its counter, the registers that it writes."""
+    """Load whose result comes back in order -> its counter, the registers that it writes."""
     effects: list[Effect] = field(default_factory=list)
     """The registers of each instruction."""
     hazards: list[Hazard] = field(default_factory=list)
@@ -109,16 +109,16 @@ class Code(Struct):
 
     @property
     def tallies(self) -> list[Tally]:
-        """What was counted of each block."""
+        """Returns the counts of each block."""
         return [(block.runs, block.taken, block.divided) for block in self.blocks]
 
     def recount(self, tallies: Iterable[Tally]) -> None:
-        """Goes on from what was counted at another time."""
+        """Goes on from counts of another time."""
         for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):
             block.runs, block.taken, block.divided = runs, taken, divided
 
     def add(self, tallies: Iterable[Tally]) -> None:
-        """Adds what another process counted."""
+        """Adds the counts of another process."""
         for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):
             block.runs += runs
             block.taken += taken
@@ -158,56 +158,13 @@ def prepare(
         target: the GPU.
         maxima: the wait counters -> largest value.
         fields: bit fields of a bare `s_waitcnt` number.
-        mfma_cycles: of matrix instructions; None: their hazards are not looked for.
+        mfma_cycles: cycles of matrix instructions; None: their hazards are not looked for.
         symbols: constants that the code may read, and functions that it calls -> address.
         calls: whether it calls functions, whose code is part of it (`calls.joined`).
     """
-    counters = Counters.of(maxima)
-    decoded = decoded_instructions(function, target)
-    decoded = resolved(decoded, symbols or {})
-    labels = {label: block.start for block in function.blocks for label in block.labels}
-    starts = _starts(function, decoded)
-    place = {start: number for number, start in enumerate(starts)}
-    aims = _aims(function, place)
-    targets = targets_of(function, decoded, target)
-    blocks = []
-    results: dict[int, tuple[str, int]] = {}
-    for number, start in enumerate(starts):
-        stop = starts[number + 1] if number + 1 < len(starts) else len(decoded)
-        steps = []
-        leave = Transfer(Kind.FALL, following=number + 1)
-        for at in range(start, stop):
-            inst, parts = function.instructions[at], decoded[at]
-            ending = _transfer(parts, at, aims, number)
-            if ending is not None:
-                leave = ending
-                if leave.kind is Kind.INDIRECT and targets[at] is None:
-                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), at))
-                if calls and leave.kind is Kind.INDIRECT:
-                    leave.goes = transfer_of(parts, at, place)
-                break
-            events = events_of(inst, counters)
-            raised = tuple(dict.fromkeys(event.counter for event in events))
-            context = Context(
-                targets[at] or target,
-                at,
-                raised,
-                all(event.order for event in events),
-                tuple(maxima.get(counter, 1 << 30) for counter in raised),
-                inst.cls in ("scratch_load", "scratch_store"),
-                is_coherent(parts),
-                _wait_of(inst, fields, maxima),
-                labels,
-            )
-            if raised and context.in_order and events[0].writes:
-                results[at] = (raised[0], _result_bits(parts))
-            step = (
-                _refusal(f"{parts.text}: {_OTHER_MODE}")
-                if targets[at] is None
-                else step_of(parts, context)
-            )
-            steps.append((_registers(parts), step, at))
-        blocks.append(CodeBlock(start, stop, link(steps), leave))
+    decoded = resolved(decoded_instructions(function, target), symbols or {})
+    builder = _BlockBuilder(function, target, decoded, maxima, fields, calls=calls)
+    blocks = builder.build()
     rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
     return Code(
@@ -218,10 +175,94 @@ def prepare(
         _granule(function, _LDS_ACCESSES),
         _granule(function, _GLOBAL_STORES),
         decoded,
-        results,
+        builder.results,
         effects,
         hazards_of(function, decoded, effects, target.arch, mfma_cycles or {}),
     )
+
+
+class _BlockBuilder:
+    """Builds the blocks of a function with their steps; arguments as those of `prepare`.
+
+    Attributes:
+        results: as in `Code`; filled by `build`.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        target: ExecutionTarget,
+        decoded: list[Decoded],
+        maxima: Mapping[str, int],
+        fields: Mapping[str, tuple[tuple[int, int], ...]] | None,
+        *,
+        calls: bool,
+    ) -> None:
+        self.results: dict[int, tuple[str, int]] = {}
+        self._function = function
+        self._target = target
+        self._decoded = decoded
+        self._maxima = maxima
+        self._fields = fields
+        self._calls = calls
+        self._counters = Counters.of(maxima)
+        self._labels = {label: block.start for block in function.blocks for label in block.labels}
+        self._starts = _starts(function, decoded)
+        self._block_of = {start: number for number, start in enumerate(self._starts)}
+        self._aims = _aims(function, self._block_of)
+        self._modes = targets_of(function, decoded, target)
+        """By instruction, the target in its floating-point mode; None: a mode not followed."""
+
+    def build(self) -> list[CodeBlock]:
+        """Returns all blocks in the order of the code."""
+        stops = [*self._starts[1:], len(self._decoded)]
+        return [
+            self._block(number, start, stop)
+            for number, (start, stop) in enumerate(zip(self._starts, stops, strict=True))
+        ]
+
+    def _block(self, number: int, start: int, stop: int) -> CodeBlock:
+        """Returns one block: a step for each instruction up to the one that ends it."""
+        steps: list[tuple[int, Step, int]] = []
+        leave = Transfer(Kind.FALL, following=number + 1)
+        for site in range(start, stop):
+            parts = self._decoded[site]
+            ending = _transfer(parts, site, self._aims, number)
+            if ending is not None:
+                leave = ending
+                if leave.kind is Kind.INDIRECT and self._modes[site] is None:
+                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), site))
+                if self._calls and leave.kind is Kind.INDIRECT:
+                    leave.goes = transfer_of(parts, site, self._block_of)
+                break
+            steps.append((_registers(parts), self._step(site), site))
+        return CodeBlock(start, stop, link(steps), leave)
+
+    def _step(self, site: int) -> Step:
+        """Returns an instruction's step, and notes the registers that an ordered load writes."""
+        inst, parts, mode = (
+            self._function.instructions[site],
+            self._decoded[site],
+            self._modes[site],
+        )
+        events = events_of(inst, self._counters)
+        raised = tuple(dict.fromkeys(event.counter for event in events))
+        context = Context(
+            mode or self._target,
+            site,
+            raised,
+            all(event.order for event in events),
+            tuple(self._maxima.get(counter, 1 << 30) for counter in raised),
+            inst.cls in ("scratch_load", "scratch_store"),
+            is_coherent(parts),
+            _wait_of(inst, self._fields, self._maxima),
+            self._labels,
+        )
+        if raised and context.in_order and events[0].writes:
+            self.results[site] = (raised[0], _result_bits(parts))
+        if mode is None:
+            return _refusal(f"{parts.text}: {_OTHER_MODE}")
+        return step_of(parts, context)
 
 
 def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:
@@ -258,21 +299,21 @@ def _granule(function: Function, classes: tuple[str, ...]) -> int:
 
 
 def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
-    """Where blocks begin: at labels and behind whatever hands control on."""
+    """Returns the indices where blocks begin: at labels, and behind what hands control on."""
     starts = {0} | {block.start for block in function.blocks}
-    for at, parts in enumerate(decoded):
+    for site, parts in enumerate(decoded):
         if (
             parts.name in _BARRIERS
             or parts.name in _ENDS
             or parts.name in _INDIRECT
             or (parts.name.startswith(("s_branch", "s_cbranch", "s_barrier_signal")))
         ):
-            starts.add(at + 1)
+            starts.add(site + 1)
     return sorted(start for start in starts if start < len(decoded))
 
 
-def _aims(function: Function, place: Mapping[int, int]) -> dict[int, int]:
-    """Where each jump and branch leads, by the flow graph: index of it -> block.
+def _aims(function: Function, block_of: Mapping[int, int]) -> dict[int, int]:
+    """Returns the block that each jump and branch leads to by the flow graph, by its index.
 
     The reader of assembly and code objects has worked that out, long jumps through a register
     included; what it could not follow is missing.
@@ -282,27 +323,27 @@ def _aims(function: Function, place: Mapping[int, int]) -> dict[int, int]:
         starts = [function.blocks[successor].start for successor in block.successors]
         elsewhere = [start for start in starts if start != block.stop]
         if elsewhere or starts:
-            aims[block.stop - 1] = place[(elsewhere or starts)[0]]
+            aims[block.stop - 1] = block_of[(elsewhere or starts)[0]]
     return aims
 
 
-def _transfer(parts: Decoded, at: int, aims: Mapping[int, int], number: int) -> Transfer | None:
+def _transfer(parts: Decoded, site: int, aims: Mapping[int, int], number: int) -> Transfer | None:
     """How an instruction ends its block; None where control goes on."""
     if parts.name in _ENDS:
-        return Transfer(Kind.END, site=at)
+        return Transfer(Kind.END, site=site)
     if _is_named_barrier(parts):
         return None  # no builder: it is refused when it is reached
     if parts.name in _BARRIERS:
-        return Transfer(Kind.BARRIER, following=number + 1, site=at)
+        return Transfer(Kind.BARRIER, following=number + 1, site=site)
     if parts.name == "s_barrier_signal":
-        return Transfer(Kind.SIGNAL, following=number + 1, site=at)
-    if parts.name in ("s_branch", "s_setpc_b64") and at in aims:
-        return Transfer(Kind.JUMP, aims[at], site=at)
-    if parts.name in CONDITIONS and at in aims:
+        return Transfer(Kind.SIGNAL, following=number + 1, site=site)
+    if parts.name in ("s_branch", "s_setpc_b64") and site in aims:
+        return Transfer(Kind.JUMP, aims[site], site=site)
+    if parts.name in CONDITIONS and site in aims:
         mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
-        return Transfer(Kind.BRANCH, aims[at], number + 1, CONDITIONS[parts.name], at, mask)
+        return Transfer(Kind.BRANCH, aims[site], number + 1, CONDITIONS[parts.name], site, mask)
     if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in CONDITIONS:
-        return Transfer(Kind.INDIRECT, site=at)
+        return Transfer(Kind.INDIRECT, site=site)
     return None
 
 
@@ -327,7 +368,7 @@ def _wait_of(
 
 
 def step_of(parts: Decoded, context: Context) -> Step:
-    """What an instruction does; one that is not covered raises when it is reached."""
+    """Returns an instruction's step; one that is not covered raises when it is reached."""
     if " :: " in parts.text:
         return _dual(parts, context)
     try:
@@ -345,7 +386,7 @@ _OF_A_PLACE: Final = ("s_getpc", "s_call", "s_swappc", "s_setpc", "s_add_pc")
 def step_anywhere(
     inst: Instruction, parts: Decoded, target: ExecutionTarget, labels: Mapping[str, int]
 ) -> Step:
-    """The same for a machine that does not ask which instruction it is (`unknowns.Probe`).
+    """Returns a step for machines that do not ask which instruction it is (`unknowns.Probe`).
 
     Steps keep nothing between calls, so that several analyses and kernels may share them. The
     counters that it raises count nothing: it is done at once.
@@ -364,7 +405,7 @@ def step_anywhere(
 
 
 def _built(parts: Decoded, context: Context) -> Step:
-    """An instruction's step; one that leaves a modifier unread would be wrong without a word."""
+    """Returns an instruction's step; refuses one whose builder leaves a modifier unread."""
     builder = builder_of(parts.name)
     if builder is None:
         raise NotCoveredError(parts.text)
@@ -379,31 +420,33 @@ def _built(parts: Decoded, context: Context) -> Step:
 
 
 class _Watched(dict[str, str]):
-    """Modifiers that know which of them were asked for."""
+    """An instruction's modifiers, which record those that a builder has looked at."""
 
     def __init__(self, modifiers: Mapping[str, str]) -> None:
         super().__init__(modifiers)
-        self._asked: set[str] = set()
+        self._looked_at: set[str] = set()
 
     def __contains__(self, key: object) -> bool:
-        self._asked.add(str(key))
+        self._looked_at.add(str(key))
         return super().__contains__(key)
 
     def __getitem__(self, key: str) -> str:
-        self._asked.add(key)
+        self._looked_at.add(key)
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        self._asked.add(key)
+        self._looked_at.add(key)
         return super().get(key, default)
 
     def items(self) -> Any:
-        self._asked |= self.keys()
+        self._looked_at |= self.keys()
         return super().items()
 
     def unread(self) -> set[str]:
-        """Those that change values and were not asked for."""
-        return {key for key in self.keys() - self._asked if key in _CHANGING or key in DPP_CONTROLS}
+        """Returns the modifiers that change values and that nothing has asked for."""
+        return {
+            key for key in self.keys() - self._looked_at if key in _CHANGING or key in DPP_CONTROLS
+        }
 
 
 _CHANGING: Final = frozenset(
@@ -412,6 +455,8 @@ _CHANGING: Final = frozenset(
 
 
 def _refusal(message: str) -> Step:
+    """Returns a step that raises NotCoveredError."""
+
     def refuse(waves: Waves) -> None:
         raise NotCoveredError(message)
 
@@ -419,7 +464,7 @@ def _refusal(message: str) -> Step:
 
 
 def _dual(parts: Decoded, context: Context) -> Step:
-    """VOPD: two operations that both read before either writes."""
+    """Returns the step of a VOPD instruction: both operations read before either writes."""
     try:
         first, second = (
             _built(half, context) for half in halves_of(parts, context.target.accum_offset)
@@ -430,16 +475,17 @@ def _dual(parts: Decoded, context: Context) -> Step:
         return _refusal(parts.text)
 
     def step(waves: Waves) -> None:
-        one, other = first.value(waves), second.value(waves)
-        if other.base is not None:  # a move's value is the register itself
-            other = other.copy()
-        first.store(waves, one)
-        second.store(waves, other)
+        first_value, second_value = first.value(waves), second.value(waves)
+        if second_value.base is not None:  # a move's value is the register itself
+            second_value = second_value.copy()
+        first.store(waves, first_value)
+        second.store(waves, second_value)
 
     return step
 
 
 def _operands_of(parts: Decoded) -> list[Operand]:
+    """Returns an instruction's operands; of a dual one, those of both halves."""
     if " :: " not in parts.text:
         return list(parts.operands)
     first, second = halves_of(parts, 0)
@@ -447,6 +493,7 @@ def _operands_of(parts: Decoded) -> list[Operand]:
 
 
 def _vector_rows(parts: Decoded) -> list[range]:
+    """Returns the rows of the vector registers that an instruction names."""
     return [operand.rows for operand in _operands_of(parts) if operand.kind == "vgpr"]
 
 
@@ -462,7 +509,7 @@ _NARROW_STORE: Final = re.compile(
 
 
 def _stored_half(parts: Decoded) -> tuple[int, int] | None:
-    """Of a store of 16 or 8 bits: place of the data among the operands, the half that it reads."""
+    """Returns, for a store of 16 or 8 bits, the data's operand index and the half that it reads."""
     match = _NARROW_STORE.fullmatch(parts.name)
     if match is None:
         return None
@@ -473,9 +520,9 @@ def _registers(parts: Decoded) -> int:
     """The registers that an instruction reads or writes, as `outstanding` counts them."""
     bits = 0
     stored = _stored_half(parts)
-    for place, operand in enumerate(_operands_of(parts)):
+    for index, operand in enumerate(_operands_of(parts)):
         if operand.kind == "vgpr":
-            half = stored[1] if stored is not None and stored[0] == place else operand.half
+            half = stored[1] if stored is not None and stored[0] == index else operand.half
             bits |= half_bits(operand.first, operand.count, half)
         elif operand.kind == "sgpr":
             bits |= scalar_bits(operand.first, operand.count)

@@ -88,7 +88,7 @@ class LocalShadow:
         return int(np.count_nonzero(racing)), int(np.count_nonzero(written == 0))
 
     def _note_reads(self) -> None:
-        """Notes the reads that came before."""
+        """Stamps the granules of all reads that were postponed."""
         for read in self._reads:
             if not (self._epochs.take(read.slots) == read.epochs).any():
                 continue
@@ -131,7 +131,7 @@ class LocalShadow:
         return int(np.count_nonzero(racing))
 
     def collided(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
-        """After a write: lanes whose value another wave's overwrote in the same instruction.
+        """Ends a write; returns how many lanes' values another wave overwrote in the same step.
 
         Args:
             where: byte offsets in all LDS [lane].
@@ -148,7 +148,7 @@ class LocalShadow:
         return int(np.count_nonzero(self._writers[granules] != stamps))
 
     def delayed(self, where: Array, slots: Array, waves: Array, size: int) -> None:
-        """Writes that no wait has covered when their wave arrives at a barrier.
+        """Notes writes that no wait has covered when their wave arrives at a barrier.
 
         They may happen on its other side, so that they count there.
         """
@@ -158,7 +158,7 @@ class LocalShadow:
         self._late[granules] = True
 
     def delayed_read(self, where: Array, slots: Array, waves: Array, size: int) -> None:
-        """Reads that no wait has covered when their wave arrives at a barrier: the same."""
+        """Notes reads that no wait has covered when their wave arrives at a barrier, likewise."""
         self._note_reads()
         granules = self._granules(where, size)
         following = (self._epochs[slots] + 1) * _EPOCH

@@ -21,7 +21,7 @@ Step = Callable[["Waves"], Any]
 
 
 class ExecutionTarget(Struct, frozen=True, cache_hash=True):
-    """What of a GPU decides how an instruction works.
+    """The properties of a GPU and of its mode by which instructions differ.
 
     Args:
         arch: gfx name.
@@ -29,7 +29,7 @@ class ExecutionTarget(Struct, frozen=True, cache_hash=True):
         lanes: wave size.
         accum_offset: vector row of AGPR 0.
         flush32: whether f32 denormals are flushed (the kernel's initial mode).
-        flush16: the same for f16 and f64.
+        flush16: whether f16 and f64 denormals are flushed.
         dx10_clamp: whether clamp turns NaN to 0.
         ieee: whether min and max quiet signalling NaNs (IEEE mode).
         saturates16: whether f16 and 8-bit floats that overflow become the largest number
@@ -63,14 +63,14 @@ class ExecutionTarget(Struct, frozen=True, cache_hash=True):
 
 
 class Context(Struct, frozen=True):
-    """What a builder knows of an instruction's surroundings.
+    """An instruction's surroundings, as builders need them.
 
     Args:
         target: the GPU.
         index: the instruction's index in its function.
         counters: the wait counters that it raises.
         in_order: whether its results come back in the order of issue.
-        most: how many may be outstanding for each of these counters; issue stalls there.
+        limits: how many may be outstanding for each of these counters; issue stalls there.
         coherent: whether it goes past the caches to the device, as volatile accesses do.
         private: whether it accesses the lanes' private memory (a buffer access of the stack).
         wait: for a wait: counter -> how many may stay outstanding.
@@ -81,7 +81,7 @@ class Context(Struct, frozen=True):
     index: int
     counters: tuple[str, ...] = ()
     in_order: bool = True
-    most: tuple[int, ...] = ()
+    limits: tuple[int, ...] = ()
     private: bool = False
     coherent: bool = False
     wait: Mapping[str, int] = {}

@@ -27,35 +27,40 @@ def resolved(decoded: Sequence[Decoded], symbols: Mapping[str, int]) -> list[Dec
 
     Args:
         decoded: a function's instructions. The emulator's program counter is an index of these.
-        symbols: of the constants -> address. What names another one stays as it is.
+        symbols: constant -> address. Operands that name another symbol stay as they are.
     """
     return [
         replace(
             parts,
             operands=tuple(
-                _resolved(decoded, at, operand, symbols) if "@rel" in operand.text else operand
+                _resolved(decoded, site, operand, symbols) if "@rel" in operand.text else operand
                 for operand in parts.operands
             ),
         )
         if "@rel" in parts.text
         else parts
-        for at, parts in enumerate(decoded)
+        for site, parts in enumerate(decoded)
     ]
 
 
 def _resolved(
-    decoded: Sequence[Decoded], at: int, operand: Operand, symbols: Mapping[str, int]
+    decoded: Sequence[Decoded], site: int, operand: Operand, symbols: Mapping[str, int]
 ) -> Operand:
+    """Returns an operand with the constant's distance for its relocation.
+
+    It is counted from the `s_getpc` before; without one, or for an unknown symbol, the operand
+    stays.
+    """
     match = _RELATIVE.fullmatch(operand.text)
     if match is None or match[1] not in symbols:
         return operand
-    for counter in range(at - 1, max(at - _FARTHEST, 0) - 1, -1):
+    for counter in range(site - 1, max(site - _FARTHEST, 0) - 1, -1):
         if decoded[counter].name in _COUNTERS:
             break
     else:
         return operand
     # Between are additions with such a literal (8 bytes, 12 for 64 bits) and waits (4).
-    distance = 4 + sum(8 if "@rel" in decoded[n].text else 4 for n in range(counter + 1, at))
+    distance = 4 + sum(8 if "@rel" in decoded[n].text else 4 for n in range(counter + 1, site))
     program_counter = counter + 1
     value = symbols[match[1]] + int(match[3] or 0) - distance - program_counter
     if match[2] == "rel64":

@@ -96,14 +96,14 @@ def backward_slice(
             wanted = masks
             for successor in block.successors:
                 wanted |= at_start[successor]
-            for at in range(block.stop - 1, block.start - 1, -1):
-                effect = effects[at]
-                if at in accesses:
-                    chosen.add(at)
-                    address, written = accesses[at]
+            for site in range(block.stop - 1, block.start - 1, -1):
+                effect = effects[site]
+                if site in accesses:
+                    chosen.add(site)
+                    address, written = accesses[site]
                     wanted = wanted & ~written | address
-                elif at in always or effect.writes & wanted:
-                    chosen.add(at)
+                elif site in always or effect.writes & wanted:
+                    chosen.add(site)
                     wanted = wanted & ~(effect.low & effect.high) | effect.reads | masks
             if wanted != at_start[block.index]:
                 at_start[block.index] = wanted

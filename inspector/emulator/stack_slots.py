@@ -21,7 +21,7 @@ from .registry import Step
 from .waves import Waves
 
 _FIRST_ROW: Final = 768
-"""Behind 512 VGPRs and 256 AGPRs (`Target.accum_offset`)."""
+"""Behind 512 VGPRs and 256 AGPRs (`ExecutionTarget.accum_offset`)."""
 _MOST: Final = SCALAR_BIT - _FIRST_ROW
 _FIRST_SLOT: Final = SCALAR_BIT + 512
 """Stands for slots in sets of registers, behind all that there are."""
@@ -34,7 +34,7 @@ class Spill(Struct, frozen=True):
     Args:
         register: row of the first register.
         rows: those of the slot's dwords.
-        stores: which of the two.
+        stores: whether it stores; it loads otherwise.
     """
 
     register: int
@@ -53,7 +53,7 @@ class Spill(Struct, frozen=True):
 
     @property
     def step(self) -> Step:
-        """What it does."""
+        """Returns the moves that stand for the store or load."""
         pairs = list(enumerate(self.rows, self.register))
         moves = [(row, register) if self.stores else (register, row) for register, row in pairs]
 
@@ -65,37 +65,37 @@ class Spill(Struct, frozen=True):
 
 
 def spills_of(function: Function, decoded: Sequence[Decoded]) -> dict[int, Spill]:
-    """By index the accesses of spill slots; their rows are only numbers."""
+    """Returns the accesses of spill slots by index; their rows are only numbers."""
     spills: dict[int, Spill] = {}
     numbers: dict[int, int] = {}
     for inst in function.instructions:
         if inst.cls not in ("scratch_load", "scratch_store"):
             continue
-        place = _place(inst, decoded[inst.index])
-        if place is not None:
-            register, offset, dwords, stores = place
+        access = _slot_access(inst, decoded[inst.index])
+        if access is not None:
+            register, offset, dwords, stores = access
             slot = tuple(
-                numbers.setdefault(at, _FIRST_SLOT + len(numbers))
-                for at in range(offset, offset + 4 * dwords, 4)
+                numbers.setdefault(byte, _FIRST_SLOT + len(numbers))
+                for byte in range(offset, offset + 4 * dwords, 4)
             )
             spills[inst.index] = Spill(register, slot, stores)
     return spills
 
 
 def with_rows(spills: Mapping[int, Spill], chosen: Collection[int]) -> dict[int, Spill]:
-    """Those of the instructions chosen, with real rows, as far as there are some left."""
+    """Returns the spills of chosen instructions, with real rows as long as there are any."""
     rows: dict[int, int] = {}
     placed: dict[int, Spill] = {}
-    for at, spill in spills.items():
-        if at not in chosen:
+    for site, spill in spills.items():
+        if site not in chosen:
             continue
         slot = tuple(rows.setdefault(number, _FIRST_ROW + len(rows)) for number in spill.rows)
         if max(slot) < _FIRST_ROW + _MOST:
-            placed[at] = Spill(spill.register, slot, spill.stores)
+            placed[site] = Spill(spill.register, slot, spill.stores)
     return placed
 
 
-def _place(inst: Instruction, parts: Decoded) -> tuple[int, int, int, bool] | None:
+def _slot_access(inst: Instruction, parts: Decoded) -> tuple[int, int, int, bool] | None:
     """Register, offset, dwords, and whether it stores; None for an address in registers."""
     match = _DWORDS.fullmatch(parts.name)
     if match is None:

@@ -20,7 +20,7 @@ def target_of(function: Function, arch: str) -> ExecutionTarget:
     """The GPU as a kernel finds it.
 
     Args:
-        function: it says in which mode a wave starts.
+        function: the kernel, which states the mode that a wave starts in.
         arch: gfx name.
     """
     resources = function.resources
@@ -58,13 +58,13 @@ def initial_waves(
     """The waves of some workgroups as the hardware starts them.
 
     Args:
-        start: which registers hold what.
+        start: the registers that hold each initial value.
         target: the GPU.
         registers: vector registers to have.
         threads: work-items of a workgroup in x, y, z.
         grid: workgroups in x, y, z.
         ids: numbers of the workgroups.
-        machine: what they share.
+        machine: the state that the waves share.
     """
     waves_each = waves_of(threads, target)
     workgroup = np.repeat(np.arange(len(ids)), waves_each)
@@ -97,9 +97,9 @@ def initial_waves(
         waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
         waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
     else:
-        place = start.user_sgprs
+        next_sgpr = start.user_sgprs
         for passed, number in zip(start.workgroup_ids, group, strict=True):
             if passed:
-                waves.scalar[place] = number
-                place += 1
+                waves.scalar[next_sgpr] = number
+                next_sgpr += 1
     return waves

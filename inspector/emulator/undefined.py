@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 _FLAT_SCRATCH: Final = 102
 MOST_BYTES: Final = 1 << 28
-"""Of buffers that are copied; a launch on more is not looked at."""
+"""Bytes of buffers that are copied; a launch on more is not looked at."""
 MOST_CULPRITS: Final = 4
 WORKGROUPS: Final = 2
 SECONDS: Final = 5.0
@@ -148,7 +148,7 @@ class Recorder(MachineState):
         return super().outside(site)
 
     def record(self, addresses: Array, wanted: Array | None, values: Array | None) -> None:
-        """One access at the instruction that asked last."""
+        """Adds an access of the instruction that asked last to the checksum."""
         active = addresses if wanted is None else addresses[wanted]
         checksum = zlib.crc32(active.tobytes())
         if values is not None:

@@ -1,4 +1,4 @@
-"""What a kernel finds that is carried out without a launch: nothing is known, so it is drawn.
+"""Drawn arguments and memory, by which a kernel is carried out without a launch.
 
 Several draws stand side by side, each as a workgroup of its own: arguments, memory and LDS differ
 from draw to draw, but for what is known of the arguments.
@@ -19,15 +19,15 @@ from .start import KERNARG_ADDRESS
 from .waves import ALL, U32, Array, Waves
 
 DRAWS: Final = 3
-"""How often what is unknown is drawn."""
+"""How often unknown values are drawn."""
 ARGUMENTS_APART: Final = 1 << 16
 """Bytes from one draw's kernel argument segment to the next one's."""
 _WORDS: Final = 2048
-"""Of each segment that are drawn; what lies behind repeats them."""
+"""Words of each segment that are drawn; those behind repeat them."""
 
 
 class Arguments(Struct, frozen=True):
-    """What is known of the kernel argument segment, by byte offset.
+    """The known parts of the kernel argument segment, by byte offset.
 
     Args:
         words: 32-bit words whose values are known.
@@ -44,6 +44,7 @@ class DrawnMemory(GlobalMemory):
     """Memory whose contents are unknown: words by address and draw."""
 
     def __init__(self, arguments: Arguments) -> None:
+        """Draws words that stand for sizes, strides and addresses; the known ones are set."""
         super().__init__(())
         random = np.random.default_rng(1)
         # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
@@ -74,6 +75,7 @@ class DrawnMemory(GlobalMemory):
     def read(
         self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
     ) -> Array:
+        """Returns argument words where addresses lie in their segments, else drawn memory."""
         if addresses.ndim > 1 or size < 4:
             return _drawn(self._random, addresses, size)
         inside = addresses - KERNARG_ADDRESS
@@ -81,8 +83,10 @@ class DrawnMemory(GlobalMemory):
         known = (inside >= 0) & (inside < DRAWS * ARGUMENTS_APART)
         rows = np.empty((size // 4, *addresses.shape), U32)
         for dword in range(size // 4):
-            at = addresses // 4 + dword
-            word = np.where(known, inside % ARGUMENTS_APART // 4 + dword, at * 7919 + (at >> 11))
+            word_index = addresses // 4 + dword
+            word = np.where(
+                known, inside % ARGUMENTS_APART // 4 + dword, word_index * 7919 + (word_index >> 11)
+            )
             rows[dword] = self._words[draw, word % self._words.shape[1]]
         return rows
 
@@ -105,14 +109,14 @@ class DrawnWords(Words):
 
 
 def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:
-    """Small numbers, each lane's own, as `Words.gather` gives them."""
+    """Draws small numbers, each lane's own, in the shape that `Words.gather` has."""
     shape = places.shape if size < 4 else (size // 4, *places.shape)
     kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
     return random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
 
 
 class Probe(MachineState):
-    """Takes down the accesses that are about to happen."""
+    """A machine with drawn memory, which keeps the accesses of steps in `seen`."""
 
     def __init__(self, memory: GlobalMemory) -> None:
         super().__init__(memory)
@@ -144,4 +148,4 @@ class Probe(MachineState):
         """Nothing is kept."""
 
     def note(self, kind: str, site: int, detail: str) -> None:
-        """What drawn values lead to says nothing."""
+        """Does nothing: troubles that drawn values lead to are none of the kernel's."""

@@ -21,7 +21,7 @@ ALL = 0xFFFFFFFF
 
 
 class Waves:
-    """Registers and places of waves.
+    """The registers of some waves, and where the waves belong.
 
     Attributes:
         vector: VGPRs, then AGPRs from `accum_offset` on, uint32 [register, wave, lane].
@@ -101,7 +101,7 @@ class Waves:
     # ------------------------------------------------------------------ EXEC and masks
 
     def exec_changed(self) -> None:
-        """To be called after every write to EXEC."""
+        """Notes a write to EXEC; every writer calls it."""
         rows = self.scalar[EXEC : EXEC + self.lanes // 32]
         self.full = bool((rows == ALL).all())
         self._active: Array | None = None
@@ -145,18 +145,18 @@ class Waves:
     def divided(self, row: int) -> int:
         """How many waves have some of their active lanes in a mask, and not all.
 
-        Of EXEC: that have some of all lanes active.
+        For the mask EXEC itself: how many have some of all their lanes active, and not all.
         """
         if row == EXEC and self.full:
             return 0
         words = range(self.lanes // 32)
-        everyone = [self.scalar[EXEC + word] if row != EXEC else U32(ALL) for word in words]
-        inside = [self.scalar[row + word] & everyone[word] for word in words]
-        some, every = inside[0] != 0, inside[0] == everyone[0]
+        active = [self.scalar[EXEC + word] if row != EXEC else U32(ALL) for word in words]
+        inside = [self.scalar[row + word] & active[word] for word in words]
+        any_inside, all_inside = inside[0] != 0, inside[0] == active[0]
         for word in words[1:]:
-            some |= inside[word] != 0
-            every &= inside[word] == everyone[word]
-        return int(np.count_nonzero(some & ~every))
+            any_inside |= inside[word] != 0
+            all_inside &= inside[word] == active[word]
+        return int(np.count_nonzero(any_inside & ~all_inside))
 
     @property
     def vccz(self) -> Array:
@@ -173,6 +173,7 @@ class Waves:
         return self.scalar[row] | (self.scalar[row + 1].astype(np.uint64) << np.uint64(32))
 
     def set_pair(self, row: int, value: Array) -> None:
+        """Writes uint64 [wave] to two scalar registers."""
         self.scalar[row] = value.astype(U32)
         self.scalar[row + 1] = (value >> np.uint64(32)).astype(U32)
 
@@ -187,7 +188,7 @@ class Waves:
             self.write_where(row, value, self.bits)
 
     def write_where(self, row: int, value: Array, bits: Array) -> None:
-        """The same for the lanes whose `bits` (uint32 [wave, lane]) are all ones.
+        """Writes a 32-bit value to the lanes whose `bits` (uint32 [wave, lane]) are all ones.
 
         A blend by bits costs the same for every mask; `where=` is some 15 times slower on random
         ones.
@@ -212,7 +213,7 @@ class Waves:
     # ------------------------------------------------------------------ parting and joining
 
     def select(self, which: Array) -> Waves:
-        """Those waves of `which` (bool or indices), as copies."""
+        """Returns copies of the waves that `which` names (bool or indices)."""
         index = np.flatnonzero(which) if which.dtype == bool else which
         return Waves(
             self.vector.take(index, 1),  # `take` keeps the order in memory, indexing need not

@@ -121,7 +121,7 @@ class CellLabels(Struct, frozen=True):
 
     @property
     def legend(self) -> str:
-        """What a label means, in words."""
+        """A label's parts, in words."""
         names = "lane"
         if self.waves:
             names = "wave (w) and lane"
@@ -148,11 +148,11 @@ def extent(sizes: Sequence[int]) -> str:
 
 
 def tile_title(picture: RegisterPicture, labels: CellLabels) -> str:
-    """What the picture of a tile shows."""
+    """The title of a tile's picture."""
     rows, columns = picture.cell
     size = f"{extent(picture.tile if len(picture.shape) > 1 else picture.tile[1:])} elements"
-    whole = len(picture.tiles) * len(picture.tiles[0]) == 1
-    lead = f"The tensor is one tile of {size}" if whole else f"A tile of {size}"
+    is_one_tile = len(picture.tiles) * len(picture.tiles[0]) == 1
+    lead = f"The tensor is one tile of {size}" if is_one_tile else f"A tile of {size}"
     count = rows * columns
     cell = f"{rows}×{columns} elements" if count > 1 else "one element"
     if count > 1 and not labels.registers:
@@ -161,7 +161,7 @@ def tile_title(picture: RegisterPicture, labels: CellLabels) -> str:
 
 
 def tiles_title(picture: RegisterPicture, grid: TileGrid) -> str:
-    """What the picture of the tensor in tiles shows."""
+    """The title of the picture of the tensor in tiles."""
     count = extent((len(picture.tiles), len(picture.tiles[0])))
     if len(picture.shape) == 1:
         count = str(len(picture.tiles[0]))
@@ -175,6 +175,7 @@ def tiles_title(picture: RegisterPicture, grid: TileGrid) -> str:
 
 
 def _is_run(numbers: Sequence[int]) -> bool:
+    """Returns whether numbers are 0, 1, 2 and so on."""
     return tuple(numbers) == tuple(range(len(numbers)))
 
 
@@ -187,7 +188,7 @@ def tile_label(picture: RegisterPicture, grid: TileGrid, first: Holder) -> str:
 
 
 def plane_label(where: Sequence[int], holder: Holder) -> str:
-    """What another plane's holders add to those of the first plane, which is drawn."""
+    """A plane's coordinates, and how far its holders are from those of the plane that is drawn."""
     parts = [
         f"{name}{number}"
         for name, number in (

@@ -38,7 +38,7 @@ _ALIGNMENT = 256
 
 
 class _Contents(Struct):
-    """What a listing holds: its functions and the facts that only its text states."""
+    """The functions of a listing, and the facts that only its text states."""
 
     functions: list[RawFunction] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)  # address of each function's symbol
@@ -73,56 +73,28 @@ def read_listing(text: str, name: str) -> Program | None:
 
 
 def _parse(text: str) -> _Contents:
-    out = _Contents()
-    locations = LocationTable()
-    location: SourceLoc | None = None
-    function: RawFunction | None = None
-    code = True
-    ops: dict[str, tuple[OpInfo, bool]] = {}
+    """Returns the functions of a listing, one for each symbol in its sections of code.
+
+    Instructions are read in this loop itself, at the cost of no call: a listing has up to millions.
+    """
+    headings = _Headings()
+    sizes = headings.contents.sizes
+    ops: dict[str, tuple[OpInfo, bool]] = {}  # mnemonic -> its entry, whether it is of a flow class
     for number, raw in lines_of(text, 0):
         line = raw.strip()
         if not line:
             continue
         if raw[0] not in " \t":
-            symbol = _SYMBOL.match(line)
-            if symbol is not None:
-                name = symbol[2]
-                if name.endswith(".kd"):
-                    out.kernels.add(name.removesuffix(".kd"))
-                if not code:
-                    continue
-                if function is not None and _SYMBOLIZED.match(name):
-                    function.labels[name] = len(function.rows)
-                    continue
-                function = RawFunction(name, number, line_last=number)
-                function.labels[name] = 0
-                location = None
-                out.functions.append(function)
-                out.starts.append(int(symbol[1], 16) if symbol[1] else -1)
-            elif line[0] == ";":
-                source = _SOURCE.match(line)
-                if source is not None:
-                    source_line = int(source[2])
-                    location = (
-                        locations.location(source[1], source_line, 0) if source_line else None
-                    )
-            else:
-                section = _SECTION.search(line)
-                if section is not None:
-                    code = section[1].startswith(".text")
-                    function = None
-                kind = _FORMAT.search(line)
-                if kind is not None and out.other_format is None:
-                    out.other_format = kind[1]
+            headings.read(number, line)
             continue
-        if not code:
+        if not headings.in_code:
             continue
         body, slashes, tail = line.partition("//")
         if not slashes:
             continue  # relocations, source text, "..."
-        at_text, _, encoding = tail.partition(":")
+        address_text, _, encoding = tail.partition(":")
         try:
-            address: int | None = int(at_text, 16)
+            address: int | None = int(address_text, 16)
         except ValueError:
             address = None
         parts = body.split(None, 1)
@@ -131,39 +103,103 @@ def _parse(text: str) -> _Contents:
         mnemonic = parts[0]
         if mnemonic[0] == "<":
             continue
-        if mnemonic[0] == "." and function is not None:
+        function = headings.function
+        if function is None:
+            function = headings.begin_nameless(number, address)
+        elif mnemonic[0] == ".":
             function.undecoded += 1  # stays an instruction, of a kind that nobody knows
         entry = ops.get(mnemonic)
         if entry is None:
             op = lookup(mnemonic)
             entry = ops[mnemonic] = (op, op.cls in FLOW_CLASSES)
-        if function is None:
-            function = RawFunction(f"<line {number}>", number)
-            function.notes.append("no symbol stands before this code")
-            out.functions.append(function)
-            out.starts.append(-1 if address is None else address)
         op, is_flow = entry
         operands = parts[1].rstrip() if len(parts) > 1 else ""
         if is_flow:
             function.flow_rows.append(len(function.rows))
         words = len(_WORDS.findall(encoding))
         if words and address is not None:
-            out.sizes[address] = 4 * words
+            sizes[address] = 4 * words
         function.line_last = number
-        comment = encoding.strip()
+        comment, cls = encoding.strip(), classify(op, operands, "")
         function.rows.append(
-            (
-                number,
-                mnemonic,
-                operands,
-                comment,
-                op,
-                classify(op, operands, ""),
-                location,
-                address,
-            )
+            (number, mnemonic, operands, comment, op, cls, headings.location, address)
         )
-    return out
+    return headings.contents
+
+
+class _Headings:
+    """The lines between instructions: symbols, source positions, sections, the file's format.
+
+    Attributes:
+        contents: the functions so far.
+        in_code: whether the section holds code.
+        function: the one that instructions belong to; None at the start of a section.
+        location: the source position that the next instructions stem from.
+    """
+
+    def __init__(self) -> None:
+        self.contents = _Contents()
+        self.in_code = True
+        self.function: RawFunction | None = None
+        self.location: SourceLoc | None = None
+        self._locations = LocationTable()
+
+    def read(self, number: int, line: str) -> None:
+        """Reads a line that is not indented; `number` is its number."""
+        symbol = _SYMBOL.match(line)
+        if symbol is not None:
+            self._read_symbol(number, symbol[2], int(symbol[1], 16) if symbol[1] else -1)
+        elif line[0] == ";":
+            self._read_source(line)
+        else:
+            section = _SECTION.search(line)
+            if section is not None:
+                self.in_code = section[1].startswith(".text")
+                self.function = None
+            file_format = _FORMAT.search(line)
+            if file_format is not None and self.contents.other_format is None:
+                self.contents.other_format = file_format[1]
+
+    def begin_nameless(self, number: int, address: int | None) -> RawFunction:
+        """Begins a function at an instruction that no symbol stands before."""
+        function = RawFunction(f"<line {number}>", number)
+        function.notes.append("no symbol stands before this code")
+        self._begin(function, -1 if address is None else address)
+        return function
+
+    def _read_symbol(self, number: int, name: str, address: int) -> None:
+        """Begins a function at a symbol; llvm-objdump's own labels (`L12`) stay within theirs.
+
+        Args:
+            number: of the line.
+            name: the symbol.
+            address: -1 where the listing does not state it.
+        """
+        if name.endswith(".kd"):
+            self.contents.kernels.add(name.removesuffix(".kd"))
+        if not self.in_code:
+            return
+        if self.function is not None and _SYMBOLIZED.match(name):
+            self.function.labels[name] = len(self.function.rows)
+            return
+        function = RawFunction(name, number, line_last=number)
+        function.labels[name] = 0
+        self.location = None
+        self._begin(function, address)
+
+    def _begin(self, function: RawFunction, address: int) -> None:
+        self.function = function
+        self.contents.functions.append(function)
+        self.contents.starts.append(address)
+
+    def _read_source(self, line: str) -> None:
+        """Reads a source position (`; a.py:3`); other comments are left out."""
+        source = _SOURCE.match(line)
+        if source is not None:
+            source_line = int(source[2])
+            self.location = (
+                self._locations.location(source[1], source_line, 0) if source_line else None
+            )
 
 
 # --------------------------------------------------------------------------- labels or functions
@@ -216,6 +252,12 @@ def _merge_labels(contents: _Contents) -> None:
 
 
 def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
+    """Returns whether control runs on from a symbol's code into the next symbol's.
+
+    Args:
+        raw: the code.
+        next_start: address of the next symbol.
+    """
     rows = raw.rows
     if not rows:
         return False
@@ -236,6 +278,7 @@ def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
 
 
 def _destinations(raw: RawFunction) -> list[int]:
+    """Returns the addresses that a function's jumps and branches lead to, calls left out."""
     destinations = []
     for i in raw.flow_rows:
         row = raw.rows[i]
@@ -263,8 +306,16 @@ def _finish(
     *,
     kernel: bool | None = None,
 ) -> Function:
+    """Makes a function of what was read of it.
+
+    Args:
+        raw: the function.
+        contents: the listing.
+        entry_points: address -> function, for calls.
+        kernel: whether it is a kernel; None: judged by its code.
+    """
     raw.is_kernel = _looks_like_kernel(raw, contents) if kernel is None else kernel
-    row_at = {at: i for i, row in enumerate(raw.rows) if (at := row[ADDRESS]) is not None}
+    row_at = {address: i for i, row in enumerate(raw.rows) if (address := row[ADDRESS]) is not None}
     raw.real_entry = _behind_preload_header(raw, row_at)
     branches = resolve_addresses(raw, row_at)
     _add_target_labels(raw, branches.targets.values())
@@ -285,6 +336,7 @@ def _behind_preload_header(raw: RawFunction, row_at: Mapping[int, int]) -> int:
 
 
 def _looks_like_kernel(raw: RawFunction, contents: _Contents) -> bool:
+    """Returns whether a descriptor names a function, or it ends the program and never returns."""
     if contents.kernels:
         return raw.name in contents.kernels
     flows = [
@@ -307,6 +359,7 @@ def _add_target_labels(raw: RawFunction, targets: Iterable[int]) -> None:
 
 
 def _code_bytes(raw: RawFunction, contents: _Contents) -> int | None:
+    """Returns the bytes from the first to the last instruction; None without encodings."""
     if not raw.rows:
         return None
     first, last = raw.rows[0][ADDRESS], raw.rows[-1][ADDRESS]

@@ -1,4 +1,4 @@
-"""What each instruction does, one file per class; importing a file registers its instructions.
+"""The instructions' semantics, one file per class; importing a file registers its instructions.
 
 Those that addresses are made of are there from the beginning. The others, which only an execution
 needs, are imported when the first of them is asked for.

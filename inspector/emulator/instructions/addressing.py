@@ -1,4 +1,4 @@
-"""What a memory mnemonic says of an access, and where its lanes point: `global_*`, `flat_*`.
+"""Forms of memory mnemonics, and where lanes point: `global_*`, `flat_*`.
 
 Addresses: CDNA3 ISA 10 (flat and global); RDNA3 ISA 11.
 """
@@ -37,7 +37,7 @@ _NAME: Final = re.compile(
 
 
 class Form(Struct, frozen=True):
-    """What a mnemonic says of an access.
+    """An access as its mnemonic states it.
 
     Args:
         space: global, flat, buffer or scratch.
@@ -126,7 +126,7 @@ def extended(values: Array, form: Form) -> Array:
 
 
 def place_in_register(rows: Array, half: int | None, context: Context) -> tuple[Array, int | None]:
-    """A 16-bit result's final bits, and which half of the register it leaves alone's other one.
+    """Returns a 16-bit result's bits in place, and the one half that is written; None for both.
 
     Where registers have ECC, a load of 16 bits writes the whole register and clears the half that
     is not meant (CDNA4 ISA, 9.1.6; LLVM, GCNSubtarget::d16PreservesUnusedBits).

@@ -33,12 +33,12 @@ Compute = Callable[..., Array]
 
 
 class Operation(Struct, frozen=True):
-    """What an atomic operation does.
+    """An atomic operation: its type and its function.
 
     Args:
-        dtype: of memory, operands and result.
+        dtype: type of memory, operands and result.
         compute: new values from old ones and operands.
-        ufunc: the same as a numpy function that can accumulate, where there is one.
+        ufunc: `compute` as a numpy function that can accumulate, where there is one.
         operands: 2 for compare-and-swap and its like.
     """
 
@@ -60,16 +60,17 @@ def _decrement(old: Array, limit: Array) -> Array:
 
 
 def _packed(kind: str) -> Compute:
-    take, give = (
+    """Returns an operation on two 16-bit floats side by side in 32 bits."""
+    decode, encode = (
         (numbers.from_f16, numbers.to_f16)
         if kind == "f16"
         else (numbers.from_bf16, numbers.to_bf16)
     )
 
     def compute(old: Array, operand: Array) -> Array:
-        one = np.ascontiguousarray(old).view(np.uint16)
-        other = np.ascontiguousarray(operand).view(np.uint16)
-        return give(take(one) + take(other)).view(U32)
+        before = np.ascontiguousarray(old).view(np.uint16)
+        added = np.ascontiguousarray(operand).view(np.uint16)
+        return encode(decode(before) + decode(added)).view(U32)
 
     return compute
 
@@ -136,7 +137,7 @@ _ORDER: Final = re.compile(r"([sfu]?)(min|max)(_num)?")
 def operation_of(
     name: str, kind: str, target: ExecutionTarget, *, wide: bool, in_lds: bool
 ) -> Operation:
-    """What a mnemonic's parts say.
+    """Returns the operation that the parts of a mnemonic name.
 
     Args:
         name: `add`, `smin`, `pk_add`, ….
@@ -186,7 +187,7 @@ def apply(
     operands: list[Array],
     operation: Operation,
 ) -> Array:
-    """Carries an atomic operation out, in lane order where places coincide.
+    """Carries out an atomic operation, in lane order where places coincide.
 
     Args:
         read: values at places that differ.
@@ -217,9 +218,9 @@ def apply(
     else:
         for turn in range(turns):
             groups = np.flatnonzero(counts > turn) if turn else np.arange(len(starts))
-            at = starts[groups] + turn
-            met[at] = old[groups]
-            new = operation.compute(old[groups], *(value[at] for value in values))
+            positions = starts[groups] + turn
+            met[positions] = old[groups]
+            new = operation.compute(old[groups], *(value[positions] for value in values))
             old[groups] = np.asarray(new).astype(operation.dtype, copy=False)
     write(places[starts], old)
     result = np.empty_like(met)
@@ -234,7 +235,7 @@ def words_of(values: Array) -> Array:
 
 
 def values_of(words: Array) -> Array:
-    """The reverse: uint32 or uint64 [lane]."""
+    """Returns the values of words [dword, lane]: uint32 or uint64 [lane]."""
     if len(words) == 1:
         return np.asarray(words[0])
     return words[0].astype(U64) | (words[1].astype(U64) << U64(32))
@@ -243,6 +244,7 @@ def values_of(words: Array) -> Array:
 def _operand(
     waves: Waves, first: int, size: int, lanes: Array | None, operation: Operation
 ) -> Array:
+    """Returns an operand of the chosen lanes, one value of the operation's type for each."""
     rows = [picked(waves.u32[first + word], lanes) for word in range(size // 4)]
     return values_of(np.stack(rows)).view(operation.dtype)
 
@@ -251,15 +253,15 @@ def in_memory(
     waves: Waves, context: Context, where: Array, usable: Array | None, operands: list[Array],
     operation: Operation, lanes: Array | None,
 ) -> Array:  # fmt: skip
-    """Works on addresses; returns what the lanes met."""
+    """Works on addresses; returns the values before each lane's turn."""
     machine = waves.machine
     size = np.dtype(operation.dtype).itemsize
     machine.before_global(context, waves, where, usable, size, atomic=True)
     check_alignment(waves, context, where, usable, size)
     outside = machine.outside(context.index)
     return apply(
-        lambda at: values_of(machine.memory.read(at, size, outside)),
-        lambda at, new: machine.memory.write(at, words_of(new), size, outside),
+        lambda places: values_of(machine.memory.read(places, size, outside)),
+        lambda places, new: machine.memory.write(places, words_of(new), size, outside),
         picked(where, lanes),
         operands,
         operation,
@@ -270,15 +272,15 @@ def in_lds(
     waves: Waves, context: Context, where: Array, usable: Array | None, operands: list[Array],
     operation: Operation, lanes: Array | None,
 ) -> Array:  # fmt: skip
-    """The same for offsets in all workgroups' LDS."""
+    """Works on offsets in all workgroups' LDS; returns what `in_memory` does."""
     machine = waves.machine
     size = np.dtype(operation.dtype).itemsize
     words = machine.local.words
     check_alignment(waves, context, where, usable, size)
     machine.before_lds_atomic(context.index, waves, where, usable, size)
     return apply(
-        lambda at: values_of(words.gather(at, size)),
-        lambda at, new: words.scatter(at, words_of(new), size),
+        lambda places: values_of(words.gather(places, size)),
+        lambda places, new: words.scatter(places, words_of(new), size),
         picked(where, lanes),
         operands,
         operation,
@@ -321,7 +323,7 @@ _GLOBAL: Final = re.compile(
 
 
 def returns_old(decoded: Decoded) -> bool:
-    """Whether the value that was met comes back: `glc`, `sc0` from gfx940, `th` from gfx12 on."""
+    """Whether the old value comes back: `glc`, `sc0` from gfx940, `th` from gfx12 on."""
     flags = decoded.modifiers
     return "glc" in flags or "sc0" in flags or "ATOMIC_RETURN" in flags.get("th", "")
 
@@ -343,7 +345,7 @@ def global_atomic(decoded: Decoded, context: Context) -> Step:
         if context.private:
             raise NotCoveredError(decoded.text)
         data = target = operands[0]
-        addresses = buffer_addresses(decoded, context, operands[1:], size, whole=True)
+        addresses = buffer_addresses(decoded, context, operands[1:], size, indivisible=True)
     elif returns:
         target, lane, data, *base = operands
         addresses = flat_addresses(decoded, context, lane, tuple(base), size)
@@ -362,8 +364,8 @@ def global_atomic(decoded: Decoded, context: Context) -> Step:
             usable = usable if inside is None else inside if usable is None else usable & inside
         lanes = lanes_of(usable)
         values = [
-            _operand(waves, data.first + at * size // 4, size, lanes, operation)
-            for at in range(operation.operands)
+            _operand(waves, data.first + number * size // 4, size, lanes, operation)
+            for number in range(operation.operands)
         ]
         work = in_lds if space == "lds" else in_memory
         met = work(waves, context, where, usable, values, operation, lanes)
@@ -443,7 +445,7 @@ def local_atomic(decoded: Decoded, context: Context) -> Step:
 def count_lanes(decoded: Decoded, context: Context) -> Step:
     """One counter for the wave, at M0 + offset: the number of active lanes is added or taken off.
 
-    All active lanes get what stood there (RDNA3 ISA, DS_APPEND; that M0 holds the base: LLVM,
+    All active lanes get the old value (RDNA3 ISA, DS_APPEND; that M0 holds the base: LLVM,
     SelectDSAppendConsume).
     """
     if decoded.flag("gds"):

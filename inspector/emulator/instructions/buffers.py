@@ -74,7 +74,7 @@ def buffer_addresses(
     operands: tuple[Operand, ...],
     size: int,
     *,
-    whole: bool = False,
+    indivisible: bool = False,
 ) -> Addresses:
     """`v[0:1], s[0:3], s4 idxen offen offset:16`.
 
@@ -83,7 +83,7 @@ def buffer_addresses(
         context: the target.
         operands: from the address on.
         size: bytes of each lane.
-        whole: an access is in range as a whole or not at all (atomics).
+        indivisible: an access is in range as a whole or not at all (atomics).
     """
     if decoded.flag("tfe") or decoded.flag("addr64"):
         raise NotCoveredError(decoded.text)
@@ -98,36 +98,40 @@ def buffer_addresses(
     with_index, with_offset = decoded.flag("idxen"), decoded.flag("offen")
     index = raw(lane) if lane is not None and with_index else None
     read = raw(lane, int(with_index)) if lane is not None and with_offset else None
-    starts = [0] if whole or size <= 4 else list(range(0, size, 4))
-    each = size if whole or size <= 4 else 4
+    starts = [0] if indivisible or size <= 4 else list(range(0, size, 4))
+    each = size if indivisible or size <= 4 else 4
     is_raw = _raw_test(target)
 
     def addresses(waves: Waves) -> tuple[Array, Array | None]:
+        # Raw buffers take a short way: offsets add up, and one comparison tells the range.
         beyond = np.asarray(scalar(waves)).astype(I64)
         words = waves.scalar[row : row + 4]
         if index is None and is_raw(words):
             start = (words[0].astype(I64) | words[1].astype(I64) << 32)[:, None]
             records = words[2].astype(I64)
         else:
-            found = resource_of(waves, row, target)
-            start, records = found.base[:, None], found.records
-            if index is not None or not found.plain or (found.check != _RAW).any():
+            descriptors = resource_of(waves, row, target)
+            start, records = descriptors.base[:, None], descriptors.records
+            if index is not None or not descriptors.plain or (descriptors.check != _RAW).any():
                 indices = None if index is None else index(waves).astype(I64)
                 places = I64(offset) + (I64(0) if read is None else read(waves).astype(I64))
                 inner, ranges = structured(
-                    waves, found, indices, places, target, starts, each, size=size
+                    waves, descriptors, indices, places, target, starts, each, size=size
                 )
                 return inner + (start + beyond), ranges
         base = start + (I64(offset) + beyond)
         shape = (waves.count, waves.lanes)
-        place = np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
-        where = np.broadcast_to(place.astype(I64) + base, shape)
+        register_offset = (
+            np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
+        )
+        where = np.broadcast_to(register_offset.astype(I64) + base, shape)
         # The largest offset in a register with which the last dword is still in range.
-        rest = records - _needed(starts[-1], each, target) - offset
-        if int(place.max()) <= int(rest.min()):
+        room = records - _needed(starts[-1], each, target) - offset
+        if int(register_offset.max()) <= int(room.min()):
             return where, None
         inside = [
-            np.broadcast_to(_at_most(place, rest + (starts[-1] - start)), shape) for start in starts
+            np.broadcast_to(_at_most(register_offset, room + (starts[-1] - start)), shape)
+            for start in starts
         ]
         return where, _summed_up(inside)
 
@@ -155,10 +159,10 @@ def _needed(start: int, each: int, target: ExecutionTarget) -> int:
     return start + (each if target.generation >= 11 else 1)
 
 
-def _at_most(place: Array, limit: Array) -> Array:
+def _at_most(offset: Array, limit: Array) -> Array:
     """Whether uint32 [wave, lane] <= int64 [wave]."""
-    held = np.clip(limit, 0, 0xFFFFFFFF).astype(U32)[:, None]
-    return (place <= held) & (limit >= 0)[:, None]
+    limit32 = np.clip(limit, 0, 0xFFFFFFFF).astype(U32)[:, None]
+    return (offset <= limit32) & (limit >= 0)[:, None]
 
 
 def _summed_up(inside: list[Array]) -> Array | None:
@@ -170,7 +174,7 @@ def _summed_up(inside: list[Array]) -> Array | None:
 
 def structured(
     waves: Waves,
-    found: Resource,
+    descriptors: Resource,
     indices: Array | None,
     places: Array,
     target: ExecutionTarget,
@@ -183,7 +187,7 @@ def structured(
 
     Args:
         waves: their lanes.
-        found: the descriptors.
+        descriptors: the descriptors, one for each wave.
         indices: int64 [wave, lane] from a register; None without `idxen`.
         places: offsets from register and instruction, int64.
         target: the GPU.
@@ -194,15 +198,15 @@ def structured(
     shape = (waves.count, waves.lanes)
     places = np.broadcast_to(places, shape)
     index = np.zeros(shape, I64) if indices is None else np.broadcast_to(indices, shape)
-    index = index + found.add_lane[:, None] * np.arange(waves.lanes)
+    index = index + descriptors.add_lane[:, None] * np.arange(waves.lanes)
     stride, records, element = (
-        column[:, None] for column in (found.stride, found.records, found.element)
+        column[:, None] for column in (descriptors.stride, descriptors.records, descriptors.element)
     )
     swizzled = element > 0
     if (swizzled & (element < size)).any():
         raise NotCoveredError("an access of more than one element of a swizzled buffer")
     unit = np.maximum(element, 1)
-    group = found.index_stride[:, None]
+    group = descriptors.index_stride[:, None]
     within = (index // group * stride + places // unit * unit) * group + (
         index % group * unit + places % unit
     )
@@ -214,9 +218,9 @@ def structured(
         by_index = index < records
         by_both = by_index & (end <= stride)
         if target.generation == 9:
-            inside.append(_in_range_gfx9(found, indices is not None, by_bytes, by_index))
+            inside.append(_in_range_gfx9(descriptors, indices is not None, by_bytes, by_index))
             continue
-        check = found.check[:, None]
+        check = descriptors.check[:, None]
         if (swizzled & (check == _RAW)).any() and target.generation == 10:
             raise NotCoveredError("a swizzled raw buffer on gfx10")
         inside.append(
@@ -229,12 +233,12 @@ def structured(
     return inner, _summed_up(inside)
 
 
-def _in_range_gfx9(found: Resource, indexed: bool, by_bytes: Array, by_index: Array) -> Array:
-    """CDNA4 ISA, 9.1.5.1: private, raw and structured buffers; it is silent on the rest."""
-    adds, swizzled = found.add_lane[:, None] == 1, found.element[:, None] > 0
+def _in_range_gfx9(descriptors: Resource, indexed: bool, by_bytes: Array, by_index: Array) -> Array:
+    """Returns the lanes in range on gfx9, as CDNA4 ISA, 9.1.5.1, describes it for some buffers."""
+    adds, swizzled = descriptors.add_lane[:, None] == 1, descriptors.element[:, None] > 0
     private = adds & ~np.bool_(indexed)
     plain = ~adds & ~swizzled & ~np.bool_(indexed)
-    by_record = ~adds & (found.stride[:, None] > 0) & np.bool_(indexed)
+    by_record = ~adds & (descriptors.stride[:, None] > 0) & np.bool_(indexed)
     if not (private | plain | by_record).all():
         raise NotCoveredError("a buffer whose range check no document tells")
     return np.where(private, True, np.where(plain, by_bytes, by_index))

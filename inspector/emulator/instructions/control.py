@@ -1,4 +1,7 @@
-"""What moves no data: waits, hints, messages, caches. Branches and barriers: `program.py`."""
+"""Instructions that move no data: waits, hints, messages, caches.
+
+Branches and barriers: `program.py`.
+"""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ _define("v_cvt_rpi_i32_f32 v_cvt_nearest_i32_f32", "i32", "f32",
 def normalised(value: Array, *, signed: bool) -> Array:
     """[-1, 1] or [0, 1] as 16-bit integers, to nearest even; NaN is 0."""
     factor = 32767.0 if signed else 65535.0
-    whole = np.nan_to_num(np.asarray(value).astype(F64), nan=0.0, posinf=1.0, neginf=-1.0)
-    scaled = np.rint(np.clip(whole, -1.0 if signed else 0.0, 1.0) * factor)
+    clean = np.nan_to_num(np.asarray(value).astype(F64), nan=0.0, posinf=1.0, neginf=-1.0)
+    scaled = np.rint(np.clip(clean, -1.0 if signed else 0.0, 1.0) * factor)
     return scaled.astype(np.int64).astype(I16 if signed else U16)
 
 
@@ -95,9 +95,9 @@ _define("v_cvt_pk_u16_f32", "u32", "f32 f32",
         lambda a, b: _pair(*(to_integer(x, U16, 0.0, 65535.0) for x in (a, b))))  # fmt: skip
 
 
-def _into_byte(value: Array, place: Array, word: Array) -> Array:
-    """V_CVT_PK_U8_F32: the byte S1[1:0] of S2 becomes S0, truncated and held in 0 .. 255."""
-    shift = (place & U32(3)) * U32(8)
+def _into_byte(value: Array, index: Array, word: Array) -> Array:
+    """V_CVT_PK_U8_F32: the byte S1[1:0] of S2 becomes S0, truncated and limited to 0 .. 255."""
+    shift = (index & U32(3)) * U32(8)
     byte = to_integer(np.asarray(value), U32, 0.0, 255.0)
     return (word & ~(U32(0xFF) << shift)) | (byte << shift)
 
@@ -116,21 +116,22 @@ _define("v_sat_pk_u8_i16", "u16", "u32",
 
 
 def _signed_halves(word: Array) -> tuple[Array, Array]:
+    """Returns the low and the high half of a word, sign-extended, int32."""
     wide = np.asarray(word).view(I32)
     return (wide << I32(16)) >> I32(16), wide >> I32(16)
 
 
 def _saturated_nibbles(signed: bool) -> Compute:
-    """V_SAT_PK4: four bytes held within four bits each, side by side."""
-    least, most = (-8, 7) if signed else (0, 15)
+    """V_SAT_PK4: four bytes saturated to four bits each, side by side."""
+    lowest, highest = (-8, 7) if signed else (0, 15)
     dtype = np.int8 if signed else np.uint8
 
     def compute(value: Array) -> Array:
         result = np.zeros(np.shape(value), U16)
-        for at in range(4):
-            byte = (value >> U32(8 * at)).astype(np.uint8).view(dtype)
-            held = np.clip(byte, least, most).astype(U16) & U16(15)
-            result = result | held << U16(4 * at)
+        for index in range(4):
+            byte = (value >> U32(8 * index)).astype(np.uint8).view(dtype)
+            nibble = np.clip(byte, lowest, highest).astype(U16) & U16(15)
+            result = result | nibble << U16(4 * index)
         return result
 
     return compute
@@ -151,8 +152,8 @@ def _shifted_bytes(low: int, high: int) -> Builder:
 
         def value(waves: Waves) -> Array:
             by = (np.asarray(distance(waves)) & U32(31)).astype(I32)
-            held = (np.clip(read(waves) >> by, low, high) for read in (first, second))
-            return _two_bytes(*held)
+            saturated = (np.clip(read(waves) >> by, low, high) for read in (first, second))
+            return _two_bytes(*saturated)
 
         return Assignment(value, write)
 
@@ -181,11 +182,11 @@ def source_byte(decoded: Decoded) -> int:
     return low + 2 * high
 
 
-def part_of_register(decoded: Decoded, width: int, place: int) -> Write:
+def part_of_register(decoded: Decoded, width: int, index: int) -> Write:
     """Writes uint32 codes of `width` bits as one part of the register; the rest stays."""
     row = decoded.operands[0].first
-    shift = U32(place * width)
-    mask = U32(((1 << width) - 1) << (place * width))
+    shift = U32(index * width)
+    mask = U32(((1 << width) - 1) << (index * width))
 
     def write(waves: Waves, codes: Array) -> None:
         waves.write(row, (waves.u32[row] & ~mask) | ((codes << shift) & mask))
@@ -194,15 +195,15 @@ def part_of_register(decoded: Decoded, width: int, place: int) -> Write:
 
 
 def written_part(decoded: Decoded, width: int) -> Write:
-    """The byte or half that OPSEL, `byte_sel` or the register's name says."""
+    """Returns the write of the byte or half that OPSEL, `byte_sel` or the register's name picks."""
     operand = decoded.operands[0]
     if width == 8:
-        place = (
+        byte_index = (
             decoded.number("byte_sel")
             if "byte_sel" in decoded.modifiers
             else (opsel(decoded)[2] + 2 * opsel(decoded)[3])
         )
-        return part_of_register(decoded, 8, place)
+        return part_of_register(decoded, 8, byte_index)
     return part_of_register(decoded, 16, operand.half or opsel(decoded)[3])
 
 
@@ -210,6 +211,7 @@ def written_part(decoded: Decoded, width: int) -> Write:
 
 
 def _refuse_lanes(decoded: Decoded, context: Context) -> None:
+    """Raises NotCoveredError for DPP, which conversions of packed bytes do not have here."""
     if crosslane.first_operand(decoded, context.target) is not None:
         raise NotCoveredError(decoded.text)
 
@@ -259,10 +261,11 @@ def _from_two_bytes(kind: str, result: str) -> Builder:
 
 
 def _sources(decoded: Decoded, context: Context, kind: str, count: int) -> list[Read]:
+    """Returns readers of the first `count` sources, with denormals flushed as the mode says."""
     flush = flushing(kind, context.target)
     reads = [
-        source(operand, kind, half=opsel(decoded)[at] if kind == "f16" else 0)
-        for at, operand in enumerate(decoded.operands[1 : 1 + count])
+        source(operand, kind, half=opsel(decoded)[index] if kind == "f16" else 0)
+        for index, operand in enumerate(decoded.operands[1 : 1 + count])
     ]
     return reads if flush is None else [_flushed(read, flush) for read in reads]
 

@@ -33,10 +33,10 @@ def integers(word: Array, bits: int, *, signed: bool) -> list[Array]:
 
 
 def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Builder:
-    """D = S2 + the sum of products; with clamp held in the result's range.
+    """D = S2 + the sum of products; with clamp, limited to the result's range.
 
     Args:
-        bits: of each part.
+        bits: width of each part.
         result: `i32` or `u32`.
         signs: whether S0 and S1 are signed; None: `neg_lo` says so (`iu8`, `iu4`).
     """
@@ -44,21 +44,21 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
     def build(decoded: Decoded, context: Context) -> Step:
-        target, first, second, *rest = decoded.operands
-        given = (*decoded.numbers("neg_lo", ()), 0, 0, 0)
+        target, first, second, *addends = decoded.operands
+        neg_lo = (*decoded.numbers("neg_lo", ()), 0, 0, 0)
         unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
         halves = decoded.numbers("op_sel_hi", ()) if bits == 16 else ()
-        if not all(halves) or any(unused) or any(given[2:] if signs is None else given):
+        if not all(halves) or any(unused) or any(neg_lo[2:] if signs is None else neg_lo):
             raise NotCoveredError(f"{decoded.text}: modifiers that mean nothing here")
-        one, other = signs or (bool(given[0]), bool(given[1]))
+        first_signed, second_signed = signs or (bool(neg_lo[0]), bool(neg_lo[1]))
         reads = [source(operand, "u32") for operand in (first, second)]
-        addend = source(rest[0] if rest else target, result)
+        addend = source(addends[0] if addends else target, result)
         write = destination(target, result, context.target)
         clamp = decoded.flag("clamp")
 
         def value(waves: Waves) -> Array:
-            a = integers(reads[0](waves), bits, signed=one)
-            b = integers(reads[1](waves), bits, signed=other)
+            a = integers(reads[0](waves), bits, signed=first_signed)
+            b = integers(reads[1](waves), bits, signed=second_signed)
             total = np.asarray(addend(waves)).astype(I64)
             for left, right in zip(a, b, strict=True):
                 total = total + left * right
@@ -81,7 +81,7 @@ for _bits in (16, 8, 4):
 
 
 def _half_products(decoded: Decoded) -> list[tuple[Operand, Operand, int, int]]:
-    """For the low and the high product: the operands and their halves."""
+    """Returns, for the low and the high product, both operands and the halves they take."""
     first, second = decoded.operands[1:3]
     low = (*decoded.numbers("op_sel", ()), 0, 0)
     high = (*decoded.numbers("op_sel_hi", (1, 1)), 1, 1)
@@ -96,21 +96,28 @@ def _real_dot(kind: str, result: str) -> Builder:
     """D = S2 + S0.lo * S1.lo + S0.hi * S1.hi: rounded after each sum, in the document's order."""
 
     def build(decoded: Decoded, context: Context) -> Step:
-        target, _, _, *rest = decoded.operands
+        target, _, _, *addends = decoded.operands
         products = []
-        for (first, second, one, other), name in zip(
+        for (first, second, first_half, second_half), name in zip(
             _half_products(decoded), ("neg_lo", "neg_hi"), strict=True
         ):
             signs = (*decoded.numbers(name, ()), 0, 0)
             products.append(
                 [
                     half_source(operand, kind, half, negate=bool(sign))
-                    for operand, half, sign in ((first, one, signs[0]), (second, other, signs[1]))
+                    for operand, half, sign in (
+                        (first, first_half, signs[0]),
+                        (second, second_half, signs[1]),
+                    )
                 ]
             )
-        add_sign = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[2] if rest else 0
-        own = (*decoded.numbers("op_sel", ()), 0, 0, 0)[2] if result in ("f16", "bf16") else 0
-        addend = source(rest[0] if rest else target, result, half=own, negate=bool(add_sign))
+        add_sign = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[2] if addends else 0
+        addend_half = (
+            (*decoded.numbers("op_sel", ()), 0, 0, 0)[2] if result in ("f16", "bf16") else 0
+        )
+        addend = source(
+            addends[0] if addends else target, result, half=addend_half, negate=bool(add_sign)
+        )
         halves = decoded.numbers("op_sel", ())
         write = destination(
             target, result, context.target, half=halves[3] if len(halves) > 3 else 0
@@ -172,6 +179,6 @@ def _float8_dot(first_kind: str, second_kind: str) -> Builder:
     return build
 
 
-for _one in ("fp8", "bf8"):
-    for _other in ("fp8", "bf8"):
-        builds(f"v_dot4_f32_{_one}_{_other}")(_float8_dot(_one, _other))
+for _first_kind in ("fp8", "bf8"):
+    for _second_kind in ("fp8", "bf8"):
+        builds(f"v_dot4_f32_{_first_kind}_{_second_kind}")(_float8_dot(_first_kind, _second_kind))

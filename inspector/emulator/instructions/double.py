@@ -27,6 +27,7 @@ Compute = Callable[..., Array]
 def _define(
     names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
 ) -> None:
+    """Registers an elementwise operation under its names."""
     builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
 
 
@@ -34,16 +35,16 @@ def _define(
 def _two_over_pi() -> Array:
     """53 bits of 2 / pi, from bit `index` behind the point on, as float64."""
     bits = 1201
-    one = 1 << (bits + 64)
-    pi = 4 * (4 * _arctangent(5, one) - _arctangent(239, one))  # Machin's formula
-    fraction_bits = (2 * one * one // pi) >> 64
+    unit = 1 << (bits + 64)
+    pi = 4 * (4 * _arctangent(5, unit) - _arctangent(239, unit))  # Machin's formula
+    fraction_bits = (2 * unit * unit // pi) >> 64
     chunks = [(fraction_bits << shift >> (bits - 53)) & ((1 << 53) - 1) for shift in range(bits)]
     return np.array([float(chunk) for chunk in chunks])
 
 
-def _arctangent(inverse: int, one: int) -> int:
-    """arctan(1 / inverse), scaled by `one`."""
-    power = total = one // inverse
+def _arctangent(inverse: int, unit: int) -> int:
+    """arctan(1 / inverse), scaled by `unit`."""
+    power = total = unit // inverse
     divisor, sign = 1, 1
     while power:
         power //= inverse * inverse

@@ -50,12 +50,14 @@ def build(decoded: Decoded, context: Context) -> Step:
 
 
 def _step(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
+    """Returns the step of a load or a store."""
     if form.writes:
         return _store(space, form, context, data, addresses)
     return _load(space, form, context, data, addresses)
 
 
 def _load(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
+    """Returns the step of a load; dwords are loaded one by one where only some are in range."""
     half = form.half if form.half is not None else data.half
     read, size = READS[space], form.size
 
@@ -70,13 +72,14 @@ def _load(space: str, form: Form, context: Context, data: Operand, addresses: Ad
             )
         else:
             rows = extended(read(waves, context, where, usable_lanes(waves, inside), size), form)
-        placed, kept = place_in_register(rows, half, context)
-        deliver(waves, context, data, placed, kept)
+        placed, kept_half = place_in_register(rows, half, context)
+        deliver(waves, context, data, placed, kept_half)
 
     return step
 
 
 def _store(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
+    """Returns the step of a store; dwords are stored one by one where only some are in range."""
     first, size = data.first, form.size
     half = form.half if form.half is not None else data.half or 0
     write = WRITES[space]

@@ -50,23 +50,24 @@ I16 = np.int16
 def _define(
     names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
 ) -> None:
+    """Registers an elementwise operation under its names; clamp saturates 16-bit integers."""
     plain = elementwise(result, kinds, compute, reads_result=accumulates)
     if result not in ("u16", "i16"):
         builds(*names.split())(plain)
         return
-    held = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
+    saturating = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
 
     def build(decoded: Decoded, context: Context) -> Step:
         if "clamp" not in decoded.modifiers or not decoded.name.startswith(_SATURATES):
             return plain(decoded, context)
         bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
-        return held(replace(decoded, modifiers=bare), context)
+        return saturating(replace(decoded, modifiers=bare), context)
 
     builds(*names.split())(build)
 
 
 _SATURATES = ("v_add_", "v_sub_", "v_subrev_", "v_mad_")
-"""16-bit operations on integers that clamp holds within their range."""
+"""16-bit operations on integers that clamp saturates."""
 
 
 def fused_half(a: Array, b: Array, c: Array) -> Array:
@@ -215,8 +216,9 @@ _define("v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32", "u32", "f32 f32", _toward_ze
 
 
 def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
-    given = decoded.numbers(name, ())
-    return (*given, *(0,) * (3 - len(given)))
+    """Returns a modifier's bits for three sources; 0 where it names fewer."""
+    bits = decoded.numbers(name, ())
+    return (*bits, *(0,) * (3 - len(bits)))
 
 
 def _mixed_sources(decoded: Decoded, target: ExecutionTarget, small: str) -> Sequence[Read]:
@@ -251,6 +253,8 @@ def _unsigned(operand: Operand) -> tuple[Operand, bool]:
 
 
 def _mixed(half: int | None, small: str = "f16") -> Builder:
+    """V_FMA_MIX: a fused multiply-add in float32, written whole (None) or as one half."""
+
     def build(decoded: Decoded, context: Context) -> Step:
         first, second, third = _mixed_sources(decoded, context.target, small)
         kind = "f32" if half is None else small

@@ -18,21 +18,22 @@ Compute = Callable[..., Array]
 
 
 def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
+    """Registers an elementwise operation under its names; clamp saturates some of them."""
     plain = elementwise(result, kinds, compute)
     dtype = U32 if result == "u32" else I32
 
     def build(decoded: Decoded, context: Context) -> Step:
         if "clamp" not in decoded.modifiers or result not in ("u32", "i32"):
             return plain(decoded, context)
-        # Saturated: the same in 64 bits, held within the range of 32.
+        # Saturated: computed in 64 bits and limited to the range of 32.
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
-        def held(*arrays: Array) -> Array:
+        def saturated(*arrays: Array) -> Array:
             wide = compute(*(np.asarray(array).astype(I64) for array in arrays))
             return np.clip(wide, low, high).astype(dtype)
 
         bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
-        return elementwise(result, kinds, held)(replace(decoded, modifiers=bare), context)
+        return elementwise(result, kinds, saturated)(replace(decoded, modifiers=bare), context)
 
     saturates = {
         "v_add_u32", "v_sub_u32", "v_subrev_u32", "v_add_i32", "v_sub_i32", "v_add_nc_u32",
@@ -57,15 +58,15 @@ def _signed24(value: Array) -> Array:
     return (value << up) >> up
 
 
-def bit_field(value: Array, place: Array, length: Array) -> Array:
-    """V_BFE_U32: `length` (5 bits) bits from `place` on."""
-    return (value >> _shift(place)) & ((U32(1) << _shift(length)) - U32(1))
+def bit_field(value: Array, start: Array, length: Array) -> Array:
+    """V_BFE_U32: `length` (5 bits) bits from `start` on."""
+    return (value >> _shift(start)) & ((U32(1) << _shift(length)) - U32(1))
 
 
-def signed_bit_field(value: Array, place: Array, length: Array) -> Array:
-    """V_BFE_I32: the same of the sign-extended value; 0 for length 0."""
+def signed_bit_field(value: Array, start: Array, length: Array) -> Array:
+    """V_BFE_I32: a bit field, sign-extended; 0 for length 0."""
     up = (U32(32) - _shift(length)) & U32(31)
-    moved = value.view(I32) >> _shift(place).astype(I32)
+    moved = value.view(I32) >> _shift(start).astype(I32)
     return np.where(_shift(length) == 0, I32(0), (moved << up.astype(I32)) >> up.astype(I32))
 
 
@@ -79,8 +80,8 @@ def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
         return _moved_bytes(high, low, choices)
     both = (np.asarray(high).astype(U64) << U64(32)) | np.asarray(low)
     result = U32(0)
-    for at in range(4):
-        choice = (selector >> U32(8 * at)) & U32(0xFF)
+    for byte_index in range(4):
+        choice = (selector >> U32(8 * byte_index)) & U32(0xFF)
         shift = (choice & U32(7)).astype(U64) * U64(8)
         byte = ((both >> shift) & U64(0xFF)).astype(U32)
         if np.max(choice) > 7:
@@ -88,7 +89,7 @@ def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
             sign = ((both >> sign_at) & U64(1)).astype(U32) * U32(0xFF)
             byte = np.where(choice < 8, byte, np.where(choice < 12, sign, U32(0xFF)))
             byte = np.where(choice == 12, U32(0), byte)
-        result = result | (byte << U32(8 * at))
+        result = result | (byte << U32(8 * byte_index))
     return np.asarray(result)
 
 
@@ -101,7 +102,7 @@ def _same_choices(selector: Array) -> tuple[int, ...] | None:
     if values.ndim and values.shape[-1] != 1:
         return None
     first = int(values.flat[0])
-    choices = tuple(first >> 8 * at & 0xFF for at in range(4))
+    choices = tuple(first >> 8 * byte_index & 0xFF for byte_index in range(4))
     if any(8 <= choice < 12 for choice in choices) or (values != first).any():
         return None
     return choices
@@ -109,20 +110,22 @@ def _same_choices(selector: Array) -> tuple[int, ...] | None:
 
 def _moved_bytes(high: Array, low: Array, choices: tuple[int, ...]) -> Array:
     """`permuted_bytes` by one shift and one mask for each run of neighbouring bytes."""
-    result = U32(sum(0xFF << 8 * at for at, choice in enumerate(choices) if choice > 12))
-    at = 0
-    while at < 4:
-        choice, end = choices[at], at + 1
+    result = U32(
+        sum(0xFF << 8 * byte_index for byte_index, choice in enumerate(choices) if choice > 12)
+    )
+    begin = 0
+    while begin < 4:
+        choice, end = choices[begin], begin + 1
         if choice < 8:
             while end < 4 and choices[end] == choices[end - 1] + 1 != 4:
                 end += 1
-            source, by = (high if choice > 3 else low), 8 * (at - choice % 4)
+            source, by = (high if choice > 3 else low), 8 * (begin - choice % 4)
             moved = source << U32(by) if by >= 0 else source >> U32(-by)
             # Bits that the shift itself has dropped need no mask.
-            if (at > max(by // 8, 0)) or (end < 4 + min(by // 8, 0)):
-                moved = moved & U32((1 << 8 * end) - (1 << 8 * at))
+            if (begin > max(by // 8, 0)) or (end < 4 + min(by // 8, 0)):
+                moved = moved & U32((1 << 8 * end) - (1 << 8 * begin))
             result = result | moved
-        at = end
+        begin = end
     return np.asarray(result)
 
 
@@ -245,7 +248,7 @@ _shift_add_any = elementwise("u64", "u64 u32 u64", _shifted_sum)
 
 @builds("v_lshl_add_u64")
 def shift_add(decoded: Decoded, context: Context) -> Step:
-    """By halves where the shift is known, as it is in addresses: half of what 64 bits take."""
+    """Shifts by halves where the shift is constant, as in addresses: half the time of 64 bits."""
     result, value, by, addend = decoded.operands
     vectors = [operand for operand in (value, addend) if operand.kind == "vgpr"]
     if by.kind != "constant" or decoded.encoding not in ("", "e64") or not vectors:
@@ -289,8 +292,8 @@ def byte_means(a: Array, b: Array, rounding: Array) -> Array:
     """V_LERP_U8: each byte's mean, rounded up where the lowest bit of S2's byte is set."""
     total = np.asarray(U32(0))
     parts = zip(_bytes_of(a), _bytes_of(b), _bytes_of(rounding), strict=True)
-    for at, (left, right, up) in enumerate(parts):
-        total = total | ((left + right + (up & U32(1))) >> U32(1)) << U32(8 * at)
+    for byte_index, (left, right, up) in enumerate(parts):
+        total = total | ((left + right + (up & U32(1))) >> U32(1)) << U32(8 * byte_index)
     return np.asarray(total)
 
 
@@ -317,25 +320,25 @@ def _sliding_distances(*, masked: bool, wide: bool) -> Callable[[Decoded, Contex
         target, window, pattern, addend = decoded.operands
         if decoded.flag("clamp"):
             raise NotCoveredError(decoded.text)
-        whole, small = source(window, "u64"), source(pattern, "u32")
+        wide_window, narrow_pattern = source(window, "u64"), source(pattern, "u32")
         addends = [raw(addend, row) for row in range(4 if wide else 2)]
         row = target.first
 
         def step(waves: Waves) -> None:
-            bytes_, other = np.asarray(whole(waves)), small(waves)
+            bytes_, other = np.asarray(wide_window(waves)), narrow_pattern(waves)
             before = [np.array(read(waves)) for read in addends]
             sums = [
-                byte_distances((bytes_ >> U64(8 * at)).astype(U32), other, masked=masked)
-                for at in range(4)
+                byte_distances((bytes_ >> U64(8 * shift)).astype(U32), other, masked=masked)
+                for shift in range(4)
             ]
             if wide:
-                for at, total in enumerate(sums):
-                    waves.write(row + at, total + before[at])
+                for number, total in enumerate(sums):
+                    waves.write(row + number, total + before[number])
                 return
-            for at in range(2):
-                low = (sums[2 * at] + before[at]) & U32(0xFFFF)
-                high = sums[2 * at + 1] + (before[at] >> U32(16))
-                waves.write(row + at, low | (high << U32(16)))
+            for number in range(2):
+                low = (sums[2 * number] + before[number]) & U32(0xFFFF)
+                high = sums[2 * number + 1] + (before[number] >> U32(16))
+                waves.write(row + number, low | (high << U32(16)))
 
         return step
 

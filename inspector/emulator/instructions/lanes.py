@@ -68,13 +68,13 @@ def _row_permutation(*, other_row: bool) -> Builder:
         read = raw(data)
         selectors = [scalar_source(operand, "u32") for operand in (low, high)]
         lanes = np.arange(context.target.lanes)
-        place = (lanes & 15).astype(U32)
+        lane_in_row = (lanes & 15).astype(U32)
         row = (lanes & ~15) ^ (16 if other_row else 0)
 
         def origin(waves: Waves) -> Array:
             words = [np.broadcast_to(s(waves), (waves.count,))[:, None] for s in selectors]
-            word = np.where(place < 8, words[0], words[1])
-            return row + ((word >> (U32(4) * (place & U32(7)))) & U32(15)).astype(np.int64)
+            word = np.where(lane_in_row < 8, words[0], words[1])
+            return row + ((word >> (U32(4) * (lane_in_row & U32(7)))) & U32(15)).astype(np.int64)
 
         return _exchange(decoded, target, read, origin)
 
@@ -163,9 +163,9 @@ def _swap(width: int) -> Builder:
         def step(waves: Waves) -> None:
             if not waves.full and (waves.active != waves.active[:, other]).any():
                 raise NotCoveredError(f"{decoded.text} with one lane of a pair idle")
-            one, two = waves.u32[first].copy(), waves.u32[second].copy()
-            waves.write(first, np.where(odd, two[:, other], one))
-            waves.write(second, np.where(odd, two, one[:, other]))
+            first_values, second_values = waves.u32[first].copy(), waves.u32[second].copy()
+            waves.write(first, np.where(odd, second_values[:, other], first_values))
+            waves.write(second, np.where(odd, second_values, first_values[:, other]))
 
         return step
 
@@ -182,9 +182,9 @@ def swap(decoded: Decoded, context: Context) -> Step:
     first, second = (operand.first for operand in decoded.operands)
 
     def step(waves: Waves) -> None:
-        one, two = waves.u32[first].copy(), waves.u32[second].copy()
-        waves.write(first, two)
-        waves.write(second, one)
+        first_values, second_values = waves.u32[first].copy(), waves.u32[second].copy()
+        waves.write(first, second_values)
+        waves.write(second, first_values)
 
     return step
 
@@ -198,10 +198,12 @@ def swap_halves(decoded: Decoded, context: Context) -> Step:
     shifts = [U32(16 * (operand.half or 0)) for operand in decoded.operands]
 
     def step(waves: Waves) -> None:
-        one, two = ((waves.u32[r] >> s) & U32(0xFFFF) for r, s in zip(rows, shifts, strict=True))
-        for row, shift, value in zip(rows, shifts, (two, one), strict=True):
-            kept = waves.u32[row] & ~(U32(0xFFFF) << shift)
-            waves.write(row, kept | (value << shift))
+        first_half, second_half = (
+            (waves.u32[r] >> s) & U32(0xFFFF) for r, s in zip(rows, shifts, strict=True)
+        )
+        for row, shift, value in zip(rows, shifts, (second_half, first_half), strict=True):
+            other_half = waves.u32[row] & ~(U32(0xFFFF) << shift)
+            waves.write(row, other_half | (value << shift))
 
     return step
 
@@ -295,13 +297,14 @@ def swizzle_pattern(text: str, lanes: int) -> Array:
 
 
 def _coded_swizzle(lane: Array, bits: int) -> Array:
+    """Returns the lane that each lane reads by the bits of a DS_SWIZZLE offset."""
     inner = lane & 31
     if bits >= 0xE000:
         return _fft_swizzle(lane, bits & 31)
     if bits >= 0xC000:
         step = -(bits >> 5 & 31) if bits & 0x400 else bits >> 5 & 31
-        kept = bits & 31
-        return (lane & ~31) + ((inner & kept) | ((inner + step) & 31 & ~kept))
+        mask = bits & 31
+        return (lane & ~31) + ((inner & mask) | ((inner + step) & 31 & ~mask))
     if bits & 0x8000:
         return (lane & ~3) + (bits >> (2 * (lane & 3)) & 3)
     return (lane & ~31) + (((inner & bits & 31) | (bits >> 5 & 31)) ^ (bits >> 10 & 31))

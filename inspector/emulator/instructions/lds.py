@@ -52,11 +52,11 @@ def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
         return None
     verb, two, stride, _, bits, _, _ = match.groups()
     size = int(bits) // 8
-    at = 0 if verb in ("write", "store") else 1
-    if at >= len(decoded.operands) or decoded.operands[at].kind != "vgpr":
+    address_index = 0 if verb in ("write", "store") else 1
+    if address_index >= len(decoded.operands) or decoded.operands[address_index].kind != "vgpr":
         return None
     offsets = pair_offsets(decoded, size, stride=bool(stride)) if two else single_offset(decoded)
-    return decoded.operands[at].first, offsets, size
+    return decoded.operands[address_index].first, offsets, size
 
 
 def single_offset(decoded: Decoded) -> list[int]:
@@ -65,12 +65,13 @@ def single_offset(decoded: Decoded) -> list[int]:
 
 
 def pair_offsets(decoded: Decoded, size: int, *, stride: bool) -> list[int]:
-    """Those of one with two: in units of the access, or of 64 of it."""
+    """Returns an instruction's two byte offsets, stated in units of the access or of 64 of it."""
     unit = size * (64 if stride else 1)
     return [decoded.number("offset0") * unit, decoded.number("offset1") * unit]
 
 
 def _read(decoded: Decoded, context: Context, offsets: list[int], form: Form) -> Step:
+    """Returns the step of a read at one or two offsets from its address."""
     target, address = decoded.operands[:2]
     row = address.first
     half = form.half if form.half is not None else target.half
@@ -79,17 +80,18 @@ def _read(decoded: Decoded, context: Context, offsets: list[int], form: Form) ->
         base = waves.u32[row]
         usable = usable_lanes(waves, None)
         parts = [
-            extended(read_lds(waves, context, base + U32(at), usable, form.size), form)
-            for at in offsets
+            extended(read_lds(waves, context, base + U32(offset), usable, form.size), form)
+            for offset in offsets
         ]
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        placed, kept = place_in_register(rows, half, context)
-        deliver(waves, context, target, placed, kept)
+        placed, kept_half = place_in_register(rows, half, context)
+        deliver(waves, context, target, placed, kept_half)
 
     return step
 
 
 def _write(decoded: Decoded, context: Context, offsets: list[int], form: Form) -> Step:
+    """Returns the step of a write at one or two offsets from its address."""
     address, *data = decoded.operands
     row = address.first
 

@@ -162,8 +162,8 @@ def columns_of_16(elements: int) -> Origin:
 
     def origin(lanes: int) -> tuple[Array, Array]:
         lane = np.arange(lanes)[:, None]
-        place = np.arange(elements) * 16 + (lane & 15)
-        return (lane & ~15) + place // elements, place % elements
+        position = np.arange(elements) * 16 + (lane & 15)
+        return (lane & ~15) + position // elements, position % elements
 
     return origin
 

@@ -39,7 +39,7 @@ COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def in_class(value: Array, classes: Array, kind: str) -> Array:
-    """Whether a float is in one of some classes, given as a bit mask.
+    """Returns whether a float is in one of some classes, given as a bit mask.
 
     From bit 0 on: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal, +normal,
     +inf (CDNA3 ISA, V_CMP_CLASS_F32).

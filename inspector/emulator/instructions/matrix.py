@@ -1,4 +1,4 @@
-"""What all matrix instructions share: operands as numbers, results back into registers.
+"""Common parts of all matrix instructions: operands as numbers, results back into registers.
 
 D = A * B + C. A lane holds elements of one row of A, of one column of B and of one column of C and
 D. EXEC plays no part. `mfma.py`, `wmma.py` and `sparse.py` hold the layouts of each family.
@@ -57,7 +57,7 @@ def registers_of(operand: Operand, text: str) -> slice:
 
 
 def only_modifiers(decoded: Decoded, *known: str) -> None:
-    """Refuses an instruction with modifiers that are not looked at."""
+    """Raises NotCoveredError for modifiers other than those named."""
     unknown = set(decoded.modifiers) - set(known)
     if unknown:
         raise NotCoveredError(f"{decoded.text}: {', '.join(sorted(unknown))}")
@@ -169,6 +169,8 @@ def _reach(values: Array, magnitude: float) -> bool:
 
 
 def _take_bf16(size: int, flush: bool) -> Take:
+    """Returns a `Take` of bf16: the upper half of a float32."""
+
     def take(words: Array) -> Array:
         values, bits = _room(words, size, 2)
         signed = words.view(I32).reshape(*words.shape[:2], -1, size)
@@ -207,12 +209,12 @@ def _take_packed(size: int, width: int, table: Array) -> Take:
         count = 32 * registers // width
         values = np.empty((count, waves, lanes), F32)
         mask = U32((1 << width) - 1)
-        for at in range(count):
-            register, shift = divmod(at * width, 32)
+        for index in range(count):
+            register, shift = divmod(index * width, 32)
             bits = words[register] >> U32(shift)
             if shift + width > 32:
                 bits = bits | (words[register + 1] << U32(32 - shift))
-            values[at] = table.take(bits & mask)
+            values[index] = table.take(bits & mask)
         parted = values.reshape(count, waves, lanes // size, size)
         return np.ascontiguousarray(parted.transpose(1, 2, 0, 3))
 
@@ -226,9 +228,9 @@ def in_k_order(values: Array, chunk: int) -> Array:
         values: as `Take` gives them.
         chunk: consecutive K that a lane holds before the next group's turn.
     """
-    waves, groups, held, rows = values.shape
-    parted = values.reshape(waves, groups, held // chunk, chunk, rows)
-    return parted.transpose(0, 2, 1, 3, 4).reshape(waves, groups * held, rows)
+    waves, groups, lane_depth, rows = values.shape
+    parted = values.reshape(waves, groups, lane_depth // chunk, chunk, rows)
+    return parted.transpose(0, 2, 1, 3, 4).reshape(waves, groups * lane_depth, rows)
 
 
 # ---------------------------------------------------------------------- results
@@ -246,13 +248,13 @@ def finish_into(
     negate: bool = False,
     absolute: bool = False,
 ) -> Finish:
-    """How a product and C become D.
+    """Returns the step that adds C to a product and writes D.
 
     Args:
         target: D.
         c: C; an inline constant is every element's value.
-        kind: of D's elements: `f32`, `i32`, `f16`, `bf16`.
-        c_kind: of C's where that is another.
+        kind: kind of D's elements: `f32`, `i32`, `f16`, `bf16`.
+        c_kind: kind of C's elements where that is another.
         clamp: integers saturate.
         flush: subnormal results become 0.
         half: of 16-bit results: the half of every register that C and D have (gfx11); None: two
@@ -287,7 +289,11 @@ def finish_into(
 def accumulator(
     target: Operand, c: Operand, kind: str, *, plain: bool = True, flush: bool = False
 ) -> Accumulator | None:
-    """What of D and C steps may keep in the product's order; `plain`: nothing modifies them."""
+    """Returns the registers and number of C that D may be kept for in the product's order.
+
+    Returns:
+        None where something modifies the result (not `plain`), or C is no plain matrix or number.
+    """
     if not plain or kind not in ("f32", "i32") or c.kind not in ("vgpr", "constant"):
         return None
     return Accumulator(
@@ -300,10 +306,13 @@ def accumulator(
 
 
 def _like(start: Array, product: Array) -> Array:
+    """Returns C in a product's shape; a number stays one."""
     return start.reshape(product.shape) if start.ndim else start
 
 
 def _finish_integers(rows: slice, start: Callable[[Waves], Array], clamp: bool) -> Finish:
+    """Returns the step that adds C to a product of integers, which wrap or saturate."""
+
     def finish(waves: Waves, product: Array) -> None:
         out = waves.i32[rows].reshape(product.shape)
         before = _like(start(waves), product)
@@ -319,6 +328,15 @@ def _finish_integers(rows: slice, start: Callable[[Waves], Array], clamp: bool) 
 def _finish_halves(
     rows: slice, kind: str, half: int | None, start: Callable[[Waves], Array]
 ) -> Finish:
+    """Returns the step that adds C to a product and writes 16-bit floats.
+
+    Args:
+        rows: registers of D.
+        kind: `f16` or `bf16`.
+        half: the half of every register that D has; None: two consecutive rows share a register.
+        start: gives C.
+    """
+
     def finish(waves: Waves, product: Array) -> None:
         lanes = waves.lanes
         value = product.reshape(-1, waves.count, lanes) + start(waves)

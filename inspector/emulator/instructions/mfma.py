@@ -62,24 +62,24 @@ _B_LANES: Final = np.stack(
 
 
 class Shape(Struct, frozen=True):
-    """Rows (and columns), depth and number of the products; `held`: K of a row in one lane."""
+    """Rows (or columns), depth and number of products; `lane_depth`: K of a row in one lane."""
 
     rows: int
     depth: int
     blocks: int
-    held: int
+    lane_depth: int
 
     @property
     def groups(self) -> int:
         return _LANES // (self.rows * self.blocks)
 
 
-def shape_of(rows: int, depth: int, held: int, text: str, blocks: int | None = None) -> Shape:
+def shape_of(rows: int, depth: int, lane_depth: int, text: str, blocks: int | None = None) -> Shape:
     """The shape that fits the registers: mnemonics need not name their blocks."""
-    groups = depth // held if held <= depth else 0
+    groups = depth // lane_depth if lane_depth <= depth else 0
     fitting = _LANES // (rows * groups) if groups else 0
-    shape = Shape(rows, depth, fitting, held)
-    if not fitting or groups * held != depth or blocks not in (None, fitting):
+    shape = Shape(rows, depth, fitting, lane_depth)
+    if not fitting or groups * lane_depth != depth or blocks not in (None, fitting):
         raise NotCoveredError(f"{text}: its shape")
     return shape
 
@@ -101,30 +101,30 @@ def result_order(rows: int, blocks: int) -> Callable[[Array], Array]:
     return arrange
 
 
-def multiply(left: Array, right: Array) -> Array:
+def multiply(a: Array, b: Array) -> Array:
     """[wave, block, k, row] and [wave, block, k, column] -> [wave, block, row, column]."""
-    product: Array = np.matmul(left.transpose(0, 1, 3, 2), right)
+    product: Array = np.matmul(a.transpose(0, 1, 3, 2), b)
     return product
 
 
 def _with_blocks(take: Take, shape: Shape) -> Take:
-    """[wave, block, k, row], all K of a row together."""
+    """Returns a `Take` that gives [wave, block, k, row], all K of a row together."""
     if shape.blocks == 1:
 
-        def whole(words: Array) -> Array:
+        def one_block(words: Array) -> Array:
             values = take(words)
             return values.reshape(len(values), 1, shape.depth, shape.rows)
 
-        return whole
+        return one_block
 
-    def apart(words: Array) -> Array:
+    def several_blocks(words: Array) -> Array:
         values = take(words)
         parted = values.reshape(
-            len(values), shape.groups, shape.blocks, shape.held, shape.rows
+            len(values), shape.groups, shape.blocks, shape.lane_depth, shape.rows
         ).transpose(0, 2, 1, 3, 4)
         return parted.reshape(len(values), shape.blocks, shape.depth, shape.rows)
 
-    return apart
+    return several_blocks
 
 
 def _broadcast(take: Take, decoded: Decoded, shape: Shape) -> Take:
@@ -139,6 +139,7 @@ def _broadcast(take: Take, decoded: Decoded, shape: Shape) -> Take:
 
 
 def _from_lanes(take: Take, blgp: int) -> Take:
+    """Returns a `Take` of B whose lanes are permuted by `blgp`."""
     if not blgp:
         return take
     lanes = _B_LANES[blgp]
@@ -158,9 +159,9 @@ def mfma(decoded: Decoded, context: Context) -> Step:
     a_kind, b_kind = kinds.split("_") if "_" in kinds else (kinds, kinds)
     target, a, b, c = decoded.operands[:4]
     a_rows, b_rows = registers_of(a, decoded.text), registers_of(b, decoded.text)
-    held = 32 * a.count // BITS[a_kind]
+    lane_depth = 32 * a.count // BITS[a_kind]
     shape = shape_of(
-        int(rows), int(depth), held, decoded.text, None if blocks is None else int(blocks)
+        int(rows), int(depth), lane_depth, decoded.text, None if blocks is None else int(blocks)
     )
     blgp = decoded.number("blgp")
     if blgp and kinds not in ("f32", "f16", "bf16", "i8"):
@@ -265,17 +266,17 @@ def scales_of(scale: Operand, byte: int, rows: int, text: str) -> Callable[[Wave
     return read
 
 
-def multiply_scaled(left: Array, right: Array, a_scale: Array, b_scale: Array) -> Array:
+def multiply_scaled(a: Array, b: Array, a_scale: Array, b_scale: Array) -> Array:
     """[wave, 1, k, row], [wave, 1, k, column] and scales [wave, K block, row] -> the product.
 
     Returns:
         float32 [wave, row, column].
     """
     waves, blocks, rows = a_scale.shape
-    held = left.shape[2] // blocks
+    lane_depth = a.shape[2] // blocks
     parts = np.matmul(
-        left.reshape(waves, blocks, held, rows).transpose(0, 1, 3, 2),
-        right.reshape(waves, blocks, held, -1),
+        a.reshape(waves, blocks, lane_depth, rows).transpose(0, 1, 3, 2),
+        b.reshape(waves, blocks, lane_depth, -1),
     )
     exponents = a_scale[..., :, None] + b_scale[..., None, :] - 254
     parts = np.ldexp(parts, exponents)
@@ -329,6 +330,7 @@ def mfma_f64(decoded: Decoded, context: Context) -> Step:
 
 
 def _signs(decoded: Decoded) -> tuple[int, int, int]:
+    """Returns the factors 1 or -1 of A, B and C."""
     bits = decoded.numbers("neg", (0, 0, 0))
     if "blgp" in decoded.modifiers:
         mask = decoded.number("blgp")

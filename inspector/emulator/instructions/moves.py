@@ -27,6 +27,7 @@ def _read(waves: Waves, rows: Array) -> Array:
 
 
 def _write(waves: Waves, rows: Array, value: Array) -> None:
+    """Writes each wave's own register, in its active lanes."""
     old = _read(waves, rows)
     waves.u32[rows, np.arange(waves.count)] = old ^ ((old ^ value) & waves.bits)
 
@@ -72,11 +73,11 @@ def swap_relative(decoded: Decoded, context: Context) -> Step:
 
     def step(waves: Waves) -> None:
         shift = waves.scalar[M0]
-        one = _rows(waves, second, shift & U32(1023))
-        other = _rows(waves, first, shift >> U32(16) & U32(1023))
-        values = _read(waves, one), _read(waves, other)
-        _write(waves, other, values[0])
-        _write(waves, one, values[1])
+        second_rows = _rows(waves, second, shift & U32(1023))
+        first_rows = _rows(waves, first, shift >> U32(16) & U32(1023))
+        second_value, first_value = _read(waves, second_rows), _read(waves, first_rows)
+        _write(waves, first_rows, second_value)
+        _write(waves, second_rows, first_value)
 
     return step
 
@@ -111,8 +112,8 @@ def _look_up(bits: int) -> Builder:
             table = fields(np.concatenate([read(waves) for read in reads]), bits, 16)
             index = fields(chosen(waves), 4, 16).astype(np.int64)
             picked = np.take_along_axis(table, index, 0)
-            for at, word in enumerate(registers(picked, bits)):
-                waves.write(target.first + at, word)
+            for number, word in enumerate(registers(picked, bits)):
+                waves.write(target.first + number, word)
 
         return step
 

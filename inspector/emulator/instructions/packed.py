@@ -24,8 +24,9 @@ from .real import always, fused, greatest, least, maximum, minimum, three
 
 
 def _bits(decoded: Decoded, name: str, otherwise: int, count: int) -> tuple[int, ...]:
-    given = decoded.numbers(name, ())
-    return (*given, *(otherwise,) * (count - len(given)))
+    """Returns a modifier's bits for `count` sources; `otherwise` where it names fewer."""
+    bits = decoded.numbers(name, ())
+    return (*bits, *(otherwise,) * (count - len(bits)))
 
 
 def _second_register(operand: Operand) -> Operand:
@@ -64,10 +65,10 @@ def packed_halves(
     """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.
 
     Args:
-        kind: of all halves.
-        count: of the sources.
-        compute: what is done with them, or
-        choose: what a target does with them.
+        kind: kind of all halves.
+        count: number of sources.
+        compute: from the sources to the result, or
+        choose: target -> its `compute`.
         accumulates: the destination is the last source (v_pk_fmac_f16).
     """
 
@@ -97,7 +98,7 @@ def packed_halves(
         else:
             changes = after_result(decoded, kind, context.target)
 
-        def one(waves: Waves, reads: list[Read]) -> Array:
+        def half_result(waves: Waves, reads: list[Read]) -> Array:
             values = [read(waves) for read in reads]
             if flush is not None:
                 values = [flush(value) for value in values]
@@ -107,7 +108,7 @@ def packed_halves(
             return numbers.half_bits(value, kind, saturates=context.target.saturates16)
 
         def value(waves: Waves) -> Array:
-            low, high = (one(waves, reads) for reads in results)
+            low, high = (half_result(waves, reads) for reads in results)
             return low | (high << U32(16))
 
         return Assignment(value, lambda waves, bits: waves.write(row, bits))
@@ -116,15 +117,15 @@ def packed_halves(
 
 
 def saturated(compute: Compute, kind: str) -> Compute:
-    """The same with the result held in the range of a kind of integer."""
+    """Returns an operation limited to the range of a kind of integer; it is computed in 64 bits."""
     dtype = DTYPES[kind]
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
-    def held(*arrays: Array) -> Array:
+    def limited(*arrays: Array) -> Array:
         wide = compute(*(np.asarray(array).astype(np.int64) for array in arrays))
         return np.clip(wide, low, high).astype(dtype)
 
-    return held
+    return limited
 
 
 def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
@@ -146,7 +147,7 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
         changes = after_result(decoded, kind, context.target)
         flush = flushing(kind, context.target)
 
-        def one(waves: Waves, reads: list[Read]) -> Array:
+        def single_result(waves: Waves, reads: list[Read]) -> Array:
             values = [read(waves) for read in reads]
             if flush is not None:
                 values = [flush(value) for value in values]
@@ -156,7 +157,7 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
             return value
 
         def step(waves: Waves) -> None:
-            low, high = (one(waves, reads) for reads in results)
+            low, high = (single_result(waves, reads) for reads in results)
             waves.write(row, low)
             waves.write(row + 1, high)
 

@@ -68,10 +68,12 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 def odd_sum(a: Array, b: Array) -> Array:
     """A + b of float64, rounded to odd: a later rounding to fewer bits gives the exact sum's."""
-    total, rest = two_sum(a, b)
+    total, rounded_off = two_sum(a, b)
     even = (total.view(np.uint64) & np.uint64(1)) == 0
-    nudged = np.nextafter(total, np.where(rest > 0, np.inf, -np.inf))
-    return np.where(even & np.isfinite(total) & np.isfinite(rest) & (rest != 0), nudged, total)
+    nudged = np.nextafter(total, np.where(rounded_off > 0, np.inf, -np.inf))
+    return np.where(
+        even & np.isfinite(total) & np.isfinite(rounded_off) & (rounded_off != 0), nudged, total
+    )
 
 
 def fused_double(a: Array, b: Array, c: Array) -> Array:
@@ -94,14 +96,14 @@ def fused_double(a: Array, b: Array, c: Array) -> Array:
     result = np.where(easy & ~plain, upper + odd_sum(middle, low), total)
     infinite_addend = np.isinf(c) & np.isfinite(a) & np.isfinite(b)
     result = np.where(infinite_addend, c, result)
-    for at in np.argwhere(~easy & ~plain):
-        place = tuple(at)
-        result[place] = _exactly(float(a[place]), float(b[place]), float(c[place]))
+    for position in np.argwhere(~easy & ~plain):
+        index = tuple(position)
+        result[index] = _exactly(float(a[index]), float(b[index]), float(c[index]))
     return np.asarray(result)
 
 
 def two_product(a: Array, b: Array, product: Array) -> Array:
-    """What rounding took from a product of float64 (Dekker, Veltkamp)."""
+    """Returns the part that rounding took from a product of float64 (Dekker, Veltkamp)."""
     splitter = F64(2**27 + 1)
     big_a, big_b = a * splitter, b * splitter
     high_a, high_b = big_a - (big_a - a), big_b - (big_b - b)
@@ -112,6 +114,7 @@ def two_product(a: Array, b: Array, product: Array) -> Array:
 
 
 def _exactly(a: float, b: float, c: float) -> float:
+    """Returns a * b + c by exact fractions, rounded once; an infinity where it overflows."""
     total = Fraction(a) * Fraction(b) + Fraction(c)
     if total == 0:
         return 0.0
@@ -134,7 +137,7 @@ def larger(a: Array, b: Array) -> Array:
 
 
 def _signals(choose: Compute, target: ExecutionTarget) -> Compute:
-    """With IEEE rules, up to gfx11, a signalling NaN is the result, quiet; else NaNs yield.
+    """Returns a choice that obeys IEEE rules up to gfx11: a signalling NaN is the result, quiet.
 
     CDNA3 ISA, V_MIN_F32; RDNA4 ISA, V_MIN_NUM_F32.
     """
@@ -177,8 +180,10 @@ def middle_of(target: ExecutionTarget) -> Compute:
     low = least(target)
 
     def compute(a: Array, b: Array, c: Array) -> Array:
-        most = larger(larger(a, b), c)
-        picked = np.where(most == a, larger(b, c), np.where(most == b, larger(a, c), larger(a, b)))
+        highest = larger(larger(a, b), c)
+        picked = np.where(
+            highest == a, larger(b, c), np.where(highest == b, larger(a, c), larger(a, b))
+        )
         nans = np.isnan(a) | np.isnan(b) | np.isnan(c)
         return np.where(nans, low(low(a, b), c), picked) if nans.any() else picked
 
@@ -186,12 +191,12 @@ def middle_of(target: ExecutionTarget) -> Compute:
 
 
 def always(compute: Compute) -> Callable[[ExecutionTarget], Compute]:
-    """The same on every target."""
+    """Returns the choice of one operation for all targets."""
     return lambda target: compute
 
 
 def three(choose: Callable[[ExecutionTarget], Compute]) -> Callable[[ExecutionTarget], Compute]:
-    """The same of three operands."""
+    """Returns the choice of an operation on three operands that applies one on two, twice."""
 
     def chosen(target: ExecutionTarget) -> Compute:
         pick = choose(target)
@@ -203,11 +208,11 @@ def three(choose: Callable[[ExecutionTarget], Compute]) -> Callable[[ExecutionTa
 def then(
     first: Callable[[ExecutionTarget], Compute], second: Callable[[ExecutionTarget], Compute]
 ) -> Callable[[ExecutionTarget], Compute]:
-    """V_MAXMIN and its like: one of two, then another with the third."""
+    """V_MAXMIN and its like: one operation on two operands, another on its result and the third."""
 
     def chosen(target: ExecutionTarget) -> Compute:
-        one, other = first(target), second(target)
-        return lambda a, b, c: other(one(a, b), c)
+        inner, outer = first(target), second(target)
+        return lambda a, b, c: outer(inner(a, b), c)
 
     return chosen
 
@@ -281,16 +286,16 @@ def fraction(a: Array) -> Array:
 
 def sine(a: Array) -> Array:
     """V_SIN: of an angle in turns of 2 pi; exact at quarters of a turn."""
-    whole = np.asarray(a).astype(F64)
-    part = whole - np.rint(whole)
+    turns = np.asarray(a).astype(F64)
+    part = turns - np.rint(turns)
     folded = np.where(np.abs(part) > 0.25, np.copysign(0.5, part) - part, part)
     return np.sin(folded * (2 * np.pi)).astype(a.dtype)
 
 
 def cosine(a: Array) -> Array:
-    """V_COS: the same a quarter ahead."""
-    whole = np.asarray(a).astype(F64)
-    return np.sin((0.25 - np.abs(whole - np.rint(whole))) * (2 * np.pi)).astype(a.dtype)
+    """V_COS: of an angle in turns of 2 pi; the sine a quarter of a turn ahead."""
+    turns = np.asarray(a).astype(F64)
+    return np.sin((0.25 - np.abs(turns - np.rint(turns))) * (2 * np.pi)).astype(a.dtype)
 
 
 def exponent_of(a: Array) -> Array:
@@ -325,7 +330,7 @@ def zero_wins(a: Array, b: Array) -> Array:
 
 
 def fused_zero_wins(a: Array, b: Array, c: Array) -> Array:
-    """The same, added to."""
+    """DX9's product, with c added in the same rounding: 0 times anything is +0."""
     return np.where((a == 0) | (b == 0), c, fused(a, b, c))
 
 
@@ -466,13 +471,13 @@ def _scaled_single(a: Array, b: Array, c: Array, power: Array) -> Array:
 
 
 def _scaled_double(a: Array, b: Array, c: Array, power: Array) -> Array:
-    """The same of float64; exact fractions where the result is denormal."""
+    """(A * b + c) * 2**power of float64; by exact fractions where the result is denormal."""
     result = np.ldexp(fused_double(a, b, c), power)
     small = np.abs(result) < np.finfo(F64).tiny
-    for at in np.argwhere(small & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
-        place = tuple(at)
-        total = Fraction(float(a[place])) * Fraction(float(b[place])) + Fraction(float(c[place]))
-        result[place] = float(total * Fraction(2) ** int(power[place])) if total else result[place]
+    for position in np.argwhere(small & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+        index = tuple(position)
+        total = Fraction(float(a[index])) * Fraction(float(b[index])) + Fraction(float(c[index]))
+        result[index] = float(total * Fraction(2) ** int(power[index])) if total else result[index]
     return np.asarray(result)
 
 
@@ -490,7 +495,7 @@ def _fused_and_scaled_back(kind: str) -> Builder:
         changes = after_result(decoded, kind, context.target)
         compute = fused if kind == "f32" else fused_double
         scale_back = _scaled_single if kind == "f32" else _scaled_double
-        places = I32(64 if kind == "f32" else 128)
+        exponent = I32(64 if kind == "f32" else 128)
 
         def step(waves: Waves) -> None:
             values = [read(waves) for read in reads]
@@ -498,7 +503,7 @@ def _fused_and_scaled_back(kind: str) -> Builder:
             if waves.mask_nonzero(VCC).any():
                 scaled = waves.mask(VCC)
                 first, second, third, _ = np.broadcast_arrays(*values, scaled)
-                power = np.where(np.abs(third) >= 2, places, -places)
+                power = np.where(np.abs(third) >= 2, exponent, -exponent)
                 value = np.where(scaled, scale_back(first, second, third, power), value)
             for change in changes:
                 value = change(value)

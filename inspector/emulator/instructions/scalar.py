@@ -61,10 +61,10 @@ so that the address that is made of it is never looked at."""
 
 @builds("s_getpc_b64", "s_get_pc_i64")
 def program_counter(decoded: Decoded, context: Context) -> Step:
-    """The place of the next instruction: its index, for there are no addresses here."""
+    """The next instruction's index: there are no addresses here."""
     write = scalar_destination(decoded.operands[0], "u64")
-    place = np.uint64(context.index + 1)
-    return lambda waves: write(waves, np.full(waves.count, place))
+    next_index = np.uint64(context.index + 1)
+    return lambda waves: write(waves, np.full(waves.count, next_index))
 
 
 _SHORT_IMMEDIATE = re.compile(r"s_(mov|add|add_co|mul|cmov|cmp)k_(?!\w+_u32)\w+")
@@ -157,24 +157,27 @@ def _sub(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _add_signed(a: Array, b: Array) -> tuple[Array, Array]:
+    """Returns the sum of int32 and whether it overflows."""
     total = np.add(a, b, dtype=I32)
     return total, ((a ^ total) & (b ^ total)) < 0
 
 
 def _sub_signed(a: Array, b: Array) -> tuple[Array, Array]:
+    """Returns the difference of int32 and whether it overflows."""
     total = np.subtract(a, b, dtype=I32)
     return total, ((a ^ b) & (a ^ total)) < 0
 
 
-def _field(value: Array, place: Array) -> Array:
+def _field(value: Array, packed: Array) -> Array:
     """S_BFE: offset in bits 4:0, width in 22:16."""
-    offset, width = place & U32(31), place >> U32(16) & U32(127)
+    offset, width = packed & U32(31), packed >> U32(16) & U32(127)
     moved = value >> offset
     return np.where(width >= 32, moved, moved & ((U32(1) << (width & U32(31))) - U32(1)))
 
 
-def _signed_field(value: Array, place: Array) -> Array:
-    offset, width = place & U32(31), place >> U32(16) & U32(127)
+def _signed_field(value: Array, packed: Array) -> Array:
+    """S_BFE_I32: offset in bits 4:0, width in 22:16; the field is sign-extended."""
+    offset, width = packed & U32(31), packed >> U32(16) & U32(127)
     length = np.minimum(width, U32(32) - offset)
     up = (U32(32) - offset - length) & U32(31)
     down = (U32(32) - length) & U32(31)
@@ -186,16 +189,17 @@ def _signed_field(value: Array, place: Array) -> Array:
     return np.where(length == 0, I32(0), moved).view(U32)
 
 
-def _field64(value: Array, place: Array) -> Array:
+def _field64(value: Array, packed: Array) -> Array:
     """S_BFE_U64: offset in bits 5:0, width in 22:16."""
-    offset, width = place & U32(63), place >> U32(16) & U32(127)
+    offset, width = packed & U32(63), packed >> U32(16) & U32(127)
     moved = value >> offset.astype(U64)
     ones = (U64(1) << (width & U32(63)).astype(U64)) - U64(1)
     return np.where(width >= 64, moved, moved & ones)
 
 
-def _signed_field64(value: Array, place: Array) -> Array:
-    offset, width = place & U32(63), place >> U32(16) & U32(127)
+def _signed_field64(value: Array, packed: Array) -> Array:
+    """S_BFE_I64: offset in bits 5:0, width in 22:16; the field is sign-extended."""
+    offset, width = packed & U32(63), packed >> U32(16) & U32(127)
     length = np.minimum(width, U32(64) - offset)
     up = ((U32(64) - offset - length) & U32(63)).astype(U64)
     down = ((U32(64) - length) & U32(63)).astype(I64)
@@ -247,15 +251,15 @@ def _ones_from(value: Array, bits: int) -> Array:
 
 def _leading(value: Array, bits: int) -> Array:
     """Number of zeros above the highest set bit; -1 for 0."""
-    left = np.atleast_1d(value).astype(U64)
-    count = np.zeros(left.shape, np.int64)
+    high_part = np.atleast_1d(value).astype(U64)
+    count = np.zeros(high_part.shape, np.int64)
     width = 64
-    found = np.zeros(left.shape, np.int64)
+    highest = np.zeros(high_part.shape, np.int64)
     for step in (32, 16, 8, 4, 2, 1):
-        high = left >> U64(step)
-        found += np.where(high > 0, step, 0)
-        left = np.where(high > 0, high, left)
-    count = (width - 1 - found) - (width - bits)
+        high = high_part >> U64(step)
+        highest += np.where(high > 0, step, 0)
+        high_part = np.where(high > 0, high, high_part)
+    count = (width - 1 - highest) - (width - bits)
     return np.where(np.atleast_1d(value) == 0, -1, count).astype(I32)
 
 
@@ -366,6 +370,8 @@ operation("s_pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (
 
 
 def _with_carry(*, subtract: bool) -> Builder:
+    """32-bit sum or difference with SCC as carry, in and out."""
+
     def build(decoded: Decoded, context: Context) -> Step:
         first, second = (scalar_source(operand, "u32") for operand in decoded.operands[1:])
         write = scalar_destination(decoded.operands[0], "u32")
@@ -388,6 +394,8 @@ builds("s_subb_u32", "s_sub_co_ci_u32")(_with_carry(subtract=True))
 
 
 def _select(kind: str) -> Builder:
+    """S_CSELECT: the first source where SCC is set, else the second."""
+
     def build(decoded: Decoded, context: Context) -> Step:
         first, second = (scalar_source(operand, kind) for operand in decoded.operands[1:])
         write = scalar_destination(decoded.operands[0], kind)
@@ -401,6 +409,8 @@ builds("s_cselect_b64")(_select("u64"))
 
 
 def _conditional_move(kind: str) -> Builder:
+    """S_CMOV: the destination changes where SCC is set."""
+
     def build(decoded: Decoded, context: Context) -> Step:
         decoded = with_short_immediate(decoded)
         target = decoded.operands[0]
@@ -423,6 +433,7 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _comparison(name: str, kind: str) -> Builder:
+    """S_CMP: SCC becomes the outcome."""
     compare = COMPARISONS[name]
 
     def build(decoded: Decoded, context: Context) -> Step:
@@ -447,14 +458,16 @@ for _name in COMPARISONS:
 
 
 def _bit_test(expected: int, kind: str) -> Builder:
+    """S_BITCMP: SCC becomes whether a bit of S0 is `expected`; S1 is its number."""
+
     def build(decoded: Decoded, context: Context) -> Step:
         value = scalar_source(decoded.operands[0], kind)
-        place = scalar_source(decoded.operands[1], "u32")
+        bit_number = scalar_source(decoded.operands[1], "u32")
         shift = _shift if kind == "u32" else _shift64
 
         def step(waves: Waves) -> None:
             word = np.asarray(value(waves))
-            bit = (word >> shift(place(waves))) & word.dtype.type(1)
+            bit = (word >> shift(bit_number(waves))) & word.dtype.type(1)
             waves.scc = np.broadcast_to(bit == expected, waves.scc.shape).copy()
 
         return step
@@ -468,15 +481,17 @@ for _expected in (0, 1):
 
 
 def _set_bit(value: int, kind: str) -> Builder:
+    """S_BITSET: sets or clears the bit of the destination whose number S0 is."""
+
     def build(decoded: Decoded, context: Context) -> Step:
-        place = scalar_source(decoded.operands[1], "u32")
+        bit_number = scalar_source(decoded.operands[1], "u32")
         before = scalar_source(decoded.operands[0], kind)
         write = scalar_destination(decoded.operands[0], kind)
         shift = _shift if kind == "u32" else _shift64
-        one = DTYPES[kind](1)
+        unit = DTYPES[kind](1)
 
         def step(waves: Waves) -> None:
-            bit = one << shift(place(waves))
+            bit = unit << shift(bit_number(waves))
             write(waves, before(waves) | bit if value else before(waves) & ~bit)
 
         return step

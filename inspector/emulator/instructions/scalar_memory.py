@@ -53,27 +53,28 @@ def scalar_places(
     each = min(size, 4)
 
     def places(waves: Waves) -> tuple[Array, Array]:
-        place = np.full(waves.count, fixed, I64)
+        """Each wave's address, int64 [wave], and which dwords are in range [dword, wave]."""
+        offset = np.full(waves.count, fixed, I64)
         for read in registers:
-            place += np.asarray(read(waves)).astype(I64).reshape(-1) * scale
+            offset += np.asarray(read(waves)).astype(I64).reshape(-1) * scale
         start = waves.scalar[base.first]
-        if ((place | start) & odd).any():
-            first = int(((place | start) & odd).argmax())
+        if ((offset | start) & odd).any():
+            first = int(((offset | start) & odd).argmax())
             waves.machine.misaligned(
                 context.index,
-                (int(waves.pair(base.first)[first]) & ADDRESS_BITS) + int(place[first]),
+                (int(waves.pair(base.first)[first]) & ADDRESS_BITS) + int(offset[first]),
                 size,
                 "a scalar access drops the two low bits",
             )
-        place &= aligned
+        offset &= aligned
         inside = np.ones((count, waves.count), bool)
         if not through_buffer:
-            return (waves.pair(base.first).view(I64) & aligned) + place, inside
-        found = resource_of(waves, base.first, context.target)
-        end = found.records * np.maximum(found.stride, 1)
+            return (waves.pair(base.first).view(I64) & aligned) + offset, inside
+        descriptors = resource_of(waves, base.first, context.target)
+        end = descriptors.records * np.maximum(descriptors.stride, 1)
         for dword in range(count):
-            inside[dword] = place + (4 * dword + each) <= end
-        return (found.base & aligned) + place, inside
+            inside[dword] = offset + (4 * dword + each) <= end
+        return (descriptors.base & aligned) + offset, inside
 
     return places
 
@@ -96,17 +97,17 @@ def load(decoded: Decoded, context: Context) -> Step:
         where, inside = places(waves)
         machine = waves.machine
         outside = machine.outside(context.index)
-        whole = inside.all(0)
-        picked = machine.memory.read(where, size, outside, None if whole.all() else whole)
+        complete = inside.all(0)
+        picked = machine.memory.read(where, size, outside, None if complete.all() else complete)
         if narrow:
             wide = picked.view(f"i{size}").astype(np.int32).view(U32) if sign == "i" else picked
             picked = wide.astype(U32)[None]
-        if count > 1 and not whole.all():  # a part of the dwords may still be in range
+        if count > 1 and not complete.all():  # a part of the dwords may still be in range
             for dword in range(count):
-                alone = inside[dword] & ~whole
-                if alone.any():
-                    at = where + 4 * dword
-                    picked[dword] |= machine.memory.read(at, 4, outside, alone)[0]
+                partial = inside[dword] & ~complete
+                if partial.any():
+                    dword_address = where + 4 * dword
+                    picked[dword] |= machine.memory.read(dword_address, 4, outside, partial)[0]
         deliver_scalar(waves, context, target, picked)
 
     return step
@@ -159,12 +160,12 @@ def atomic(decoded: Decoded, context: Context) -> Step:
         machine = waves.machine
         outside = machine.outside(context.index)
         words = [
-            waves.scalar[data.first + at : data.first + at + size // 4][:, usable]
-            for at in range(0, operation.operands * size // 4, size // 4)
+            waves.scalar[data.first + first_word : data.first + first_word + size // 4][:, usable]
+            for first_word in range(0, operation.operands * size // 4, size // 4)
         ]
         met = apply(
-            lambda at: values_of(machine.memory.read(at, size, outside)),
-            lambda at, new: machine.memory.write(at, words_of(new), size, outside),
+            lambda address: values_of(machine.memory.read(address, size, outside)),
+            lambda address, new: machine.memory.write(address, words_of(new), size, outside),
             where[usable],
             [values_of(part).view(operation.dtype) for part in words],
             operation,

@@ -17,9 +17,11 @@ from .scalar import operation, scalar_destination, scalar_source
 
 
 def _number(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """Returns a choice between two numbers as a scalar operation, whose NaNs come out quiet."""
+
     def compute(a: Any, b: Any) -> Array:
-        one, other = np.atleast_1d(a), np.atleast_1d(b)
-        return quieted(choose(one, other))
+        first, second = np.atleast_1d(a), np.atleast_1d(b)
+        return quieted(choose(first, second))
 
     return compute
 
@@ -165,6 +167,7 @@ _COMPARISONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
 
 
 def _comparison(name: str, kind: str) -> None:
+    """Registers S_CMP of floats: SCC becomes the outcome; kind `f16` or `f32`."""
     compare = _COMPARISONS[name]
 
     def build(decoded: Decoded, context: Context) -> Step:

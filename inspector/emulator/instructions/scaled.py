@@ -38,11 +38,11 @@ def fields(words: Array, bits: int, count: int) -> Array:
 
 
 def registers(codes: Array, bits: int) -> Array:
-    """The reverse: uint32 [field, wave, lane] -> [register, wave, lane]."""
+    """Packs fields into registers: uint32 [field, wave, lane] -> [register, wave, lane]."""
     count = -(-len(codes) * bits // 32)
     words = np.zeros((count, *codes.shape[1:]), U32)
-    for at, code in enumerate(codes):
-        word, shift = divmod(at * bits, 32)
+    for index, code in enumerate(codes):
+        word, shift = divmod(index * bits, 32)
         words[word] |= code << U32(shift)
         if shift + bits > 32:
             words[word + 1] |= code >> U32(32 - shift)
@@ -75,13 +75,14 @@ def _powers(scale: Array) -> Array:
 
 
 def _write_all(waves: Waves, row: int, words: Array) -> None:
-    for at, word in enumerate(words):
-        waves.write(row + at, word)
+    """Writes words [register, wave, lane] to registers from `row` on."""
+    for index, word in enumerate(words):
+        waves.write(row + index, word)
 
 
 @builds_matching(r"v_cvt_scalef32_\w+")
 def convert(decoded: Decoded, context: Context) -> Step:
-    """Either direction, by the name."""
+    """A conversion in either direction, by the name."""
     match = _NAME.fullmatch(decoded.name)
     if match is None or not {match[3], match[4]} <= set(_BITS):
         raise NotCoveredError(decoded.text)
@@ -96,20 +97,28 @@ def convert(decoded: Decoded, context: Context) -> Step:
 
 
 def _widen(decoded: Decoded, result: str, kind: str, count: int) -> Step:
+    """Returns the step of a conversion to f32, f16 or bf16, times the scale.
+
+    Args:
+        decoded: the instruction.
+        result: kind of the results.
+        kind: format of the sources.
+        count: elements of each lane.
+    """
     target, narrow, factor = decoded.operands
     words, scale = _words(narrow), source(factor, "u32")
     table, bits = SMALL[kind], _BITS[kind]
     selected = opsel(decoded)
     # Fewer than 32 bits are a part of the register: bits 0 and 1 of OPSEL say which.
-    place = 0
+    shift = 0
     if count * bits == 8:
-        place = 8 * (selected[0] + 2 * selected[1])
+        shift = 8 * (selected[0] + 2 * selected[1])
     elif count * bits == 16:
-        place = 16 * selected[0]
+        shift = 16 * selected[0]
     single = part_of_register(decoded, 16, selected[3]) if count == 1 else None
 
     def step(waves: Waves) -> None:
-        codes = fields(words(waves) >> U32(place), bits, count)
+        codes = fields(words(waves) >> U32(shift), bits, count)
         values = table[codes].astype(F64) * _powers(np.asarray(scale(waves)))
         if result == "f32":
             _write_all(waves, target.first, values.astype(F32))
@@ -133,6 +142,17 @@ def _narrow(
     *,
     saturates: bool,
 ) -> Step:
+    """Returns the step of a conversion from f32, f16 or bf16, divided by the scale.
+
+    Args:
+        decoded: the instruction.
+        result: format of the results.
+        kind: kind of the sources.
+        count: elements of each lane.
+        stochastic: whether a source is the noise for rounding.
+        interleaved: whether two sources' elements take turns.
+        saturates: whether results past the largest number become that.
+    """
     target, first, *others, factor = decoded.operands
     scale, bits = source(factor, "u32"), _BITS[result]
     selected = opsel(decoded)

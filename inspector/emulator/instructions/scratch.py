@@ -23,10 +23,10 @@ def private_addresses(decoded: Decoded, lane: Operand, base: tuple[Operand, ...]
     reads = [raw(operand) for operand in (lane, *base[:1]) if operand.name != "off"]
 
     def addresses(waves: Waves) -> tuple[Array, Array | None]:
-        place = np.full((waves.count, waves.lanes), offset)
+        total = np.full((waves.count, waves.lanes), offset)
         for read in reads:
-            place = place + read(waves)
-        return place.astype(I64), None
+            total = total + read(waves)
+        return total.astype(I64), None
 
     return addresses
 
@@ -48,9 +48,9 @@ def stack_addresses(decoded: Decoded, context: Context, operands: tuple[Operand,
     lanes = context.target.lanes
 
     def addresses(waves: Waves) -> tuple[Array, Array | None]:
-        place = np.full((waves.count, waves.lanes), offset)
+        total = np.full((waves.count, waves.lanes), offset)
         if read is not None:
-            place = place + read(waves).astype(I64)
-        return place + np.asarray(base(waves)).astype(I64) // lanes, None
+            total = total + read(waves).astype(I64)
+        return total + np.asarray(base(waves)).astype(I64) // lanes, None
 
     return addresses

@@ -38,7 +38,7 @@ def picked(values: Array, lanes: Array | None) -> Array:
 
 
 def stored(waves: Waves, first: int, size: int, half: int, lanes: Array | None) -> Array:
-    """What lanes store from registers, as `Words.scatter` takes it."""
+    """Returns the values that lanes store from registers, as `Words.scatter` takes them."""
     count = max(size // 4, 1)
     block = waves.u32[first : first + count].reshape(count, -1)
     if lanes is not None:
@@ -85,7 +85,14 @@ def lds_places(
 def private_places(
     waves: Waves, context: Context, inner: Array, size: int
 ) -> tuple[Array, Array | None]:
-    """The same for the lanes' private bytes; `inner` int64."""
+    """Byte offsets in all lanes' private memory, int64 [wave, lane], and which are inside.
+
+    Args:
+        waves: those that access it.
+        context: names the instruction.
+        inner: addresses in the lane's private memory, int64 [wave, lane].
+        size: bytes of each.
+    """
     private = waves.machine.private
     inside = (inner >= 0) & (inner <= private.size - size)
     bad = waves.active & ~inside
@@ -96,10 +103,11 @@ def private_places(
     return lane * private.stride + inner, None if inside.all() else inside
 
 
-def _both(one: Array | None, other: Array | None) -> Array | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def _both(first: Array | None, second: Array | None) -> Array | None:
+    """Returns the lanes that are in both sets; None stands for all lanes."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
 
 # ---------------------------------------------------------------------- reading
@@ -108,7 +116,7 @@ def _both(one: Array | None, other: Array | None) -> Array | None:
 def read_global(
     waves: Waves, context: Context, where: Array, usable: Array | None, size: int
 ) -> Array:
-    """From addresses."""
+    """Reads from addresses of global memory."""
     machine = waves.machine
     machine.before_global(context, waves, where, usable, size)
     values: Array = machine.memory.read(where, size, machine.outside(context.index), usable)
@@ -118,7 +126,7 @@ def read_global(
 def read_lds(
     waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
 ) -> Array:
-    """From LDS addresses."""
+    """Reads from addresses in the workgroup's LDS."""
     where, inside = lds_places(waves, context, inner, size)
     usable = _both(usable, inside)
     waves.machine.before_lds(context.index, waves, where, usable, size, None)
@@ -129,7 +137,7 @@ def read_lds(
 def read_private(
     waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
 ) -> Array:
-    """From private addresses."""
+    """Reads from addresses in the lanes' private memory."""
     where, inside = private_places(waves, context, inner, size)
     usable = _both(usable, inside)
     words = waves.machine.private.words
@@ -139,7 +147,7 @@ def read_private(
 def read_flat(
     waves: Waves, context: Context, where: Array, usable: Array | None, size: int
 ) -> Array:
-    """From flat addresses."""
+    """Reads from flat addresses, in whichever memory they lead to."""
     parts = flat_parts(where, usable)
     if parts is None:
         return read_global(waves, context, where, usable, size)
@@ -248,11 +256,11 @@ def flat_parts(where: Array, usable: Array | None) -> list[tuple[str, Array, Arr
         in_lds, in_private = in_lds & usable, in_private & usable
     if not (in_lds.any() or in_private.any()):
         return None
-    rest = ~(in_lds | in_private)
+    in_global = ~(in_lds | in_private)
     if usable is not None:
-        rest &= usable
+        in_global &= usable
     parts = [
-        ("global", where, rest),
+        ("global", where, in_global),
         ("lds", where.astype(U32), in_lds),
         ("scratch", where & I64(0xFFFFFFFF), in_private),
     ]

@@ -42,12 +42,12 @@ Indices = Callable[[Waves], Array]
 """Which of its four K each element of A is: [wave, group, element of the lane, row]."""
 
 
-def indices_of(operand: Operand, held: int, chosen: int, size: int, text: str) -> Indices:
-    """The indices of `held` elements in each lane, from set number `chosen`."""
-    bits = 2 * held
+def indices_of(operand: Operand, count: int, chosen: int, size: int, text: str) -> Indices:
+    """The indices of `count` elements in each lane, from set number `chosen`."""
+    bits = 2 * count
     if operand.kind != "vgpr" or operand.count != 1 or (chosen + 1) * bits > 32:
         raise NotCoveredError(f"{text}: its index register")
-    shifts = (np.arange(held, dtype=U32) * U32(2) + U32(chosen * bits))[:, None]
+    shifts = (np.arange(count, dtype=U32) * U32(2) + U32(chosen * bits))[:, None]
     register = operand.first
 
     def read(waves: Waves) -> Array:
@@ -57,23 +57,23 @@ def indices_of(operand: Operand, held: int, chosen: int, size: int, text: str) -
     return read
 
 
-def multiply(left: Array, indices: Array, right: Array) -> Array:
-    """The product of what A has, with the rows of B that it names.
+def multiply(a: Array, indices: Array, b: Array) -> Array:
+    """The product of A's elements with the rows of B that their indices name.
 
     Rows of B that no index names play no part, so that their infinities do no harm.
 
     Args:
-        left: of A, [wave, element, row], in the order of K.
-        indices: which of its four K each one is, likewise.
-        right: B, [wave, k, column].
+        a: the elements that A has, [wave, element, row], in the order of K.
+        indices: each element's place among its four K, 0 to 3, of the same shape.
+        b: B, [wave, k, column].
 
     Returns:
         float32 [wave, row, column].
     """
-    fours = np.arange(left.shape[1])[:, None] // 2 * 4
+    fours = np.arange(a.shape[1])[:, None] // 2 * 4
     depth = (fours + indices).transpose(0, 2, 1)  # [wave, row, element]
-    named = right[np.arange(len(right))[:, None, None], depth]  # [wave, row, element, column]
-    product: Array = np.matmul(left.transpose(0, 2, 1)[:, :, None, :], named)[:, :, 0]
+    named = b[np.arange(len(b))[:, None, None], depth]  # [wave, row, element, column]
+    product: Array = np.matmul(a.transpose(0, 2, 1)[:, :, None, :], named)[:, :, 0]
     return product
 
 
@@ -85,15 +85,15 @@ def _sparse_step(
     arrange: Callable[[Array], Array],
     out: str,
 ) -> Step:
-    """The whole: `takes` give [wave, group, element, row], `order` makes B [wave, k, column]."""
+    """Returns a step; `takes` give [wave, group, element, row], `order` B as [wave, k, column]."""
     target, a, b = decoded.operands[:3]
     a_rows, b_rows = registers_of(a, decoded.text), registers_of(b, decoded.text)
     finish = finish_into(target, target, out, clamp=decoded.flag("clamp"))
 
     def step(waves: Waves) -> None:
-        left, right = takes[0](waves.u32[a_rows]), takes[1](waves.u32[b_rows])
-        flat = (waves.count, -1, left.shape[3])
-        product = multiply(left.reshape(flat), indices(waves).reshape(flat), order(right))
+        a_values, b_values = takes[0](waves.u32[a_rows]), takes[1](waves.u32[b_rows])
+        flat = (waves.count, -1, a_values.shape[3])
+        product = multiply(a_values.reshape(flat), indices(waves).reshape(flat), order(b_values))
         finish(waves, arrange(product))
 
     return step

@@ -61,14 +61,14 @@ def result_order(lanes: int, generation: int) -> Callable[[Array], Array]:
     return lambda product: product.reshape(len(product), 2, 2, 4, ROWS).transpose(3, 0, 2, 1, 4)
 
 
-def multiply(left: Array, right: Array) -> Array:
+def multiply(a: Array, b: Array) -> Array:
     """[wave, k, row] and [wave, k, column] -> [wave, row, column]."""
-    product: Array = np.matmul(left.transpose(0, 2, 1), right)
+    product: Array = np.matmul(a.transpose(0, 2, 1), b)
     return product
 
 
 def kinds_of(name: str, decoded: Decoded) -> tuple[str, str]:
-    """What A and B hold; neg_lo makes iu8 and iu4 signed."""
+    """Returns the kinds of A and B; neg_lo makes iu8 and iu4 signed."""
     if not name.startswith("iu"):
         first, _, second = name.partition("_")
         return first, second or first
@@ -81,9 +81,9 @@ def source_of(
     operand: Operand, kind: str, depth: int, decoded: Decoded, context: Context, which: int
 ) -> Source:
     """A (0) or B (1) as [wave, k, row], from the lanes that count."""
-    held = 32 * operand.count // BITS[kind]
-    lanes = ROWS * depth // held
-    if lanes > context.target.lanes or lanes * held != ROWS * depth:
+    lane_depth = 32 * operand.count // BITS[kind]
+    lanes = ROWS * depth // lane_depth
+    if lanes > context.target.lanes or lanes * lane_depth != ROWS * depth:
         raise NotCoveredError(f"{decoded.text}: its shape")
     plain = take_operand(kind, ROWS, context.target)
     negated = _negated_elements(decoded, kind, which)
@@ -112,7 +112,7 @@ def _negated_elements(decoded: Decoded, kind: str, which: int) -> Array | None:
 
 
 def signs_fit(decoded: Decoded, kind: str) -> None:
-    """Of integers only neg_lo[0:1] mean something."""
+    """Raises NotCoveredError for signs that mean nothing: of integers only neg_lo[0:1] do."""
     if kind == "i32" and (
         any(decoded.numbers("neg_hi", (0,))) or any(decoded.numbers("neg_lo", (0, 0, 0))[2:])
     ):
@@ -147,6 +147,7 @@ def wmma(decoded: Decoded, context: Context) -> Step:
 
 
 def _finish(decoded: Decoded, context: Context, out: str) -> Finish:
+    """Returns the step that adds C and writes D, with op_sel, clamp and C's signs."""
     halves = decoded.numbers("op_sel", (0, 0, 0))
     if any(halves[:2]) or (any(halves) and (context.target.generation != 11 or "16" not in out)):
         raise NotCoveredError(f"{decoded.text}: op_sel")
@@ -196,12 +197,14 @@ def mixed(decoded: Decoded, context: Context) -> Step:
     scales = _scales(decoded, scaling, tall) if scaling else None
 
     def step(waves: Waves) -> None:
-        left, right = (take(waves.u32[where]) for take, where in zip(takes, rows, strict=True))
+        a_values, b_values = (
+            take(waves.u32[where]) for take, where in zip(takes, rows, strict=True)
+        )
         if scales is None:
-            product = multiply(left, right)
+            product = multiply(a_values, b_values)
         else:
             a_scale, b_scale = (read(waves) for read in scales)
-            product = multiply_scaled(left[:, None], right[:, None], a_scale, b_scale)
+            product = multiply_scaled(a_values[:, None], b_values[:, None], a_scale, b_scale)
         sets = product.reshape(waves.count, -1, 2, 8, ROWS)
         finish(waves, sets.transpose(1, 3, 0, 2, 4))
 
@@ -209,6 +212,7 @@ def mixed(decoded: Decoded, context: Context) -> Step:
 
 
 def _format(decoded: Decoded, which: str, tall: bool) -> str:
+    """Returns the format of A or B (`which`) that a modifier names; fp8 where none does."""
     if tall:
         return "fp4"
     name = decoded.modifiers.get(f"matrix_{which}_fmt", "MATRIX_FMT_FP8")
@@ -228,7 +232,10 @@ def _take_ordered(
     each, chunk = operand.count // sets, 16 if BITS[kind] == 8 else 32
 
     def take(words: Array) -> Array:
-        parts = [in_k_order(plain(words[at * each : (at + 1) * each]), chunk) for at in range(sets)]
+        parts = [
+            in_k_order(plain(words[index * each : (index + 1) * each]), chunk)
+            for index in range(sets)
+        ]
         return parts[0] if sets == 1 else np.concatenate(parts, 2)
 
     return take
@@ -237,6 +244,7 @@ def _take_ordered(
 def _scales(
     decoded: Decoded, scaling: str, tall: bool
 ) -> tuple[Callable[[Waves], Array], Callable[[Waves], Array]]:
+    """Returns the readers of A's and B's scales, int32 [wave, K block, row]."""
     readers = []
     registers = 2 if scaling == "scale16" else 1
     for which, operand in zip("ab", decoded.operands[4:6], strict=True):

@@ -101,6 +101,7 @@ def _nested(folds_found: Iterable[Fold]) -> list[Fold]:
 
 
 def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
+    """Yields the folds of an assembly: debug directives, descriptors, metadata, data sections."""
     index, count = 0, len(lines)
     while index < count:
         line = lines[index]
@@ -193,6 +194,7 @@ def _prologue(function: Function) -> Iterator[Fold]:
 
 
 def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
+    """Yields the folds of an MLIR: runs of `#loc` lines, and regions."""
     index, count = 0, len(lines)
     while index < count:
         if lines[index].startswith("#loc"):
@@ -221,6 +223,7 @@ def _regions(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
+    """Yields the folds of an LLVM IR: runs of metadata and of debug records, and bodies."""
     index, count = 0, len(lines)
     while index < count:
         line = lines[index]
@@ -248,6 +251,7 @@ _BLOCK = re.compile(r"\s*(?:async\s+def|def|class)\b")
 
 
 def _python(lines: Sequence[str]) -> Iterator[Fold]:
+    """Yields the bodies of functions and classes in Python."""
     for number, line in enumerate(lines):
         if not _BLOCK.match(line):
             continue

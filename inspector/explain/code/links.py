@@ -22,7 +22,7 @@ REACH = 12
 _GAP = 24
 """Two lines of a statement at most this far apart belong to one stretch of its code."""
 
-_Place = tuple[int, int]
+_Position = tuple[int, int]
 """The number of a file, and a line in it, from 1."""
 
 
@@ -41,15 +41,16 @@ class Links:
         source: str | None = None,
         length: int = 0,
     ) -> None:
+        """Indexes the texts' lines by the frames that they stem from."""
         self._length = length
         files = _Files(positions, source)
         self._source = files.number(source) if source is not None else -1
-        places: dict[int, tuple[_Place, ...]] = {}  # id of a position -> its frames in user code
-        self._frames: dict[str, dict[int, tuple[_Place, ...]]] = {}
+        places: dict[int, tuple[_Position, ...]] = {}  # id of a position -> its frames in user code
+        self._frames: dict[str, dict[int, tuple[_Position, ...]]] = {}
         self._columns: dict[str, dict[int, int | None]] = {}
-        self._exact: dict[str, dict[tuple[_Place, int], list[int]]] = {}
-        self._lines: dict[str, dict[_Place, list[int]]] = {}
-        self._all: dict[str, dict[_Place, list[int]]] = {}
+        self._exact: dict[str, dict[tuple[_Position, int], list[int]]] = {}
+        self._lines: dict[str, dict[_Position, list[int]]] = {}
+        self._all: dict[str, dict[_Position, list[int]]] = {}
         self._placed_lines: dict[str, list[int]] = {}
         for kind, by_line in positions.items():
             frames = self._frames[kind] = {}
@@ -67,8 +68,8 @@ class Links:
                 own.setdefault(chain[0], []).append(line)
                 if column is not None:
                     exact.setdefault((chain[0], column), []).append(line)
-                for place in chain:
-                    every.setdefault(place, []).append(line)
+                for position in chain:
+                    every.setdefault(position, []).append(line)
             self._placed_lines[kind] = sorted(by_line)
 
     def related(self, kind: str, line: int, target: str) -> tuple[int, ...]:
@@ -95,7 +96,7 @@ class Links:
         if chain is None:
             return ()
         if target == "source":
-            lines = (place[1] - 1 for place in chain if place[0] == self._source)
+            lines = (position[1] - 1 for position in chain if position[0] == self._source)
             return tuple(dict.fromkeys(number for number in lines if 0 <= number < self._length))
         column = self._columns[kind][line]
         if column is not None:
@@ -127,7 +128,7 @@ class Links:
                 return _densest_stretch(own_lines or related_lines)
         return None
 
-    def place(self, kind: str, line: int) -> bool:
+    def has_position(self, kind: str, line: int) -> bool:
         """Whether a line has a position of its own."""
         return kind == "source" or line in self._frames.get(kind, {})
 
@@ -172,6 +173,7 @@ class _Files:
     def __init__(
         self, positions: Mapping[str, Mapping[int, SourceLoc]], source: str | None
     ) -> None:
+        """Gives numbers to the files that positions and their callers name."""
         names: dict[str, None] = {} if source is None else {source: None}
         visited: set[int] = set()
         for by_line in positions.values():
@@ -202,10 +204,10 @@ class _Files:
         """The file's number."""
         return self._numbers[name]
 
-    def frames(self, loc: SourceLoc) -> tuple[_Place, ...]:
+    def frames(self, loc: SourceLoc) -> tuple[_Position, ...]:
         """A position's frames in the user's code, the innermost first."""
         frame: SourceLoc | None = loc.in_user_code
-        places: dict[_Place, None] = {}
+        places: dict[_Position, None] = {}
         while frame is not None:
             if not frame.in_library or not places:
                 places[self._numbers[frame.file], frame.line] = None
@@ -277,6 +279,7 @@ class _Table:
         return self._locations[number]
 
     def _read_location(self, number: str) -> SourceLoc | None:
+        """Returns a node's position with the calls it was inlined at; None where it has no line."""
         kind, fields = self._nodes.get(number, ("", {}))
         if kind == "DISubprogram":
             file, line = self._file(number), int(fields.get("line", 0))

@@ -162,6 +162,7 @@ def style_of(cls: str) -> str:
 
 
 def _assembly(text: str, cls: str | None) -> list[Span]:
+    """Returns the coloured pieces of an assembly line."""
     styled: list[Span] = []
     pieces = _ASM.split(text)
     stop = 0
@@ -189,6 +190,7 @@ def _assembly(text: str, cls: str | None) -> list[Span]:
 
 @functools.lru_cache(maxsize=16384)
 def _assembly_style(piece: str) -> str:
+    """Returns the style of a token of assembly, whatever stands before it."""
     first = piece[0]
     if first in ";/":
         return "comment"
@@ -205,12 +207,14 @@ def _assembly_style(piece: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _mnemonic_style(word: str) -> str:
+    """Returns the style of an instruction by its name; "" for no instruction."""
     match = _INSTRUCTION.match(word)
     return match.lastgroup or "" if match is not None else ""
 
 
 @functools.lru_cache(maxsize=16384)
 def _mlir_style(piece: str) -> str:
+    """Returns the style of a token of MLIR; "" for none."""
     first = piece[0]
     if first == "%":
         return "register"
@@ -238,6 +242,7 @@ def _mlir_style(piece: str) -> str:
 
 @functools.lru_cache(maxsize=16384)
 def _llvm_style(piece: str) -> str:
+    """Returns the style of a token of LLVM IR; "" for none."""
     first = piece[0]
     if first == "%":
         return "register"
@@ -259,6 +264,7 @@ def _llvm_style(piece: str) -> str:
 
 
 def _intrinsic_style(name: str) -> str:
+    """Returns the style of an intrinsic of AMD's by its name."""
     if ".mfma" in name or ".wmma" in name or ".smfmac" in name:
         return "matrix"
     if "waitcnt" in name or "barrier" in name or "wait." in name or "sched" in name:
@@ -294,6 +300,7 @@ def _python(text: str, in_string: bool) -> list[Span]:
 
 @functools.lru_cache(maxsize=16384)
 def _python_style(piece: str) -> str:
+    """Returns the style of a token of Python: "" for none, `label` for the head of a definition."""
     if piece[0] == "#":
         return "comment"
     if piece[-1] in "\"'" or '"' in piece or "'" in piece:
