@@ -1,14 +1,14 @@
 """Which workgroup touched which byte of global memory last: races between workgroups.
 
 Workgroups of one launch run in any order. Two race where one writes what the other reads or
-writes and nothing orders them. What orders them is atomics: if both have carried one out since the
-earlier access (or a load or store that goes past the caches to the device, as volatile ones do),
-the later one may well have been told that the earlier one is done. Whether it was, by the right
-address and with the right fences, is not looked at: locks, counters and stream-K's flags are never
-told, and some races neither.
+writes and nothing orders them. Atomics order them: if both have carried one out since the earlier
+access (or a load or store that goes past the caches to the device, as volatile ones do), the later
+one may have learnt that the earlier one is done. Whether it did, by the right address and with the
+right fences, is not checked: locks, counters and stream-K's flags are never reported, and some
+races are missed.
 
 Workgroups that write the same value to the same place do no harm. Atomics do not race with each
-other. What is not watched: scalar loads, accesses that reach into several buffers at once, reads
+other. Not watched: scalar loads, accesses that reach into several buffers at once, reads
 before the first write to a buffer but for those of a few workgroups, and buffers of more than
 `MOST_GRANULES`.
 """

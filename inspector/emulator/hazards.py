@@ -1,17 +1,16 @@
 """Wait states that the matrix cores of CDNA2 to CDNA4 leave to software, and code without them.
 
 These GPUs do not wait by themselves when an instruction meets the registers of a matrix
-instruction that is not done, or when a matrix instruction reads what the VALU has just written:
-that many other instructions, or `s_nop`, must stand between. The same holds of what comes behind a
-dot product. The check looks at the code once, on every path, and costs nothing while it runs; only
-places whose instructions were executed are told.
+instruction that is not done, when a matrix instruction reads what the VALU has just written, or
+when an instruction uses the result of a dot product: a number of other instructions, or `s_nop`,
+must stand between. The check looks at the code once, on every path, and costs nothing while it
+runs; only places whose instructions were executed are reported.
 
 Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), and CDNA4 ISA, 7.6,
 which ask for the same but in two places, where LLVM's fewer wait states hold here: gfx950's
 overwritten result of a 16x16x4 product of f64 (19 in the document, 11 in LLVM), and a matrix
-instruction behind a dot product (3, 0 in LLVM). Passes are the machine file's cycles by 4. What the
-hardware looks after by itself (an accumulator that the next product takes over whole) needs 0 and
-is not told.
+instruction behind a dot product (3, 0 in LLVM). Passes are the machine file's cycles by 4. An
+accumulator that the next product takes over as a whole needs 0: the hardware takes care of it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ LONGEST: Final = 20
 _CLOCKS_OF_A_PASS: Final = 4
 _JUMP: Final = 1
 """Wait states that a branch which is taken is given beyond its own. No document says so: LLVM
-counts the s_branch behind it, which is not executed, and its loops would be told without."""
+counts the s_branch behind it, which is not executed, and its loops would be reported without."""
 _VALU: Final = frozenset({"valu", "acc_move", "cross_lane"})
 _MEMORY: Final = frozenset(
     {

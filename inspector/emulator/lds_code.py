@@ -165,7 +165,7 @@ class Code:
         return True
 
     def _mask_changed(self, group: WaveGroup, site: int, before: Array, *, known: bool) -> None:
-        """What is known of EXEC after a write to it, and of the register where it was saved."""
+        """Updates the knowledge of EXEC after a write to it, and of the register that saved it."""
         waves, effect, parts = group.waves, self.effects[site], self.decoded[site]
         others = effect.writes & ~EXEC_BITS & ~SCC_BIT
         was_known = not group.unknown & EXEC_BITS

@@ -229,7 +229,7 @@ class _Walk:
             for g in meeting
         ]
         if any(shape != shapes[0] for shape in shapes):
-            # What the waves do not share is let through: nothing is told that does not happen.
+            # Operations that the waves do not share are ended, so that no race is invented.
             for group in meeting:
                 for queue in group.queues.values():
                     self._end(group, queue)

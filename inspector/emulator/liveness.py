@@ -33,7 +33,7 @@ _SGPRS: Final = scalar_bits(0, VCC + 2)
 """SGPRs and VCC; trap temporaries, M0 and EXEC are allocated to no wave."""
 _EXEC: Final = scalar_bits(EXEC, 2)
 _WIDENS: Final = re.compile(r"s_(mov|or|or_saveexec|orn2_saveexec|or_not\d_saveexec)_b(32|64)")
-"""What may set bits of EXEC; everything else that writes EXEC clears some."""
+"""Instructions that may set bits of EXEC; everything else that writes EXEC clears some."""
 _PASSED: Final = vector_bits(0, 32) | scalar_bits(0, 30)
 """Where LLVM's AMDGPU calling convention passes arguments and results."""
 _DROPPABLE: Final = frozenset(("valu", "acc_move", "cross_lane", "mfma", "wmma"))

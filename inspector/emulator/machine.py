@@ -387,7 +387,7 @@ class MachineState:
         """Buffer, offsets in it and workgroups of the lanes that are watched, [lane].
 
         Reads of buffers that nobody has written yet are those of a few of the first workgroups;
-        None for lanes that lie in several buffers, or that nothing is to be said of.
+        None for lanes that lie in several buffers, or of which nothing can be reported.
         """
         if usable is not None and usable.all():
             usable = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# What an entry does when it is let through: it gets the waves, its arrays and nothing else.
+# Completes an operation: gets the waves and the entry's arrays.
 Complete = Callable[["Waves", tuple[Array, ...]], None]
 
 

@@ -1,9 +1,9 @@
 """One launch by several processes: forks of this one execute parts of the grid on shared memory.
 
-Only where nothing but memory connects workgroups and no code asks in which order they run: no
-atomics, no accesses that are coherent in the whole device, no clock. What is left are races, which
-are looked for between the parts as within them; where there is one, or a part fails, the launch is
-to be executed again by one process.
+This needs workgroups that nothing but memory connects, and code that cannot observe the order in
+which they run: no atomics, no accesses that are coherent in the whole device, no clock. Races
+remain: they are looked for between the parts as within them, and where there is one, or a part
+fails, the launch has to be executed again by one process.
 """
 
 from __future__ import annotations

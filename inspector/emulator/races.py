@@ -2,7 +2,7 @@
 
 Two waves race where one writes what the other reads or writes, and no barrier both passed stands
 between. LDS is looked at in granules as small as the kernel's narrowest access. Waves that write
-the same value to the same place (a layout that holds elements twice) do no harm, and are not told.
+the same value to the same place (a layout that holds elements twice) do no harm: they are left out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LocalShadow:
         # Granules whose last access was still outstanding when its wave arrived at a barrier.
         self._late = np.zeros(len(self._writers), bool)
         self.met_late = False
-        """Whether the last race that was told is with such an access."""
+        """Whether the last race that was reported is with such an access."""
         # A read matters to writes before the next barrier, and most are done behind it: a read is
         # noted when one comes, unless all its workgroups have passed a barrier since.
         self._reads: list[_Read] = []

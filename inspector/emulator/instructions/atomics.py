@@ -197,7 +197,7 @@ def apply(
         operation: what is done.
 
     Returns:
-        What each lane met.
+        The value before each lane's turn.
     """
     if not len(where):
         return np.zeros(0, operation.dtype)

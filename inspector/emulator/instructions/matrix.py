@@ -37,14 +37,14 @@ Finish = Callable[[Waves, Array], None]
 """Adds C to a product, given as [register, ..., wave, ..., lane], and writes D."""
 
 FORMATS: Final = ("fp8", "bf8", "fp6", "bf6", "fp4")
-"""What cbsz and blgp, or matrix_a_fmt and matrix_b_fmt, mean in f8f6f4 (CDNA4 ISA, 7.1.5)."""
+"""Formats by number in cbsz, blgp, matrix_a_fmt and matrix_b_fmt of f8f6f4 (CDNA4 ISA, 7.1.5)."""
 BITS: Final = {
     "f64": 64, "f32": 32, "xf32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8, "i4": 4, "u4": 4,
     "fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4,
 }  # fmt: skip
 _F16_BIAS: Final = F32(2.0**112)
 _F16_SPECIAL: Final = 65536.0
-"""What the smallest infinity or NaN of float16 becomes if it is read like any other number."""
+"""The smallest infinity or NaN of float16, read like any other number."""
 _SIGN_AND_F16: Final = I32(-0x70002000)
 """Bits 31 and 13 to 27: sign, exponent and mantissa of a float16, moved down by 3."""
 

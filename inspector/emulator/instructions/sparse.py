@@ -130,7 +130,7 @@ def smfmac(decoded: Decoded, context: Context) -> Step:
 
 @builds_matching(r"v_swmmac_\w+")
 def swmmac(decoded: Decoded, context: Context) -> Step:
-    """RDNA4; index_key chooses the set. What iu4's indices mean is not documented well enough."""
+    """RDNA4; index_key chooses the set. The indices of iu4 are not documented well enough."""
     match = _SWMMAC.fullmatch(decoded.name)
     if match is None or context.target.arch not in ("gfx1200", "gfx1201"):
         raise NotCoveredError(decoded.text)
