@@ -99,7 +99,9 @@ TWICE = """
 import sys, tempfile, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
+from kinspect.inspector.pipeline.emulating import keep_freed_memory
 from test_emulator_whole_kernels import Compiled
+keep_freed_memory()  # as the process that executes launches does
 with tempfile.TemporaryDirectory() as folder:
     compiled = Compiled({name!r}, {arch!r}, Path(folder))
     compiled.grid = {grid}
