@@ -161,15 +161,13 @@ def launch(kernel: KernelProfile) -> str:
     shape = kernel.shape
     grid = triple(shape.grid, shape.grid_size)
     groups = workgroups(shape)
-    # The note says that the recorded SGPR count is a constant, not the kernel's.
-    doubted = any("SGPR" in note for note in kernel.notes)
     words = [
         f"grid {grid}" + (f" and {kernel.grids - 1} other" if kernel.grids > 1 else ""),
         f"workgroup {triple(shape.workgroup, shape.workgroup_size)}",
         f"{groups:,} workgroup{'s' if groups != 1 else ''}" if groups is not None else "",
         f"VGPR {shape.vgpr}" if shape.vgpr is not None else "",
         f"AccVGPR {shape.accum_vgpr}" if shape.accum_vgpr else "",
-        f"SGPR {shape.sgpr}" if shape.sgpr is not None and not doubted else "",
+        f"SGPR {shape.sgpr}" if shape.sgpr is not None else "",
         f"LDS {view.kib(shape.lds_bytes)}" if shape.lds_bytes is not None else "",
         f"scratch {view.kib(shape.scratch_bytes)}" if shape.scratch_bytes else "",
     ]

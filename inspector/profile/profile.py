@@ -223,7 +223,7 @@ def _kernel(
     return KernelProfile(
         id=shape.name,
         name=shape.name,
-        shape=shape,
+        shape=replace(shape, sgpr=quirks.sgprs(shape, hardware.arch)[0]),
         agent=agent,
         dispatches=group.dispatches,
         counted=counted,
