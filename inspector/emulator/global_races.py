@@ -78,9 +78,7 @@ class _Stamps:
     @property
     def readers(self) -> Array | None:
         """Stamps of the last readers, int64 [granule]; None where nobody has read."""
-        for read in self._reads:
-            self.note_read(read)
-        self._reads, self._lanes = [], 0
+        self._note_postponed()
         return self._readers
 
     def postpone(self, read: _Read) -> None:
@@ -88,7 +86,13 @@ class _Stamps:
         self._reads.append(read)
         self._lanes += len(read.offsets)
         if self._lanes > MOST_POSTPONED:
-            _ = self.readers
+            self._note_postponed()
+
+    def _note_postponed(self) -> None:
+        """Stamps the granules of the reads that were kept, in their order."""
+        for read in self._reads:
+            self.note_read(read)
+        self._reads, self._lanes = [], 0
 
     def note_read(self, read: _Read) -> None:
         """Stamps the granules of a read."""

@@ -85,15 +85,12 @@ class Liveness(Struct, frozen=True):
         """VGPRs and AGPRs in a set."""
         return (rows & _VECTORS).bit_count()
 
-    def dead_writes(self, function: Function) -> list[int]:
-        """Indices of the vector instructions whose results nothing reads."""
-        return [
-            inst.index
-            for inst, effect in zip(function.instructions, self.effects, strict=True)
-            if inst.cls in _DROPPABLE
-            and effect.writes
-            and not effect.writes & (self.after[inst.index] | _EXEC)
-        ]
+    def is_dead_write(self, inst: Instruction) -> bool:
+        """Whether a vector instruction does nothing but write results that nothing reads."""
+        writes = self.effects[inst.index].writes
+        return (
+            inst.cls in _DROPPABLE and writes != 0 and not writes & (self.after[inst.index] | _EXEC)
+        )
 
 
 def liveness(function: Function, machine: Machine) -> Liveness:

@@ -93,12 +93,12 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
         yield Metric(name, max(column), "registers", "derived")
     vector = [vgprs + agprs for vgprs, agprs, _ in needed]
     fullest = vector.index(max(vector))
-    inst = subject.function.instructions[counted.indices[fullest]]
+    instructions = subject.function.instructions
+    inst = instructions[counted.indices[fullest]]
     yield Metric(_FULLEST, _place(inst, *needed[fullest][:2]), "mapping", "derived")
-    own = set(counted.indices)
-    dead = sum(index in own for index in live.dead_writes(subject.function))
+    dead = sum(live.is_dead_write(instructions[index]) for index in counted.indices)
     yield Metric(_DEAD, dead, "instructions", "derived")
-    if len(own) < len(subject.function.instructions):
+    if len(counted.indices) < len(instructions):
         yield from _untouched(subject, live, counted.indices)
 
 
