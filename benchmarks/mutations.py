@@ -38,10 +38,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from kinspect.inspector.emulator.access import NotCoveredError
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
 from kinspect.inspector.emulator.memory import buffer_of
+from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load

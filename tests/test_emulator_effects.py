@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import code_of, run_lines
-from kinspect.inspector.emulator.access import NotCoveredError
 from kinspect.inspector.emulator.effects import Effect, effect_of
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.outstanding import SCALAR_BIT
+from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 from test_emulator_witness import FORMS
 

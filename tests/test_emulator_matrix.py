@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from kinspect.inspector.emulator import numbers
-from kinspect.inspector.emulator.access import NotCoveredError
 from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.outstanding import vector_bits
 from kinspect.inspector.emulator.products import Product
 from kinspect.inspector.emulator.program import Code, prepare
-from kinspect.inspector.emulator.registry import ExecutionTarget
+from kinspect.inspector.emulator.registry import ExecutionTarget, NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.text import parse_text
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from emulated import Array, run_lines
-from kinspect.inspector.emulator.access import NotCoveredError
 from kinspect.inspector.emulator.memory import (
     PRIVATE_APERTURE,
     SHARED_APERTURE,
     Buffer,
     buffer_of,
 )
+from kinspect.inspector.emulator.registry import NotCoveredError
 
 BASE = 0x5000_0000_0000
 DATA = np.arange(1, 257, dtype=np.uint32) * 0x01010101

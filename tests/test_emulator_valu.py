@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinspect.inspector.emulator.access import NotCoveredError
+from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 
 from .emulated import mask_of, run_lines

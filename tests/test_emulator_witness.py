@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import run_lines
-from kinspect.inspector.emulator.access import NotCoveredError
+from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 
 Array = np.ndarray[Any, Any]

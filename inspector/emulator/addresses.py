@@ -23,12 +23,11 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Block, Function, Instruction, Machine
-from .access import NotCoveredError
 from .effects import effect_of
 from .operands import EXEC
 from .outstanding import SCALAR_BIT, scalar_bits
 from .program import decoded_instructions, step_anywhere
-from .registry import ExecutionTarget, Step
+from .registry import ExecutionTarget, NotCoveredError, Step
 from .slices import ACCESSES, address_bits, needed
 from .start import KERNARG_ADDRESS, initial_waves, target_of, waves_of
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from ..model import Function
-from .access import NotCoveredError
 from .operands import Decoded
+from .registry import NotCoveredError
 from .waves import Array, Waves
 
 

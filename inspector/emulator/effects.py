@@ -14,8 +14,8 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import Instruction
-from .access import KEEPS_HALF
 from .crosslane import DPP_CONTROLS
+from .elementwise import KEEPS_HALF
 from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
 from .outstanding import scalar_bits, vector_bits
 from .registry import ExecutionTarget

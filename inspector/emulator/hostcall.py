@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from .access import NotCoveredError
 from .memory import PADDING, Array, Buffer, Words
 from .printf import formatted
+from .registry import NotCoveredError
 
 HOSTCALL_ADDRESS: Final = 0x7E02_0000_0000
 _PACKETS: Final = 512

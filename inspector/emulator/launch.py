@@ -17,7 +17,6 @@ from msgspec import Struct
 from ..errors import KinspectError
 from ..isa.asm.data import Constants
 from ..model import Function, Machine, WaveStart
-from .access import NotCoveredError
 from .calls import joined
 from .counts import Counts
 from .footprint import Footprint
@@ -28,6 +27,7 @@ from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .outstanding import SCALAR_BIT
 from .processes import NotIndependentError, Part, apart, independent
 from .program import Code, prepare
+from .registry import NotCoveredError
 from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, initial_waves, target_of, waves_of
 from .undefined import (
     BLOCKS,

@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from ..model import Function
-from .access import NotCoveredError
 from .effects import bits_of, effect_of, half_effect
 from .instructions.lds import plain_places
 from .lds_groups import WaveGroup
@@ -26,7 +25,7 @@ from .lds_slices import (
 from .operands import EXEC, Decoded, halves_of
 from .outstanding import scalar_bits
 from .program import decoded_instructions, step_anywhere
-from .registry import ExecutionTarget, Step
+from .registry import ExecutionTarget, NotCoveredError, Step
 from .stack_slots import spills_of, with_rows
 from .waves import ALL, Array
 

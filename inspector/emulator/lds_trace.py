@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from ..isa.barriers import has_special_barriers
 from ..isa.mnemonics import FLOW_CLASSES, Flow, flow_of
 from ..model import Function, Instruction, Machine
-from .access import NotCoveredError
 from .lds_accesses import KINDS, Access, Part, Trace, Traces
 from .lds_code import Code
 from .lds_groups import VECTOR, Pending, WaveGroup
@@ -36,6 +35,7 @@ from .memory import Words
 from .operands import TTMP, VCC
 from .outstanding import SCALAR_BIT, scalar_bits
 from .program import CONDITIONS
+from .registry import NotCoveredError
 from .start import initial_waves, target_of
 from .unknowns import Arguments, DrawnMemory, Probe
 from .waves import U32, Array, Waves

@@ -15,10 +15,10 @@ import numpy as np
 
 from ..errors import KinspectError
 from ..model import Block, Instruction
-from .access import NotCoveredError
 from .effects import returns_value
 from .machine import first_active
 from .program import Code, Kind, Transfer
+from .registry import NotCoveredError
 from .waves import Array, Waves
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Function
-from .access import NotCoveredError
 from .operands import Decoded, Operand
-from .registry import ExecutionTarget
+from .registry import ExecutionTarget, NotCoveredError
 
 MODE_REGISTERS: Final = frozenset({"HW_REG_MODE", "HW_REG_WAVE_MODE"})
 _FIELD: Final = re.compile(r"hwreg\((\w+)(?:,\s*(\d+))?(?:,\s*(\d+))?\)")

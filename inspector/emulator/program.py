@@ -16,17 +16,17 @@ from msgspec.structs import replace
 
 from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
-from .access import Assignment, NotCoveredError
 from .calls import transfer_of
 from .crosslane import DPP_CONTROLS
 from .effects import Effect, effects_of
+from .elementwise import Assignment
 from .hazards import Hazard, hazards_of
 from .instructions import builder_of
 from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
 from .outstanding import half_bits, scalar_bits
 from .products import link
-from .registry import Context, ExecutionTarget, Step
+from .registry import Context, ExecutionTarget, NotCoveredError, Step
 from .relocations import resolved
 from .waves import Array, Waves
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from .waves import Waves
 
 Step = Callable[["Waves"], Any]
+"""Carries one instruction out for all waves that stand at it."""
+
+
+class NotCoveredError(Exception):
+    """An instruction or a modifier that the emulator does not carry out."""
 
 
 class ExecutionTarget(Struct, frozen=True, cache_hash=True):

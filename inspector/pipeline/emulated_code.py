@@ -13,12 +13,12 @@ import numpy as np
 from msgspec import Struct
 
 from ..capture.targets import CODE_OBJECT
-from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16
+from ..emulator.registry import NotCoveredError
 from ..errors import KinspectError
 from ..isa.asm.data import Constants, read_constants
 from ..isa.text import parse_text

@@ -28,13 +28,13 @@ import msgspec
 import numpy as np
 from msgspec import to_builtins
 
-from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.instructions import import_all
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..emulator.processes import NotIndependentError, available
+from ..emulator.registry import NotCoveredError
 from ..errors import KinspectError
 from ..isa.asm.data import read_constants
 from ..isa.text import parse_text

@@ -11,10 +11,10 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..emulator.access import NotCoveredError
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
+from ..emulator.registry import NotCoveredError
 from ..errors import KinspectError, unforeseen
 from ..isa.asm.data import Constants, read_constants
 from ..model import (

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..access import NotCoveredError, raw
 from ..operands import Decoded, Operand
-from ..registry import Context
+from ..registry import Context, NotCoveredError
+from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 
 I64 = np.int64

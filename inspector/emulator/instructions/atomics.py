@@ -15,11 +15,10 @@ import numpy as np
 from msgspec import Struct
 
 from .. import numbers
-from ..access import NotCoveredError
 from ..delivery import deliver, issue
 from ..minmax import is_signalling, larger_number, quieted, smaller_number
 from ..operands import M0, Decoded, Operand
-from ..registry import Context, ExecutionTarget, Step, builds, builds_matching
+from ..registry import Context, ExecutionTarget, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses
 from .buffers import buffer_addresses

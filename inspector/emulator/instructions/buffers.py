@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from msgspec import Struct
 
-from ..access import NotCoveredError, raw
 from ..operands import Decoded, Operand
-from ..registry import Context, ExecutionTarget
+from ..registry import Context, ExecutionTarget, NotCoveredError
+from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
 

@@ -13,20 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import crosslane, numbers
-from ..access import (
-    Assignment,
-    Compute,
-    NotCoveredError,
-    Read,
-    Write,
-    destination,
-    elementwise,
-    flushing,
-    source,
-)
+from ..elementwise import Assignment, Compute, elementwise, flushing
 from ..numbers import SMALL, float8, to_small
 from ..operands import Decoded, opsel
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..vector_operands import Read, Write, destination, source
 from ..waves import F32, I32, U32, Array, Waves
 from .half import two_halves
 from .real import to_integer

@@ -7,17 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import numbers
-from ..access import (
-    DTYPES,
-    Assignment,
-    NotCoveredError,
-    after_result,
-    destination,
-    flushing,
-    source,
-)
+from ..elementwise import Assignment, after_result, flushing
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..vector_operands import DTYPES, destination, source
 from ..waves import F32, U32, Array, Waves
 from .packed import half_source
 

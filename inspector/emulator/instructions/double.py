@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from ..access import elementwise
+from ..elementwise import elementwise
 from ..registry import builds
 from ..waves import F32, I32, U32, Array
 from .real import (

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..access import NotCoveredError
 from ..delivery import deliver, issue
 from ..operands import Decoded, Operand
-from ..registry import Context, Step, builds, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds, builds_matching
 from ..waves import Array, Waves
 from .addressing import (
     I64,

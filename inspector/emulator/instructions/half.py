@@ -11,20 +11,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from .. import numbers
-from ..access import (
-    Assignment,
-    Compute,
-    NotCoveredError,
-    Read,
-    after_result,
-    assemble,
-    destination,
-    elementwise,
-    flushing,
-    source,
-)
+from ..elementwise import Assignment, Compute, after_result, assemble, elementwise, flushing
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, ExecutionTarget, Step, builds
+from ..registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
+from ..vector_operands import Read, destination, source
 from ..waves import F32, U32, Array, Waves
 from .integer import middle
 from .packed import packed_halves, saturated

@@ -10,11 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError
 from ..delivery import deliver_scalar
 from ..modes import FOLLOWED, MODE_REGISTERS, field_of, mode_of
 from ..operands import Decoded
-from ..registry import Context, Step, builds
+from ..registry import Context, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 from .control import nothing
 from .scalar import scalar_destination, scalar_source

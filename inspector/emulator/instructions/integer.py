@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from ..access import Assignment, NotCoveredError, assemble, destination, elementwise, raw, source
+from ..elementwise import Assignment, assemble, elementwise
 from ..operands import Decoded, Operand, constant_bits
-from ..registry import Context, Step, builds
+from ..registry import Context, NotCoveredError, Step, builds
+from ..vector_operands import destination, raw, source
 from ..waves import I32, U32, Array, Waves
 
 U64 = np.uint64

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..access import NotCoveredError, Read, raw
 from ..delivery import deliver
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .scalar import scalar_destination, scalar_source
 

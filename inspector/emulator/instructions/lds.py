@@ -10,10 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError
 from ..delivery import deliver, issue
 from ..operands import M0, Decoded
-from ..registry import Context, Step, builds, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Form, extended, place_in_register
 from .spaces import read_lds, usable_lanes, write_lds

@@ -7,10 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError
 from ..delivery import deliver, issue
 from ..operands import M0, Decoded
-from ..registry import Context, Step, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, extended, flat_addresses, form_of
 from .buffers import buffer_addresses

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import crosslane
-from ..access import Assignment, NotCoveredError, Read, flushing, result_destination, source
+from ..elementwise import Assignment, flushing
 from ..operands import EXEC, VCC, Decoded, Operand
-from ..registry import Builder, Context, Step, builds, builds_matching
+from ..registry import Builder, Context, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import Read, result_destination, source
 from ..waves import U32, Array, Waves
 
 _COMPARE = re.compile(r"v_cmp(x?)_(\w+?)_(f16|f32|f64|bf16|[iu]16|[iu]32|[iu]64)")

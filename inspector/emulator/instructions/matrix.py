@@ -25,10 +25,9 @@ from typing import Final
 import numpy as np
 
 from .. import numbers
-from ..access import NotCoveredError
 from ..operands import Decoded, Operand, constant_bits
 from ..products import Accumulator
-from ..registry import ExecutionTarget
+from ..registry import ExecutionTarget, NotCoveredError
 from ..waves import F32, I32, U32, Array, Waves
 
 Take = Callable[[Array], Array]

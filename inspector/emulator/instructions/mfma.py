@@ -21,10 +21,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..access import NotCoveredError
 from ..operands import Decoded, Operand, constant_bits
 from ..products import Product, Source
-from ..registry import Context, Step, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds_matching
 from ..waves import I32, U32, Array, Waves, paired
 from .matrix import (
     BITS,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..access import NotCoveredError, Read, raw
 from ..operands import M0, Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .control import nothing
 from .scaled import fields, registers

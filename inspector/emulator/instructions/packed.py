@@ -7,18 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import numbers
-from ..access import (
-    DTYPES,
-    Assignment,
-    Compute,
-    NotCoveredError,
-    Read,
-    after_result,
-    flushing,
-    source,
-)
+from ..elementwise import Assignment, Compute, after_result, flushing
 from ..operands import Decoded, Operand, constant_bits
-from ..registry import Builder, Context, ExecutionTarget, Step, builds
+from ..registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
+from ..vector_operands import DTYPES, Read, source
 from ..waves import U32, Array, Waves
 from .real import always, fused, greatest, least, maximum, minimum, three
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..access import after_result, destination, elementwise, source
+from ..elementwise import after_result, elementwise
 from ..minmax import (
     is_signalling,
     larger_number,
@@ -19,6 +19,7 @@ from ..minmax import (
 )
 from ..operands import VCC, Decoded
 from ..registry import Builder, Context, ExecutionTarget, Step, builds
+from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves
 
 F64 = np.float64

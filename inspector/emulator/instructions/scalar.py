@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec.structs import replace
 
-from ..access import DTYPES, NotCoveredError
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE
 from ..operands import EXEC, M0, VCC, Decoded, Operand, constant_bits
-from ..registry import Builder, Context, Step, builds
+from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..vector_operands import DTYPES
 from ..waves import ALL, I32, U32, Array, Waves
 
 U64 = np.uint64

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError, raw
 from ..delivery import deliver_scalar, issue
 from ..operands import Decoded, Operand
-from ..registry import Context, Step, builds, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 from .addressing import I64
 from .atomics import apply, operation_of, returns_old, values_of, words_of

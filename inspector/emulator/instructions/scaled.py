@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError, Read, raw, source
 from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
 from ..operands import Decoded, Operand, opsel
-from ..registry import Context, Step, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..vector_operands import Read, raw, source
 from ..waves import F32, U32, Array, Waves
 from .convert import discarded_bits, part_of_register
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..access import NotCoveredError, raw
 from ..operands import Decoded, Operand
-from ..registry import Context
+from ..registry import Context, NotCoveredError
+from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
 

@@ -18,9 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError
 from ..operands import Decoded, Operand
-from ..registry import Context, Step, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from . import wmma
 from .matrix import (

@@ -23,10 +23,9 @@ from typing import Final
 
 import numpy as np
 
-from ..access import NotCoveredError
 from ..operands import Decoded, Operand
 from ..products import Product, Source
-from ..registry import Context, Step, builds_matching
+from ..registry import Context, NotCoveredError, Step, builds_matching
 from ..waves import I32, U32, Array, Waves
 from .matrix import (
     BITS,
