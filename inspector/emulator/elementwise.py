@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from . import crosslane
 from .operands import Decoded, Operand
-from .registry import Builder, Context, ExecutionTarget, NotCoveredError, Step
-from .vector_operands import FLOATS, Read, Write, result_destination, source, then_apply
+from .registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
+from .vector_operands import DTYPES, FLOATS, Read, Write, result_destination, source, then_apply
 from .waves import F32, Array, Waves
 
 Compute = Callable[..., Array]
@@ -56,6 +57,63 @@ def elementwise(
         return assemble(decoded, context, result, names, operands, compute)
 
     return build
+
+
+def define(
+    names: str,
+    result: str,
+    kinds: str,
+    compute: Compute,
+    *,
+    accumulates: bool = False,
+    saturates: bool = False,
+) -> None:
+    """Registers an elementwise operation.
+
+    Args:
+        names: its mnemonics, separated by blanks.
+        result: kind of the destination.
+        kinds: kinds of the sources, separated by blanks.
+        compute: from the sources' arrays to the result's.
+        accumulates: the destination is the last source as well.
+        saturates: with clamp an integer result is limited to its range.
+    """
+    plain = elementwise(result, kinds, compute, reads_result=accumulates)
+    if not saturates:
+        builds(*names.split())(plain)
+        return
+    limited = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        if "clamp" not in decoded.modifiers:
+            return plain(decoded, context)
+        bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
+        return limited(replace(decoded, modifiers=bare), context)
+
+    builds(*names.split())(build)
+
+
+def define_by_target(
+    names: str, result: str, kinds: str, choose: Callable[[ExecutionTarget], Compute]
+) -> None:
+    """Registers an elementwise operation that computes by the target and its mode; see `define`."""
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        return elementwise(result, kinds, choose(context.target))(decoded, context)
+
+    builds(*names.split())(build)
+
+
+def saturated(compute: Compute, kind: str) -> Compute:
+    """Returns an operation limited to the range of a kind of integer; it is computed in 64 bits."""
+    dtype = DTYPES[kind]
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+
+    def limited(*arrays: Array) -> Array:
+        wide = compute(*(np.asarray(array).astype(np.int64) for array in arrays))
+        return np.clip(wide, low, high).astype(dtype)
+
+    return limited
 
 
 def assemble(

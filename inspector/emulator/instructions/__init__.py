@@ -12,6 +12,8 @@ from typing import Final
 from .. import registry
 from ..registry import Builder
 from . import (
+    bits,
+    byte_operations,
     control,
     global_memory,
     hardware,
@@ -26,11 +28,14 @@ from . import (
 _OTHERS: Final = (
     "atomics",
     "convert",
+    "division",
     "dot",
     "double",
     "half",
     "lds_direct",
     "mfma",
+    "minmax",
+    "mixed",
     "moves",
     "packed",
     "real",
@@ -58,7 +63,9 @@ def builder_of(name: str) -> Builder | None:
 
 
 __all__ = [
+    "bits",
     "builder_of",
+    "byte_operations",
     "control",
     "global_memory",
     "hardware",

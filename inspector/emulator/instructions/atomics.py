@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from .. import numbers
 from ..delivery import deliver, issue
-from ..minmax import is_signalling, larger_number, quieted, smaller_number
 from ..operands import M0, Decoded, Operand
 from ..registry import Context, ExecutionTarget, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses
 from .buffers import buffer_addresses
 from .lds import pair_offsets, single_offset
+from .minmax import is_signalling, larger_number, quieted, smaller_number
 from .spaces import flat_parts, lanes_of, lds_places, picked, usable_lanes
 
 U64 = np.uint64

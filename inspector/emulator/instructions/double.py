@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
-from ..elementwise import elementwise
-from ..registry import builds
+from ..elementwise import define
 from ..waves import F32, I32, U32, Array
-from .real import (
-    exponent_of,
-    fixed_division,
-    fraction,
-    fused_double,
-    mantissa_of,
-    register_orders,
-    to_integer,
-)
-
-F64 = np.float64
-Compute = Callable[..., Array]
-
-
-def _define(
-    names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
-) -> None:
-    """Registers an elementwise operation under its names."""
-    builds(*names.split())(elementwise(result, kinds, compute, reads_result=accumulates))
+from .fused import F64, fused_double
+from .real import exponent_of, fraction, mantissa_of, to_integer
 
 
 @cache
@@ -62,28 +43,26 @@ def trigonometric_bits(value: Array, segment: Array) -> Array:
     return np.ldexp(chunk, np.where(exponent >= 1968, 128, 0) - 53 - shift)
 
 
-_define("v_add_f64", "f64", "f64 f64", np.add)
-_define("v_mul_f64", "f64", "f64 f64", np.multiply)
-_define("v_fma_f64 v_fmamk_f64 v_fmaak_f64", "f64", "f64 f64 f64", fused_double)
-_define("v_fmac_f64", "f64", "f64 f64 f64", fused_double, accumulates=True)
-register_orders("f64")
-_define("v_floor_f64", "f64", "f64", np.floor)
-_define("v_ceil_f64", "f64", "f64", np.ceil)
-_define("v_trunc_f64", "f64", "f64", np.trunc)
-_define("v_rndne_f64", "f64", "f64", np.rint)
-_define("v_fract_f64", "f64", "f64", fraction)
+define("v_add_f64", "f64", "f64 f64", np.add)
+define("v_mul_f64", "f64", "f64 f64", np.multiply)
+define("v_fma_f64 v_fmamk_f64 v_fmaak_f64", "f64", "f64 f64 f64", fused_double)
+define("v_fmac_f64", "f64", "f64 f64 f64", fused_double, accumulates=True)
+define("v_floor_f64", "f64", "f64", np.floor)
+define("v_ceil_f64", "f64", "f64", np.ceil)
+define("v_trunc_f64", "f64", "f64", np.trunc)
+define("v_rndne_f64", "f64", "f64", np.rint)
+define("v_fract_f64", "f64", "f64", fraction)
 # The hardware's are good to some 26 bits; code that uses them refines what they give.
-_define("v_rcp_f64", "f64", "f64", lambda a: F64(1) / a)
-_define("v_rsq_f64", "f64", "f64", lambda a: F64(1) / np.sqrt(a))
-_define("v_sqrt_f64", "f64", "f64", np.sqrt)
-_define("v_ldexp_f64", "f64", "f64 i32", np.ldexp)
-_define("v_frexp_exp_i32_f64", "i32", "f64", lambda a: exponent_of(a).astype(I32))
-_define("v_frexp_mant_f64", "f64", "f64", mantissa_of)
-_define("v_div_fixup_f64", "f64", "f64 f64 f64", fixed_division)
-_define("v_trig_preop_f64", "f64", "f64 u32", trigonometric_bits)
-_define("v_cvt_f64_f32", "f64", "f32", lambda a: np.asarray(a).astype(F64))
-_define("v_cvt_f32_f64", "f32", "f64", lambda a: np.asarray(a).astype(F32))
-_define("v_cvt_f64_i32", "f64", "i32", lambda a: np.asarray(a).astype(F64))
-_define("v_cvt_f64_u32", "f64", "u32", lambda a: np.asarray(a).astype(F64))
-_define("v_cvt_i32_f64", "i32", "f64", lambda a: to_integer(a, I32, -(2.0**31), 2.0**31 - 1))
-_define("v_cvt_u32_f64", "u32", "f64", lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))
+define("v_rcp_f64", "f64", "f64", lambda a: F64(1) / a)
+define("v_rsq_f64", "f64", "f64", lambda a: F64(1) / np.sqrt(a))
+define("v_sqrt_f64", "f64", "f64", np.sqrt)
+define("v_ldexp_f64", "f64", "f64 i32", np.ldexp)
+define("v_frexp_exp_i32_f64", "i32", "f64", lambda a: exponent_of(a).astype(I32))
+define("v_frexp_mant_f64", "f64", "f64", mantissa_of)
+define("v_trig_preop_f64", "f64", "f64 u32", trigonometric_bits)
+define("v_cvt_f64_f32", "f64", "f32", lambda a: np.asarray(a).astype(F64))
+define("v_cvt_f32_f64", "f32", "f64", lambda a: np.asarray(a).astype(F32))
+define("v_cvt_f64_i32", "f64", "i32", lambda a: np.asarray(a).astype(F64))
+define("v_cvt_f64_u32", "f64", "u32", lambda a: np.asarray(a).astype(F64))
+define("v_cvt_i32_f64", "i32", "f64", lambda a: to_integer(a, I32, -(2.0**31), 2.0**31 - 1))
+define("v_cvt_u32_f64", "u32", "f64", lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))

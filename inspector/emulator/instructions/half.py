@@ -1,108 +1,58 @@
-"""16-bit operations, and those that mix 16 and 32 bits.
+"""16-bit operations, one in a register, and conversions to and from 16 bits.
 
 Source: CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-from msgspec.structs import replace
 
 from .. import numbers
-from ..elementwise import Assignment, Compute, after_result, assemble, elementwise, flushing
-from ..operands import Decoded, Operand
-from ..registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
-from ..vector_operands import Read, destination, source
-from ..waves import F32, U32, Array, Waves
+from ..elementwise import Compute, assemble, define, define_by_target
+from ..operands import Decoded
+from ..registry import Context, ExecutionTarget, Step, builds
+from ..waves import F32, U32, Array
+from .fused import F64, fused_half
 from .integer import middle
-from .packed import packed_halves, saturated
-from .real import (
-    by_target,
-    cosine,
-    exponent_of,
-    fixed_division,
-    fused,
-    mantissa_of,
-    odd_sum,
-    register_orders,
-    sine,
-    to_integer,
-    without_denormals,
-)
+from .real import cosine, exponent_of, mantissa_of, sine, to_integer, without_denormals
 
-F64 = np.float64
 U16 = np.uint16
 I16 = np.int16
 
 
-def _define(
-    names: str, result: str, kinds: str, compute: Compute, *, accumulates: bool = False
-) -> None:
-    """Registers an elementwise operation under its names; clamp saturates 16-bit integers."""
-    plain = elementwise(result, kinds, compute, reads_result=accumulates)
-    if result not in ("u16", "i16"):
-        builds(*names.split())(plain)
-        return
-    saturating = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        if "clamp" not in decoded.modifiers or not decoded.name.startswith(_SATURATES):
-            return plain(decoded, context)
-        bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
-        return saturating(replace(decoded, modifiers=bare), context)
-
-    builds(*names.split())(build)
-
-
-_SATURATES = ("v_add_", "v_sub_", "v_subrev_", "v_mad_")
-"""16-bit operations on integers that clamp saturates."""
-
-
-def fused_half(a: Array, b: Array, c: Array) -> Array:
-    """A * b + c of f16 values: exact in float64 but for gaps of more than 30 binary digits."""
-    return np.multiply(a, b, dtype=F64) + c
-
-
-def fused_bfloat(a: Array, b: Array, c: Array) -> Array:
-    """A * b + c of bf16, as float64 rounded to odd: rounding that to bf16 rounds once."""
-    return odd_sum(np.multiply(a, b, dtype=F64), np.asarray(c).astype(F64))
-
-
-def _shift16(value: Array) -> Array:
+def shift16(value: Array) -> Array:
+    """The part of a shift's distance that counts for 16 bits."""
     return value & value.dtype.type(15)
 
 
-_define("v_add_f16", "f16", "f16 f16", np.add)
-_define("v_sub_f16", "f16", "f16 f16", np.subtract)
-_define("v_subrev_f16", "f16", "f16 f16", lambda a, b: np.subtract(b, a))
-_define("v_mul_f16", "f16", "f16 f16", np.multiply)
-register_orders("f16")
-_define("v_fma_f16", "f16", "f16 f16 f16", fused_half)
-_define("v_fmac_f16", "f16", "f16 f16 f16", fused_half, accumulates=True)
-_define("v_fmamk_f16 v_fmaak_f16 v_fma_legacy_f16", "f16", "f16 f16 f16", fused_half)
-_define("v_mad_f16 v_mad_legacy_f16 v_madmk_f16 v_madak_f16", "f16", "f16 f16 f16",
+define("v_add_f16", "f16", "f16 f16", np.add)
+define("v_sub_f16", "f16", "f16 f16", np.subtract)
+define("v_subrev_f16", "f16", "f16 f16", lambda a, b: np.subtract(b, a))
+define("v_mul_f16", "f16", "f16 f16", np.multiply)
+define("v_fma_f16", "f16", "f16 f16 f16", fused_half)
+define("v_fmac_f16", "f16", "f16 f16 f16", fused_half, accumulates=True)
+define("v_fmamk_f16 v_fmaak_f16 v_fma_legacy_f16", "f16", "f16 f16 f16", fused_half)
+define("v_mad_f16 v_mad_legacy_f16 v_madmk_f16 v_madak_f16", "f16", "f16 f16 f16",
         lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c)  # fmt: skip
-_define("v_mac_f16", "f16", "f16 f16 f16",
+define("v_mac_f16", "f16", "f16 f16 f16",
         lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c, accumulates=True)  # fmt: skip
-_define("v_fract_f16", "f16", "f16", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
-_define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(I16))
-_define("v_frexp_mant_f16", "f16", "f16", mantissa_of)
-_define("v_sin_f16", "f16", "f16", sine)
-_define("v_cos_f16", "f16", "f16", cosine)
-_define("v_div_fixup_f16 v_div_fixup_legacy_f16", "f16", "f16 f16 f16",
-        lambda a, b, c: fixed_division(a.astype(F64), b.astype(F64), c.astype(F64)))  # fmt: skip
-_define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
-_define("v_sqrt_f16", "f16", "f16", np.sqrt)
-_define("v_rsq_f16", "f16", "f16", lambda a: F32(1) / np.sqrt(a))
-_define("v_exp_f16", "f16", "f16", np.exp2)
-_define("v_log_f16", "f16", "f16", np.log2)
-_define("v_floor_f16", "f16", "f16", np.floor)
-_define("v_ceil_f16", "f16", "f16", np.ceil)
-_define("v_trunc_f16", "f16", "f16", np.trunc)
-_define("v_rndne_f16", "f16", "f16", np.rint)
-_define("v_ldexp_f16", "f16", "f16 i16",
+define("v_fract_f16", "f16", "f16", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
+define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(I16))
+define("v_frexp_mant_f16", "f16", "f16", mantissa_of)
+define("v_sin_f16", "f16", "f16", sine)
+define("v_cos_f16", "f16", "f16", cosine)
+define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
+define("v_sqrt_f16", "f16", "f16", np.sqrt)
+define("v_rsq_f16", "f16", "f16", lambda a: F32(1) / np.sqrt(a))
+define("v_exp_f16", "f16", "f16", np.exp2)
+define("v_log_f16", "f16", "f16", np.log2)
+define("v_floor_f16", "f16", "f16", np.floor)
+define("v_ceil_f16", "f16", "f16", np.ceil)
+define("v_trunc_f16", "f16", "f16", np.trunc)
+define("v_rndne_f16", "f16", "f16", np.rint)
+define("v_ldexp_f16", "f16", "f16 i16",
         lambda a, b: np.ldexp(a.astype(F64), b.astype(np.int32)))  # fmt: skip
 # gfx1250: the same of bf16, rounded from float32; denormals of bf16 are those of float32.
 for _name, _compute in (
@@ -110,41 +60,42 @@ for _name, _compute in (
     ("rsq", lambda a: F32(1) / np.sqrt(a)), ("sin", sine), ("cos", cosine),
     ("tanh", np.tanh),
 ):  # fmt: skip
-    _define(f"v_{_name}_bf16", "bf16", "bf16", without_denormals(_compute))
-_define("v_tanh_f16", "f16", "f16", np.tanh)
-_define("v_tanh_f32", "f32", "f32", np.tanh)
-_define("v_mov_b16", "u16", "u16", lambda a: np.asarray(a))
-_define("v_not_b16", "u16", "u16", np.invert)
-_define("v_and_b16", "u16", "u16 u16", np.bitwise_and)
-_define("v_or_b16", "u16", "u16 u16", np.bitwise_or)
-_define("v_xor_b16", "u16", "u16 u16", np.bitwise_xor)
-_define("v_add_u16 v_add_nc_u16", "u16", "u16 u16", np.add)
-_define("v_add_i16 v_add_nc_i16", "i16", "i16 i16", np.add)
-_define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract)
-_define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract)
-_define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a))
-_define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
+    define(f"v_{_name}_bf16", "bf16", "bf16", without_denormals(_compute))
+define("v_tanh_f16", "f16", "f16", np.tanh)
+define("v_tanh_f32", "f32", "f32", np.tanh)
+define("v_mov_b16", "u16", "u16", lambda a: np.asarray(a))
+define("v_not_b16", "u16", "u16", np.invert)
+define("v_and_b16", "u16", "u16 u16", np.bitwise_and)
+define("v_or_b16", "u16", "u16 u16", np.bitwise_or)
+define("v_xor_b16", "u16", "u16 u16", np.bitwise_xor)
+define("v_add_u16 v_add_nc_u16", "u16", "u16 u16", np.add, saturates=True)
+define("v_add_i16 v_add_nc_i16", "i16", "i16 i16", np.add, saturates=True)
+define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract, saturates=True)
+define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract, saturates=True)
+define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a), saturates=True)
+define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
 for _kind in ("u16", "i16"):
     _three = f"{_kind} {_kind} {_kind}"
-    _define(f"v_mad_{_kind} v_mad_legacy_{_kind}", _kind, _three, lambda a, b, c: a * b + c)
-    _define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
-    _define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
-    _define(f"v_med3_{_kind}", _kind, _three, middle)
-_define("v_min_u16", "u16", "u16 u16", np.minimum)
-_define("v_max_u16", "u16", "u16 u16", np.maximum)
-_define("v_min_i16", "i16", "i16 i16", np.minimum)
-_define("v_max_i16", "i16", "i16 i16", np.maximum)
-_define("v_lshlrev_b16", "u16", "u16 u16", lambda a, b: b << _shift16(a))
-_define("v_lshrrev_b16", "u16", "u16 u16", lambda a, b: b >> _shift16(a))
-_define("v_ashrrev_i16", "i16", "i16 i16", lambda a, b: b >> _shift16(a))
-_define("v_cvt_f16_i16", "f16", "i16", lambda a: a.astype(F32))
-_define("v_cvt_f16_u16", "f16", "u16", lambda a: a.astype(F32))
-_define("v_cvt_i16_f16", "i16", "f16", lambda a: to_integer(a, I16, -32768.0, 32767.0))
-_define("v_cvt_u16_f16", "u16", "f16", lambda a: to_integer(a, U16, 0.0, 65535.0))
-_define("v_cvt_i32_i16", "i32", "i16", lambda a: a.astype(np.int32))
-_define("v_cvt_u32_u16", "u32", "u16", lambda a: a.astype(U32))
-_define("v_mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(U32) * b.astype(U32) + c)
-_define("v_mad_i32_i16", "i32", "i16 i16 i32",
+    define(f"v_mad_{_kind} v_mad_legacy_{_kind}", _kind, _three, lambda a, b, c: a * b + c,
+            saturates=True)  # fmt: skip
+    define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
+    define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    define(f"v_med3_{_kind}", _kind, _three, middle)
+define("v_min_u16", "u16", "u16 u16", np.minimum)
+define("v_max_u16", "u16", "u16 u16", np.maximum)
+define("v_min_i16", "i16", "i16 i16", np.minimum)
+define("v_max_i16", "i16", "i16 i16", np.maximum)
+define("v_lshlrev_b16", "u16", "u16 u16", lambda a, b: b << shift16(a))
+define("v_lshrrev_b16", "u16", "u16 u16", lambda a, b: b >> shift16(a))
+define("v_ashrrev_i16", "i16", "i16 i16", lambda a, b: b >> shift16(a))
+define("v_cvt_f16_i16", "f16", "i16", lambda a: a.astype(F32))
+define("v_cvt_f16_u16", "f16", "u16", lambda a: a.astype(F32))
+define("v_cvt_i16_f16", "i16", "f16", lambda a: to_integer(a, I16, -32768.0, 32767.0))
+define("v_cvt_u16_f16", "u16", "f16", lambda a: to_integer(a, U16, 0.0, 65535.0))
+define("v_cvt_i32_i16", "i32", "i16", lambda a: a.astype(np.int32))
+define("v_cvt_u32_u16", "u32", "u16", lambda a: a.astype(U32))
+define("v_mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(U32) * b.astype(U32) + c)
+define("v_mad_i32_i16", "i32", "i16 i16 i32",
         lambda a, b, c: a.astype(np.int32) * b.astype(np.int32) + c)  # fmt: skip
 
 
@@ -183,7 +134,7 @@ def two_halves(kind: str) -> Callable[[ExecutionTarget], Compute]:
 
 
 for _kind in ("f16", "bf16"):
-    builds(f"v_cvt_pk_{_kind}_f32")(by_target("u32", "f32 f32", two_halves(_kind)))
+    define_by_target(f"v_cvt_pk_{_kind}_f32", "u32", "f32 f32", two_halves(_kind))
 
 
 def _toward_zero(a: Array, b: Array) -> Array:
@@ -199,119 +150,4 @@ def _truncated(value: Array) -> Array:
     return np.where(away & ~np.isnan(value) & ~np.isinf(value), bits - U32(1), bits)
 
 
-_define("v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32", "u32", "f32 f32", _toward_zero)
-
-
-# ---------------------------------------------------------------------- mixed precision
-
-
-def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
-    """Returns a modifier's bits for three sources; 0 where it names fewer."""
-    bits = decoded.numbers(name, ())
-    return (*bits, *(0,) * (3 - len(bits)))
-
-
-def _mixed_sources(decoded: Decoded, target: ExecutionTarget, small: str) -> Sequence[Read]:
-    """V_FMA_MIX: op_sel_hi says which sources are f16 or bf16, op_sel which half of these."""
-    reads = []
-    for operand, narrow, half, sign in zip(
-        decoded.operands[1:],
-        _bits(decoded, "op_sel_hi"),
-        _bits(decoded, "op_sel"),
-        _bits(decoded, "neg_lo"),
-        strict=True,
-    ):
-        plain, negate = _unsigned(operand)
-        kind = small if narrow else "f32"
-        read = source(plain, kind, half=half, negate=bool(sign) != negate)
-        reads.append(read if (flush := flushing(kind, target)) is None else _flushed(read, flush))
-    return reads
-
-
-def _flushed(read: Read, flush: Callable[[Array], Array]) -> Read:
-    return lambda waves: flush(read(waves))
-
-
-def _unsigned(operand: Operand) -> tuple[Operand, bool]:
-    """`neg(0)` is how LLVM writes the sign of a constant here."""
-    if operand.kind == "none" and operand.text.startswith("neg("):
-        text = operand.text[4:-1]
-        value = float(text) if "." in text else None
-        number = None if value is not None else int(text, 0)
-        return Operand("constant", text, integer=number, real=value), True
-    return operand, False
-
-
-def _mixed(half: int | None, small: str = "f16") -> Builder:
-    """V_FMA_MIX: a fused multiply-add in float32, written whole (None) or as one half."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        first, second, third = _mixed_sources(decoded, context.target, small)
-        kind = "f32" if half is None else small
-        write = destination(
-            decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
-        )
-        changes = after_result(decoded, kind, context.target)
-
-        def value(waves: Waves) -> Array:
-            result = fused(first(waves), second(waves), third(waves))
-            for change in changes:
-                result = change(result)
-            return result
-
-        return Assignment(value, write)
-
-    return build
-
-
-builds("v_fma_mix_f32", "v_mad_mix_f32")(_mixed(None))
-builds("v_fma_mixlo_f16", "v_mad_mixlo_f16")(_mixed(0))
-builds("v_fma_mixhi_f16", "v_mad_mixhi_f16")(_mixed(1))
-
-
-builds("v_fma_mix_f32_bf16")(_mixed(None, "bf16"))
-builds("v_fma_mixlo_bf16")(_mixed(0, "bf16"))
-builds("v_fma_mixhi_bf16")(_mixed(1, "bf16"))
-
-
-# ---------------------------------------------------------------------- packed halves
-
-
-def _chained(choose: Compute) -> Compute:
-    return lambda a, b, c: choose(choose(a, b), c)
-
-
-def _of_sum(choose: Compute) -> Compute:
-    """V_PK_ADD_MAX and its like: a sum, then the larger or smaller one."""
-    return lambda a, b, c: choose(a + b, c)
-
-
-_PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
-    "v_pk_fma_f16": ("f16", 3, fused_half),
-    "v_pk_add_u16": ("u16", 2, np.add),
-    "v_pk_sub_u16": ("u16", 2, np.subtract),
-    "v_pk_add_i16": ("i16", 2, np.add),
-    "v_pk_sub_i16": ("i16", 2, np.subtract),
-    "v_pk_mul_lo_u16": ("u16", 2, np.multiply),
-    "v_pk_mad_u16": ("u16", 3, lambda a, b, c: a * b + c),
-    "v_pk_mad_i16": ("i16", 3, lambda a, b, c: a * b + c),
-    "v_pk_lshlrev_b16": ("u16", 2, lambda a, b: b << _shift16(a)),
-    "v_pk_lshrrev_b16": ("u16", 2, lambda a, b: b >> _shift16(a)),
-    "v_pk_ashrrev_i16": ("i16", 2, lambda a, b: b >> _shift16(a)),
-    "v_pk_min_i16": ("i16", 2, np.minimum),
-    "v_pk_max_i16": ("i16", 2, np.maximum),
-    "v_pk_min_u16": ("u16", 2, np.minimum),
-    "v_pk_max_u16": ("u16", 2, np.maximum),
-    "v_pk_add_bf16": ("bf16", 2, np.add),
-    "v_pk_mul_bf16": ("bf16", 2, np.multiply),
-    "v_pk_fma_bf16": ("bf16", 3, fused_bfloat),
-}
-for _kind in ("u16", "i16"):
-    for _name, _choice in (("min", np.minimum), ("max", np.maximum)):
-        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_choice))
-        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_choice))
-builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
-for _name, (_kind, _count, _compute) in _PACKED.items():
-    builds(_name)(packed_halves(_kind, _count, _compute))
-
-__all__ = ["NotCoveredError"]
+define("v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32", "u32", "f32 f32", _toward_zero)

@@ -1,52 +1,21 @@
-"""Vector integer and bit operations of 32 and 64 bits (CDNA3 ISA, 12.7 to 12.11)."""
+"""Vector integer arithmetic of 32 and 64 bits (CDNA3 ISA, 12.7 to 12.11)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from msgspec.structs import replace
 
-from ..elementwise import Assignment, assemble, elementwise
-from ..operands import Decoded, Operand, constant_bits
-from ..registry import Context, NotCoveredError, Step, builds
+from ..elementwise import define, elementwise
+from ..operands import Decoded, constant_bits
+from ..registry import Builder, Context, NotCoveredError, Step, builds
 from ..vector_operands import destination, raw, source
 from ..waves import I32, U32, Array, Waves
 
 U64 = np.uint64
 I64 = np.int64
-Compute = Callable[..., Array]
 
 
-def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
-    """Registers an elementwise operation under its names; clamp saturates some of them."""
-    plain = elementwise(result, kinds, compute)
-    dtype = U32 if result == "u32" else I32
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        if "clamp" not in decoded.modifiers or result not in ("u32", "i32"):
-            return plain(decoded, context)
-        # Saturated: computed in 64 bits and limited to the range of 32.
-        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-
-        def saturated(*arrays: Array) -> Array:
-            wide = compute(*(np.asarray(array).astype(I64) for array in arrays))
-            return np.clip(wide, low, high).astype(dtype)
-
-        bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
-        return elementwise(result, kinds, saturated)(replace(decoded, modifiers=bare), context)
-
-    saturates = {
-        "v_add_u32", "v_sub_u32", "v_subrev_u32", "v_add_i32", "v_sub_i32", "v_add_nc_u32",
-        "v_sub_nc_u32", "v_subrev_nc_u32", "v_add_nc_i32", "v_sub_nc_i32", "v_mad_u32_u24",
-        "v_mad_i32_i24", "v_add_min_u32", "v_add_min_i32", "v_add_max_u32", "v_add_max_i32",
-        "v_sad_u8", "v_sad_hi_u8", "v_sad_u16", "v_sad_u32", "v_msad_u8",
-    }  # fmt: skip
-    for name in names.split():
-        builds(name)(build if name in saturates else plain)
-
-
-def _shift(value: Array) -> Array:
+def low5(value: Array) -> Array:
+    """Bits 4:0, the part of a shift's distance that counts for 32 bits."""
     return value & U32(31)
 
 
@@ -57,102 +26,6 @@ def _low24(value: Array) -> Array:
 def _signed24(value: Array) -> Array:
     up = value.dtype.type(8 * value.dtype.itemsize - 24)
     return (value << up) >> up
-
-
-def bit_field(value: Array, start: Array, length: Array) -> Array:
-    """V_BFE_U32: `length` (5 bits) bits from `start` on."""
-    return (value >> _shift(start)) & ((U32(1) << _shift(length)) - U32(1))
-
-
-def signed_bit_field(value: Array, start: Array, length: Array) -> Array:
-    """V_BFE_I32: a bit field, sign-extended; 0 for length 0."""
-    up = (U32(32) - _shift(length)) & U32(31)
-    moved = value.view(I32) >> _shift(start).astype(I32)
-    return np.where(_shift(length) == 0, I32(0), (moved << up.astype(I32)) >> up.astype(I32))
-
-
-def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
-    """V_PERM_B32: each byte of the selector picks one of the eight bytes of high:low.
-
-    8 to 11 give the sign of byte 1, 3, 5, 7; 12 gives 0x00; 13 and more 0xff.
-    """
-    choices = _same_choices(selector)
-    if choices is not None:
-        return _moved_bytes(high, low, choices)
-    both = (np.asarray(high).astype(U64) << U64(32)) | np.asarray(low)
-    result = U32(0)
-    for byte_index in range(4):
-        choice = (selector >> U32(8 * byte_index)) & U32(0xFF)
-        shift = (choice & U32(7)).astype(U64) * U64(8)
-        byte = ((both >> shift) & U64(0xFF)).astype(U32)
-        if np.max(choice) > 7:
-            sign_at = (U64(16) * (choice & U32(3)).astype(U64)) + U64(15)
-            sign = ((both >> sign_at) & U64(1)).astype(U32) * U32(0xFF)
-            byte = np.where(choice < 8, byte, np.where(choice < 12, sign, U32(0xFF)))
-            byte = np.where(choice == 12, U32(0), byte)
-        result = result | (byte << U32(8 * byte_index))
-    return np.asarray(result)
-
-
-def _same_choices(selector: Array) -> tuple[int, ...] | None:
-    """The bytes of a selector that is the same for all waves and picks no sign, lowest first.
-
-    Compilers keep it in a scalar register or a literal. None: there is more to it.
-    """
-    values = np.asarray(selector)
-    if values.ndim and values.shape[-1] != 1:
-        return None
-    first = int(values.flat[0])
-    choices = tuple(first >> 8 * byte_index & 0xFF for byte_index in range(4))
-    if any(8 <= choice < 12 for choice in choices) or (values != first).any():
-        return None
-    return choices
-
-
-def _moved_bytes(high: Array, low: Array, choices: tuple[int, ...]) -> Array:
-    """`permuted_bytes` by one shift and one mask for each run of neighbouring bytes."""
-    result = U32(
-        sum(0xFF << 8 * byte_index for byte_index, choice in enumerate(choices) if choice > 12)
-    )
-    begin = 0
-    while begin < 4:
-        choice, end = choices[begin], begin + 1
-        if choice < 8:
-            while end < 4 and choices[end] == choices[end - 1] + 1 != 4:
-                end += 1
-            source, by = (high if choice > 3 else low), 8 * (begin - choice % 4)
-            moved = source << U32(by) if by >= 0 else source >> U32(-by)
-            # Bits that the shift itself has dropped need no mask.
-            if (begin > max(by // 8, 0)) or (end < 4 + min(by // 8, 0)):
-                moved = moved & U32((1 << 8 * end) - (1 << 8 * begin))
-            result = result | moved
-        begin = end
-    return np.asarray(result)
-
-
-def leading_zeros(value: Array) -> Array:
-    """V_FFBH_U32: zeros above the highest set bit; -1 for 0."""
-    exact = np.frexp(np.asarray(value).astype(np.float64))[1]
-    return np.where(value == 0, I32(-1), (32 - exact).astype(I32))
-
-
-def _leading_sign_bits(value: Array) -> Array:
-    folded = np.where(value < 0, ~value, value).view(U32)
-    return leading_zeros(folded)
-
-
-def _trailing_zeros(value: Array) -> Array:
-    low = value & (~value + U32(1))
-    exact = np.frexp(np.asarray(low).astype(np.float64))[1]
-    return np.where(value == 0, I32(-1), (exact - 1).astype(I32))
-
-
-def _reversed(value: Array) -> Array:
-    result = np.asarray(value)
-    for step, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F)):
-        part, by = U32(mask), U32(step)
-        result = ((result >> by) & part) | ((result & part) << by)
-    return np.ascontiguousarray(result).byteswap()
 
 
 def _high(a: Array, b: Array) -> Array:
@@ -172,70 +45,75 @@ def _shift64(value: Array) -> Array:
     return (np.asarray(value) & U32(63)).astype(U64)
 
 
-_define("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32", "u32",
+define("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32", "u32",
         lambda a: np.asarray(a))  # fmt: skip
-_define("v_mov_b64", "u64", "u64", lambda a: a)
-_define("v_not_b32", "u32", "u32", np.invert)
-_define("v_bfrev_b32", "u32", "u32", _reversed)
-_define("v_ffbh_u32 v_clz_i32_u32", "i32", "u32", leading_zeros)
-_define("v_ffbh_i32 v_cls_i32", "i32", "i32", _leading_sign_bits)
-_define("v_ffbl_b32 v_ctz_i32_b32", "i32", "u32", _trailing_zeros)
-_define("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(U32) + b)
-_define("v_add_u32 v_add_nc_u32", "u32", "u32 u32", np.add)
-_define("v_add_i32 v_add_nc_i32", "i32", "i32 i32", np.add)
-_define("v_sub_u32 v_sub_nc_u32", "u32", "u32 u32", np.subtract)
-_define("v_sub_i32 v_sub_nc_i32", "i32", "i32 i32", np.subtract)
-_define("v_subrev_u32 v_subrev_nc_u32", "u32", "u32 u32", lambda a, b: np.subtract(b, a))
-_define("v_mul_lo_u32 v_mul_lo_i32", "u32", "u32 u32", np.multiply)
-_define("v_mul_hi_u32", "u32", "u32 u32", _high)
-_define("v_mul_hi_i32", "i32", "i32 i32", _high_signed)
-_define("v_mul_u32_u24", "u32", "u32 u32", lambda a, b: _low24(a) * _low24(b))
-_define("v_mul_i32_i24", "i32", "i32 i32", lambda a, b: _signed24(a) * _signed24(b))
-_define("v_mul_hi_u32_u24", "u32", "u32 u32", lambda a, b: _high(_low24(a), _low24(b)))
-_define("v_mul_hi_i32_i24", "i32", "i32 i32",
+define("v_mov_b64", "u64", "u64", lambda a: a)
+define("v_add_u32 v_add_nc_u32", "u32", "u32 u32", np.add, saturates=True)
+define("v_add_i32 v_add_nc_i32", "i32", "i32 i32", np.add, saturates=True)
+define("v_sub_u32 v_sub_nc_u32", "u32", "u32 u32", np.subtract, saturates=True)
+define("v_sub_i32 v_sub_nc_i32", "i32", "i32 i32", np.subtract, saturates=True)
+define(
+    "v_subrev_u32 v_subrev_nc_u32", "u32", "u32 u32", lambda a, b: np.subtract(b, a), saturates=True
+)
+define("v_mul_lo_u32 v_mul_lo_i32", "u32", "u32 u32", np.multiply)
+define("v_mul_hi_u32", "u32", "u32 u32", _high)
+define("v_mul_hi_i32", "i32", "i32 i32", _high_signed)
+define("v_mul_u32_u24", "u32", "u32 u32", lambda a, b: _low24(a) * _low24(b))
+define("v_mul_i32_i24", "i32", "i32 i32", lambda a, b: _signed24(a) * _signed24(b))
+define("v_mul_hi_u32_u24", "u32", "u32 u32", lambda a, b: _high(_low24(a), _low24(b)))
+define("v_mul_hi_i32_i24", "i32", "i32 i32",
         lambda a, b: _high_signed(_signed24(a), _signed24(b)))  # fmt: skip
-_define("v_mad_u32_u24", "u32", "u32 u32 u32", lambda a, b, c: _low24(a) * _low24(b) + c)
-_define("v_mad_i32_i24", "i32", "i32 i32 i32", lambda a, b, c: _signed24(a) * _signed24(b) + c)
-_define("v_and_b32", "u32", "u32 u32", np.bitwise_and)
-_define("v_or_b32", "u32", "u32 u32", np.bitwise_or)
-_define("v_xor_b32", "u32", "u32 u32", np.bitwise_xor)
-_define("v_xnor_b32", "u32", "u32 u32", lambda a, b: ~(a ^ b))
-_define("v_lshlrev_b32", "u32", "u32 u32", lambda a, b: np.left_shift(b, _shift(a)))
-_define("v_lshrrev_b32", "u32", "u32 u32", lambda a, b: np.right_shift(b, _shift(a)))
-_define("v_ashrrev_i32", "i32", "i32 i32", lambda a, b: np.right_shift(b, a & I32(31)))
-_define("v_lshlrev_b64", "u64", "u32 u64", lambda a, b: b << _shift64(a))
-_define("v_lshrrev_b64", "u64", "u32 u64", lambda a, b: b >> _shift64(a))
-_define("v_ashrrev_i64", "i64", "u32 i64", lambda a, b: b >> _shift64(a).astype(I64))
-_define("v_min_u32", "u32", "u32 u32", np.minimum)
-_define("v_max_u32", "u32", "u32 u32", np.maximum)
-_define("v_min_i32", "i32", "i32 i32", np.minimum)
-_define("v_max_i32", "i32", "i32 i32", np.maximum)
+define(
+    "v_mad_u32_u24", "u32", "u32 u32 u32", lambda a, b, c: _low24(a) * _low24(b) + c, saturates=True
+)
+define(
+    "v_mad_i32_i24",
+    "i32",
+    "i32 i32 i32",
+    lambda a, b, c: _signed24(a) * _signed24(b) + c,
+    saturates=True,
+)
+define("v_lshlrev_b32", "u32", "u32 u32", lambda a, b: np.leftlow5(b, low5(a)))
+define("v_lshrrev_b32", "u32", "u32 u32", lambda a, b: np.rightlow5(b, low5(a)))
+define("v_ashrrev_i32", "i32", "i32 i32", lambda a, b: np.rightlow5(b, a & I32(31)))
+define("v_lshlrev_b64", "u64", "u32 u64", lambda a, b: b << _shift64(a))
+define("v_lshrrev_b64", "u64", "u32 u64", lambda a, b: b >> _shift64(a))
+define("v_ashrrev_i64", "i64", "u32 i64", lambda a, b: b >> _shift64(a).astype(I64))
+define("v_min_u32", "u32", "u32 u32", np.minimum)
+define("v_max_u32", "u32", "u32 u32", np.maximum)
+define("v_min_i32", "i32", "i32 i32", np.minimum)
+define("v_max_i32", "i32", "i32 i32", np.maximum)
 for _kind in ("u32", "i32"):
     _three = f"{_kind} {_kind} {_kind}"
-    _define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
-    _define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
-    _define(f"v_med3_{_kind}", _kind, _three, middle)
-    _define(f"v_maxmin_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.maximum(a, b), c))
-    _define(f"v_minmax_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.minimum(a, b), c))
-_define("v_and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | c)
-_define("v_or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c)
-_define("v_xor3_b32", "u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c)
-_define("v_add3_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(np.add(a, b), c))
-_define("v_lshl_add_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a << _shift(b), c))
-_define("v_lshl_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a << _shift(b)) | c)
-_define("v_add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a, b) << _shift(c))
-_define("v_xad_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a ^ b, c))
-_define("v_bfe_u32", "u32", "u32 u32 u32", bit_field)
-_define("v_bfe_i32", "i32", "u32 u32 u32", signed_bit_field)
-_define("v_bfi_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
-_define("v_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << _shift(a)) - U32(1)) << _shift(b))
-_define("v_alignbit_b32", "u32", "u32 u32 u32",
-        lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b) >> _shift(c).astype(U64))
-        .astype(U32))  # fmt: skip
-_define("v_alignbyte_b32", "u32", "u32 u32 u32",
-        lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b)
-                         >> ((c & U32(3)) * U32(8)).astype(U64)).astype(U32))  # fmt: skip
-_define("v_perm_b32", "u32", "u32 u32 u32", permuted_bytes)
+    define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
+    define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
+    define(f"v_med3_{_kind}", _kind, _three, middle)
+    define(f"v_maxmin_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.maximum(a, b), c))
+    define(f"v_minmax_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.minimum(a, b), c))
+define("v_add3_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(np.add(a, b), c))
+define("v_lshl_add_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a << low5(b), c))
+define("v_lshl_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a << low5(b)) | c)
+define("v_add_lshl_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a, b) << low5(c))
+define("v_xad_u32", "u32", "u32 u32 u32", lambda a, b, c: np.add(a ^ b, c))
+
+
+define("v_add_nc_u64 v_add_u64", "u64", "u64 u64", np.add)
+define("v_sub_nc_u64 v_sub_u64", "u64", "u64 u64", np.subtract)
+define("v_mad_u32", "u32", "u32 u32 u32", lambda a, b, c: a * b + c)
+define("v_mad_nc_u64_u32", "u64", "u32 u32 u64", lambda a, b, c: np.multiply(a, b, dtype=U64) + c)
+define("v_mad_nc_i64_i32", "i64", "i32 i32 i64", lambda a, b, c: np.multiply(a, b, dtype=I64) + c)
+for _kind in ("u32", "i32"):
+    _three = f"{_kind} {_kind} {_kind}"
+    define(
+        f"v_add_min_{_kind}", _kind, _three, lambda a, b, c: np.minimum(a + b, c), saturates=True
+    )
+    define(
+        f"v_add_max_{_kind}", _kind, _three, lambda a, b, c: np.maximum(a + b, c), saturates=True
+    )
+for _kind in ("u64", "i64"):
+    define(f"v_min_{_kind}", _kind, f"{_kind} {_kind}", np.minimum)
+    define(f"v_max_{_kind}", _kind, f"{_kind} {_kind}", np.maximum)
+define("v_mul_u64", "u64", "u64 u64", np.multiply)
 
 
 def _shifted_sum(value: Array, by: Array, addend: Array) -> Array:
@@ -272,149 +150,7 @@ def shift_add(decoded: Decoded, context: Context) -> Step:
     return step
 
 
-def _bytes_of(word: Array) -> list[Array]:
-    return [(word >> U32(shift)) & U32(0xFF) for shift in (0, 8, 16, 24)]
-
-
-def _distance(a: Array, b: Array) -> Array:
-    return np.maximum(a, b) - np.minimum(a, b)
-
-
-def byte_distances(a: Array, b: Array, *, masked: bool = False) -> Array:
-    """V_SAD_U8 without its addend: the sum of bytes' distances; V_MSAD: where S1's is not 0."""
-    total = np.asarray(U32(0))
-    for left, right in zip(_bytes_of(a), _bytes_of(b), strict=True):
-        part = _distance(left, right)
-        total = total + (np.where(right == 0, U32(0), part) if masked else part)
-    return np.asarray(total)
-
-
-def byte_means(a: Array, b: Array, rounding: Array) -> Array:
-    """V_LERP_U8: each byte's mean, rounded up where the lowest bit of S2's byte is set."""
-    total = np.asarray(U32(0))
-    parts = zip(_bytes_of(a), _bytes_of(b), _bytes_of(rounding), strict=True)
-    for byte_index, (left, right, up) in enumerate(parts):
-        total = total | ((left + right + (up & U32(1))) >> U32(1)) << U32(8 * byte_index)
-    return np.asarray(total)
-
-
-_define("v_sad_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_distances(a, b) + c)
-_define("v_sad_hi_u8", "u32", "u32 u32 u32",
-        lambda a, b, c: (byte_distances(a, b) << U32(16)) + c)  # fmt: skip
-_define("v_msad_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_distances(a, b, masked=True) + c)
-_define("v_sad_u16", "u32", "u32 u32 u32",
-        lambda a, b, c: _distance(a & U32(0xFFFF), b & U32(0xFFFF))
-        + _distance(a >> U32(16), b >> U32(16)) + c)  # fmt: skip
-_define("v_sad_u32", "u32", "u32 u32 u32", lambda a, b, c: _distance(a, b) + c)
-_define("v_lerp_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_means(a, b, c))
-_define("v_prng_b32", "u32", "u32",
-        lambda a: (a << U32(1)) ^ np.where(a >> U32(31), U32(197), U32(0)))  # fmt: skip
-
-
-def _sliding_distances(*, masked: bool, wide: bool) -> Callable[[Decoded, Context], Step]:
-    """V_QSAD_PK_U16_U8, V_MQSAD: four distances of S1 to the bytes of S0.64 from 0, 1, 2, 3 on.
-
-    Results of 16 bits side by side in two registers, or of 32 bits in four (CDNA3 ISA).
-    """
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        target, window, pattern, addend = decoded.operands
-        if decoded.flag("clamp"):
-            raise NotCoveredError(decoded.text)
-        wide_window, narrow_pattern = source(window, "u64"), source(pattern, "u32")
-        addends = [raw(addend, row) for row in range(4 if wide else 2)]
-        row = target.first
-
-        def step(waves: Waves) -> None:
-            bytes_, other = np.asarray(wide_window(waves)), narrow_pattern(waves)
-            before = [np.array(read(waves)) for read in addends]
-            sums = [
-                byte_distances((bytes_ >> U64(8 * shift)).astype(U32), other, masked=masked)
-                for shift in range(4)
-            ]
-            if wide:
-                for number, total in enumerate(sums):
-                    waves.write(row + number, total + before[number])
-                return
-            for number in range(2):
-                low = (sums[2 * number] + before[number]) & U32(0xFFFF)
-                high = sums[2 * number + 1] + (before[number] >> U32(16))
-                waves.write(row + number, low | (high << U32(16)))
-
-        return step
-
-    return build
-
-
-builds("v_qsad_pk_u16_u8")(_sliding_distances(masked=False, wide=False))
-builds("v_mqsad_pk_u16_u8")(_sliding_distances(masked=True, wide=False))
-builds("v_mqsad_u32_u8")(_sliding_distances(masked=True, wide=True))
-
-
-def _truth_table(kind: str) -> Callable[[Decoded, Context], Step]:
-    """V_BITOP3: bit a*4 + b*2 + c of the table is the result for bits a, b, c (CDNA4 ISA)."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        table = decoded.number("bitop3")
-        operands = decoded.operands[1:]
-        if len(operands) == 2:  # the dual form has no third source
-            operands = (*operands, Operand("constant", "0", integer=0))
-
-        def compute(a: Array, b: Array, c: Array) -> Array:
-            result = np.zeros_like(a & b & c)
-            for row in range(8):
-                if table >> row & 1:
-                    result = result | (
-                        (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-                    )
-            return result
-
-        return assemble(decoded, context, kind, (kind,) * 3, operands, compute)
-
-    return build
-
-
-builds("v_bitop3_b32", "v_bitop2_b32")(_truth_table("u32"))
-builds("v_bitop3_b16")(_truth_table("u16"))
-
-
-def _lanes_below(high: bool) -> Callable[[Decoded, Context], Step]:
-    """V_MBCNT: S1 plus the set bits of S0 that belong to lanes below this one."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        mask, base = (source(operand, "u32") for operand in decoded.operands[1:])
-        write = destination(decoded.operands[0], "u32", context.target)
-        lane = np.arange(context.target.lanes, dtype=np.int64) - (32 if high else 0)
-        below = ((1 << np.clip(lane, 0, 32)) - 1).astype(U32)
-
-        def value(waves: Waves) -> Array:
-            return np.bitwise_count(mask(waves) & below).astype(U32) + base(waves)
-
-        return Assignment(value, write)
-
-    return build
-
-
-builds("v_mbcnt_lo_u32_b32")(_lanes_below(high=False))
-builds("v_mbcnt_hi_u32_b32")(_lanes_below(high=True))
-_define("v_add_nc_u64 v_add_u64", "u64", "u64 u64", np.add)
-_define("v_sub_nc_u64 v_sub_u64", "u64", "u64 u64", np.subtract)
-_define("v_mad_u32", "u32", "u32 u32 u32", lambda a, b, c: a * b + c)
-_define("v_mad_nc_u64_u32", "u64", "u32 u32 u64", lambda a, b, c: np.multiply(a, b, dtype=U64) + c)
-_define("v_mad_nc_i64_i32", "i64", "i32 i32 i64", lambda a, b, c: np.multiply(a, b, dtype=I64) + c)
-
-
-for _kind in ("u32", "i32"):
-    _three = f"{_kind} {_kind} {_kind}"
-    _define(f"v_add_min_{_kind}", _kind, _three, lambda a, b, c: np.minimum(a + b, c))
-    _define(f"v_add_max_{_kind}", _kind, _three, lambda a, b, c: np.maximum(a + b, c))
-for _kind in ("u64", "i64"):
-    _define(f"v_min_{_kind}", _kind, f"{_kind} {_kind}", np.minimum)
-    _define(f"v_max_{_kind}", _kind, f"{_kind} {_kind}", np.maximum)
-_define("v_mul_u64", "u64", "u64 u64", np.multiply)
-
-
-def _wide_multiply_add(kind: str) -> Callable[[Decoded, Context], Step]:
+def _wide_multiply_add(kind: str) -> Builder:
     """V_MAD_U64_U32: D.64 = S0 * S1 + S2.64; bit 64 of the sum goes to a mask."""
 
     def build(decoded: Decoded, context: Context) -> Step:

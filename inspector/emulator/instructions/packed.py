@@ -7,12 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import numbers
-from ..elementwise import Assignment, Compute, after_result, flushing
+from ..elementwise import Assignment, Compute, after_result, flushing, saturated
 from ..operands import Decoded, Operand, constant_bits
 from ..registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
-from ..vector_operands import DTYPES, Read, source
+from ..vector_operands import Read, source
 from ..waves import U32, Array, Waves
-from .real import always, fused, greatest, least, maximum, minimum, three
+from .fused import fused, fused_bfloat, fused_half
+from .half import shift16
+from .minmax import always, greatest, least, maximum, minimum, three
 
 
 def _bits(decoded: Decoded, name: str, otherwise: int, count: int) -> tuple[int, ...]:
@@ -108,18 +110,6 @@ def packed_halves(
     return build
 
 
-def saturated(compute: Compute, kind: str) -> Compute:
-    """Returns an operation limited to the range of a kind of integer; it is computed in 64 bits."""
-    dtype = DTYPES[kind]
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-
-    def limited(*arrays: Array) -> Array:
-        wide = compute(*(np.asarray(array).astype(np.int64) for array in arrays))
-        return np.clip(wide, low, high).astype(dtype)
-
-    return limited
-
-
 def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
     """v_pk_*_f32, v_pk_mov_b32: op_sel picks the register of each pair for the first result."""
 
@@ -191,3 +181,41 @@ for _kind in ("f16", "bf16"):
 for _name, _compute in (("minimum", minimum), ("maximum", maximum)):
     builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, _compute))
     builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, choose=three(always(_compute))))
+
+
+def _chained(choose: Compute) -> Compute:
+    return lambda a, b, c: choose(choose(a, b), c)
+
+
+def _of_sum(choose: Compute) -> Compute:
+    """V_PK_ADD_MAX and its like: a sum, then the larger or smaller one."""
+    return lambda a, b, c: choose(a + b, c)
+
+
+_PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
+    "v_pk_fma_f16": ("f16", 3, fused_half),
+    "v_pk_add_u16": ("u16", 2, np.add),
+    "v_pk_sub_u16": ("u16", 2, np.subtract),
+    "v_pk_add_i16": ("i16", 2, np.add),
+    "v_pk_sub_i16": ("i16", 2, np.subtract),
+    "v_pk_mul_lo_u16": ("u16", 2, np.multiply),
+    "v_pk_mad_u16": ("u16", 3, lambda a, b, c: a * b + c),
+    "v_pk_mad_i16": ("i16", 3, lambda a, b, c: a * b + c),
+    "v_pk_lshlrev_b16": ("u16", 2, lambda a, b: b << shift16(a)),
+    "v_pk_lshrrev_b16": ("u16", 2, lambda a, b: b >> shift16(a)),
+    "v_pk_ashrrev_i16": ("i16", 2, lambda a, b: b >> shift16(a)),
+    "v_pk_min_i16": ("i16", 2, np.minimum),
+    "v_pk_max_i16": ("i16", 2, np.maximum),
+    "v_pk_min_u16": ("u16", 2, np.minimum),
+    "v_pk_max_u16": ("u16", 2, np.maximum),
+    "v_pk_add_bf16": ("bf16", 2, np.add),
+    "v_pk_mul_bf16": ("bf16", 2, np.multiply),
+    "v_pk_fma_bf16": ("bf16", 3, fused_bfloat),
+}
+for _kind in ("u16", "i16"):
+    for _name, _choice in (("min", np.minimum), ("max", np.maximum)):
+        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_choice))
+        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_choice))
+builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
+for _name, (_kind, _count, _compute) in _PACKED.items():
+    builds(_name)(packed_halves(_kind, _count, _compute))

@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from .. import numbers
-from ..minmax import larger_number, largest, quieted, smaller_number, smallest
 from ..operands import Decoded, Operand, constant_bits
 from ..registry import Context, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
-from .real import fused, to_integer
+from .fused import fused
+from .minmax import larger_number, largest, quieted, smaller_number, smallest
+from .real import to_integer
 from .scalar import operation, scalar_destination, scalar_source
 
 

@@ -17,6 +17,7 @@ from ..operands import Decoded, Operand, opsel
 from ..registry import Context, NotCoveredError, Step, builds_matching
 from ..vector_operands import Read, raw, source
 from ..waves import F32, U32, Array, Waves
+from .bits import next_random
 from .convert import discarded_bits, part_of_register
 
 F64 = np.float64
@@ -189,11 +190,6 @@ def _narrow(
             write(waves, registers(codes, bits)[0])
 
     return step
-
-
-def next_random(value: Array) -> Array:
-    """V_PRNG_B32: a step of a shift register of 32 bits (CDNA4 ISA)."""
-    return (value << U32(1)) ^ ((value >> U32(31)) * U32(197))
 
 
 def _series(seed: Array, count: int) -> Array:
