@@ -22,6 +22,8 @@ from . import (
     lds,
     masks,
     scalar,
+    scalar_bits,
+    scalar_exec,
     scalar_memory,
 )
 
@@ -75,5 +77,7 @@ __all__ = [
     "lds",
     "masks",
     "scalar",
+    "scalar_bits",
+    "scalar_exec",
     "scalar_memory",
 ]

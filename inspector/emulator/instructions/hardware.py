@@ -16,7 +16,7 @@ from ..operands import Decoded
 from ..registry import Context, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 from .control import nothing
-from .scalar import scalar_destination, scalar_source
+from .scalar_operands import scalar_destination, scalar_source
 
 _UNMODELLED: Final = frozenset(
     {"HW_REG_WAVE_SCHED_MODE", "HW_REG_SCHED_MODE", "HW_REG_FLAT_SCR_LO", "HW_REG_FLAT_SCR_HI"}

@@ -9,7 +9,7 @@ from ..operands import Decoded, Operand
 from ..registry import Builder, Context, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
-from .scalar import scalar_destination, scalar_source
+from .scalar_operands import scalar_destination, scalar_source
 
 
 @builds("v_readfirstlane_b32")

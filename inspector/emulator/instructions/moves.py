@@ -1,4 +1,7 @@
-"""Moves whose registers M0 or selectors choose (RDNA3 ISA, 16.8)."""
+"""Moves whose registers M0 or selectors choose, vector and scalar.
+
+Source: CDNA3 ISA, 12.1 to 12.5, and RDNA3 ISA, 16.1 to 16.5 (scalar); RDNA3 ISA, 16.8 (vector).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..operands import M0, Decoded, Operand
+from ..operands import M0, VCC, Decoded, Operand
 from ..registry import Builder, Context, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .control import nothing
+from .scalar_operands import scalar_source
 from .scaled import fields, registers
 
+U64 = np.uint64
+I64 = np.int64
 
-def _rows(waves: Waves, operand: Operand, shift: Array) -> Array:
+
+def _vector_rows(waves: Waves, operand: Operand, shift: Array) -> Array:
     """Each wave's register, int64 [wave]."""
     rows = operand.first + shift.astype(np.int64)
     if (rows >= len(waves.u32)).any():
@@ -22,17 +29,17 @@ def _rows(waves: Waves, operand: Operand, shift: Array) -> Array:
     return rows
 
 
-def _read(waves: Waves, rows: Array) -> Array:
+def _read_rows(waves: Waves, rows: Array) -> Array:
     return waves.u32[rows, np.arange(waves.count)]
 
 
-def _write(waves: Waves, rows: Array, value: Array) -> None:
+def _write_rows(waves: Waves, rows: Array, value: Array) -> None:
     """Writes each wave's own register, in its active lanes."""
-    old = _read(waves, rows)
+    old = _read_rows(waves, rows)
     waves.u32[rows, np.arange(waves.count)] = old ^ ((old ^ value) & waves.bits)
 
 
-def _relative(*, source: bool, destination: bool, halves: bool = False) -> Builder:
+def _vector_relative(*, source: bool, destination: bool, halves: bool = False) -> Builder:
     """V_MOVRELS, V_MOVRELD, V_MOVRELSD: M0 is added to the numbers of registers.
 
     With `halves` bits 9:0 of M0 belong to the source, bits 25:16 to the destination.
@@ -49,9 +56,9 @@ def _relative(*, source: bool, destination: bool, halves: bool = False) -> Build
             low, high = (
                 (shift & U32(1023), shift >> U32(16) & U32(1023)) if halves else (shift,) * 2
             )
-            moved = _read(waves, _rows(waves, value, low)) if source else plain(waves)
+            moved = _read_rows(waves, _vector_rows(waves, value, low)) if source else plain(waves)
             if destination:
-                _write(waves, _rows(waves, to, high), moved)
+                _write_rows(waves, _vector_rows(waves, to, high), moved)
             else:
                 waves.write(to.first, moved)
 
@@ -60,29 +67,75 @@ def _relative(*, source: bool, destination: bool, halves: bool = False) -> Build
     return build
 
 
-builds("v_movrels_b32")(_relative(source=True, destination=False))
-builds("v_movreld_b32")(_relative(source=False, destination=True))
-builds("v_movrelsd_b32")(_relative(source=True, destination=True))
-builds("v_movrelsd_2_b32")(_relative(source=True, destination=True, halves=True))
+builds("v_movrels_b32")(_vector_relative(source=True, destination=False))
+builds("v_movreld_b32")(_vector_relative(source=False, destination=True))
+builds("v_movrelsd_b32")(_vector_relative(source=True, destination=True))
+builds("v_movrelsd_2_b32")(_vector_relative(source=True, destination=True, halves=True))
 
 
 @builds("v_swaprel_b32")
-def swap_relative(decoded: Decoded, context: Context) -> Step:
+def swap_vector_relative(decoded: Decoded, context: Context) -> Step:
     """Two registers that M0 shifts change places."""
     first, second = decoded.operands
 
     def step(waves: Waves) -> None:
         shift = waves.scalar[M0]
-        second_rows = _rows(waves, second, shift & U32(1023))
-        first_rows = _rows(waves, first, shift >> U32(16) & U32(1023))
-        second_value, first_value = _read(waves, second_rows), _read(waves, first_rows)
-        _write(waves, first_rows, second_value)
-        _write(waves, second_rows, first_value)
+        second_rows = _vector_rows(waves, second, shift & U32(1023))
+        first_rows = _vector_rows(waves, first, shift >> U32(16) & U32(1023))
+        second_value, first_value = _read_rows(waves, second_rows), _read_rows(waves, first_rows)
+        _write_rows(waves, first_rows, second_value)
+        _write_rows(waves, second_rows, first_value)
 
     return step
 
 
 builds("v_clrexcp", "v_pipeflush")(lambda decoded, context: nothing)
+
+
+def _scalar_rows(waves: Waves, first: int, steps: Array, count: int) -> Array:
+    """Scalar rows that M0 counts from a register on, int64 [wave]."""
+    rows = np.int64(first) + steps.astype(I64)
+    if ((rows < 0) | (rows + count > VCC + 2)).any():
+        raise NotCoveredError(f"M0 leads from s{first} past the scalar registers")
+    return rows
+
+
+def _scalar_relative(words: int, *, reads: bool, writes: bool, split: bool) -> Builder:
+    """S_MOVRELS, S_MOVRELD, S_MOVRELSD_2: M0 is added to a register's number.
+
+    With `split`, bits 9:0 of M0 count for the source and 25:16 for the destination.
+    """
+
+    def build(decoded: Decoded, context: Context) -> Step:
+        target, origin = decoded.operands
+        read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
+
+        def step(waves: Waves) -> None:
+            m0 = waves.scalar[M0]
+            numbers = np.arange(waves.count)
+            if reads:
+                steps = m0 & U32(0x3FF) if split else m0
+                rows = _scalar_rows(waves, origin.first, steps, words)
+                parts = [waves.scalar[rows + word, numbers] for word in range(words)]
+            else:
+                value = np.broadcast_to(read(waves), (waves.count,)).astype(U64)
+                parts = [(value >> U64(32 * word)).astype(U32) for word in range(words)]
+            steps = np.zeros(waves.count, U32)
+            if writes:
+                steps = m0 >> U32(16) & U32(0x3FF) if split else m0
+            rows = _scalar_rows(waves, target.first, steps, words)
+            for word, part in enumerate(parts):
+                waves.scalar[rows + word, numbers] = part
+
+        return step
+
+    return build
+
+
+for _count, _suffix in ((1, "b32"), (2, "b64")):
+    builds(f"s_movrels_{_suffix}")(_scalar_relative(_count, reads=True, writes=False, split=False))
+    builds(f"s_movreld_{_suffix}")(_scalar_relative(_count, reads=False, writes=True, split=False))
+builds("s_movrelsd_2_b32")(_scalar_relative(1, reads=True, writes=True, split=True))
 
 
 def _all_words(operand: Operand, count: int) -> Callable[[Waves], Array]:

@@ -14,7 +14,7 @@ from ..waves import F32, I32, U32, Array, Waves
 from .fused import fused
 from .minmax import larger_number, largest, quieted, smaller_number, smallest
 from .real import to_integer
-from .scalar import operation, scalar_destination, scalar_source
+from .scalar_operands import define_scalar, scalar_destination, scalar_source
 
 
 def _number(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -54,7 +54,7 @@ _SINGLE: Final[dict[str, tuple[str, str, Callable[..., Any]]]] = {
     "v_s_log_f32": ("f32", "f32", np.log2),
 }  # fmt: skip
 for _names, (_result, _kinds, _compute) in _SINGLE.items():
-    operation(_names, _result, _kinds, _compute)
+    define_scalar(_names, _result, _kinds, _compute)
 
 
 @builds("s_fmac_f32")
@@ -130,16 +130,16 @@ def toward_zero(values: Array) -> Array:
     return np.where(grew, bits - np.uint16(1), bits)
 
 
-operation("s_cvt_f16_f32", "u32", "f32", lambda a: numbers.to_f16(np.atleast_1d(a)).astype(U32))
-operation(
+define_scalar("s_cvt_f16_f32", "u32", "f32", lambda a: numbers.to_f16(np.atleast_1d(a)).astype(U32))
+define_scalar(
     "s_cvt_f32_f16", "f32", "u32",
     lambda a: numbers.from_f16(np.atleast_1d(a).astype(np.uint16)),
 )  # fmt: skip
-operation(
+define_scalar(
     "s_cvt_hi_f32_f16", "f32", "u32",
     lambda a: numbers.from_f16((np.atleast_1d(a) >> U32(16)).astype(np.uint16)),
 )  # fmt: skip
-operation(
+define_scalar(
     "s_cvt_pk_rtz_f16_f32", "u32", "f32 f32",
     lambda a, b: toward_zero(np.atleast_1d(a)).astype(U32)
     | (toward_zero(np.atleast_1d(b)).astype(U32) << U32(16)),
