@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from ..delivery import deliver_scalar, issue
+from ..effects import returns_value
 from ..operands import Decoded, Operand
 from ..registry import Context, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 from .addressing import I64
-from .atomics import apply, operation_of, returns_old, values_of, words_of
+from .atomic_operations import apply, operation_of, values_of, words_of
 from .buffers import resource_of
 
 _LOAD: Final = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d+))?|([ui])(8|16)|b(\d+))")
@@ -152,7 +153,7 @@ def atomic(decoded: Decoded, context: Context) -> Step:
     places = scalar_places(
         decoded, context, base, tuple(offsets), size, through_buffer=bool(match[1])
     )
-    returns = returns_old(decoded)
+    returns = returns_value(decoded)
 
     def step(waves: Waves) -> None:
         where, inside = places(waves)

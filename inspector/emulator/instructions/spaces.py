@@ -103,7 +103,7 @@ def private_places(
     return lane * private.stride + inner, None if inside.all() else inside
 
 
-def _both(first: Array | None, second: Array | None) -> Array | None:
+def both(first: Array | None, second: Array | None) -> Array | None:
     """Returns the lanes that are in both sets; None stands for all lanes."""
     if first is None or second is None:
         return second if first is None else first
@@ -128,7 +128,7 @@ def read_lds(
 ) -> Array:
     """Reads from addresses in the workgroup's LDS."""
     where, inside = lds_places(waves, context, inner, size)
-    usable = _both(usable, inside)
+    usable = both(usable, inside)
     waves.machine.before_lds(context.index, waves, where, usable, size, None)
     words = waves.machine.local.words
     return cleared(words.gather(masked(where, usable), size), usable)
@@ -139,7 +139,7 @@ def read_private(
 ) -> Array:
     """Reads from addresses in the lanes' private memory."""
     where, inside = private_places(waves, context, inner, size)
-    usable = _both(usable, inside)
+    usable = both(usable, inside)
     words = waves.machine.private.words
     return cleared(words.gather(masked(where, usable), size), usable)
 
@@ -198,7 +198,7 @@ def write_lds(
 ) -> tuple[Array, Array]:
     """Stores registers to LDS; returns the places and lanes (`delivery.issue`)."""
     where, inside = lds_places(waves, context, inner, size)
-    usable = _both(usable, inside)
+    usable = both(usable, inside)
     lanes = lanes_of(usable)
     put_lds(waves, context, where, usable, size, stored(waves, first, size, half, lanes), lanes)
     return where, waves.active if usable is None else usable
@@ -226,7 +226,7 @@ def write_private(
 ) -> None:  # fmt: skip
     """Stores registers to private memory."""
     where, inside = private_places(waves, context, inner, size)
-    lanes = lanes_of(_both(usable, inside))
+    lanes = lanes_of(both(usable, inside))
     waves.machine.private.words.scatter(
         picked(where, lanes), stored(waves, first, size, half, lanes), size
     )
