@@ -1,33 +1,22 @@
-"""Conversions between formats: bytes, normalised integers, bf16, 8 bits and fewer.
+"""Conversions between formats: bytes, normalised and saturated integers, bf16.
 
-Sources: CDNA3 ISA, 12.8 and 12.11; RDNA4 ISA, V_CVT_*. Of stochastic rounding (`sr`) the documents'
-text ("add to the mantissa, wrap around, then round to nearest even") is not what AMD's headers
-compute (amd_hip_ocp_host.hpp: add, then truncate), which is done here. Scaled conversions are in
-`scaled`.
+Sources: CDNA3 ISA, 12.8 and 12.11; RDNA4 ISA, V_CVT_*. `convert_float8` has 8-bit floats,
+`convert_scaled` the conversions with a scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from .. import crosslane, numbers
-from ..elementwise import Assignment, Compute, elementwise, flushing
-from ..numbers import SMALL, float8, to_small
-from ..operands import Decoded, opsel
-from ..registry import Builder, Context, NotCoveredError, Step, builds
-from ..vector_operands import Read, Write, destination, source
+from ..elementwise import Assignment, Compute, define
+from ..operands import Decoded
+from ..registry import Builder, Context, Step, builds
+from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves
-from .half import two_halves
 from .real import to_integer
 
 F64 = np.float64
 I16, U16 = np.int16, np.uint16
-
-
-def _define(names: str, result: str, kinds: str, compute: Compute) -> None:
-    builds(*names.split())(elementwise(result, kinds, compute))
 
 
 def _pair(low: Array, high: Array) -> Array:
@@ -35,14 +24,12 @@ def _pair(low: Array, high: Array) -> Array:
     return low.view(U16).astype(U32) | (high.view(U16).astype(U32) << U32(16))
 
 
-# ---------------------------------------------------------------------- integers
-
 for _byte in range(4):
-    _define(
+    define(
         f"v_cvt_f32_ubyte{_byte}", "f32", "u32",
         lambda a, by=8 * _byte: (a >> U32(by) & U32(0xFF)).astype(F32),
     )  # fmt: skip
-_define("v_cvt_off_f32_i4", "f32", "u32",
+define("v_cvt_off_f32_i4", "f32", "u32",
         lambda a: (((a & U32(15)) ^ U32(8)).astype(F32) - F32(8)) / F32(16))  # fmt: skip
 
 
@@ -50,8 +37,8 @@ def _floored(value: Array) -> Array:
     return to_integer(np.floor(value), I32, -(2.0**31), 2.0**31 - 1)
 
 
-_define("v_cvt_flr_i32_f32 v_cvt_floor_i32_f32", "i32", "f32", _floored)
-_define("v_cvt_rpi_i32_f32 v_cvt_nearest_i32_f32", "i32", "f32",
+define("v_cvt_flr_i32_f32 v_cvt_floor_i32_f32", "i32", "f32", _floored)
+define("v_cvt_rpi_i32_f32 v_cvt_nearest_i32_f32", "i32", "f32",
         lambda a: _floored(a + F32(0.5)))  # fmt: skip
 
 
@@ -66,7 +53,7 @@ def normalised(value: Array, *, signed: bool) -> Array:
 for _kind in ("f32", "f16"):
     for _sign in ("i16", "u16"):
         _is_signed = _sign == "i16"
-        _define(
+        define(
             f"v_cvt_pknorm_{_sign}_{_kind} v_cvt_pk_norm_{_sign}_{_kind}", "u32",
             f"{_kind} {_kind}",
             lambda a, b, signed=_is_signed: _pair(
@@ -74,15 +61,15 @@ for _kind in ("f32", "f16"):
             ),
         )  # fmt: skip
 for _sign in ("i16", "u16"):
-    _define(f"v_cvt_norm_{_sign}_f16", _sign, "f16",
+    define(f"v_cvt_norm_{_sign}_f16", _sign, "f16",
             lambda a, signed=_sign == "i16": normalised(a, signed=signed))  # fmt: skip
-_define("v_cvt_pk_i16_i32", "u32", "i32 i32",
+define("v_cvt_pk_i16_i32", "u32", "i32 i32",
         lambda a, b: _pair(*(np.clip(x, -32768, 32767).astype(I16) for x in (a, b))))  # fmt: skip
-_define("v_cvt_pk_u16_u32", "u32", "u32 u32",
+define("v_cvt_pk_u16_u32", "u32", "u32 u32",
         lambda a, b: _pair(*(np.minimum(x, U32(65535)).astype(U16) for x in (a, b))))  # fmt: skip
-_define("v_cvt_pk_i16_f32", "u32", "f32 f32",
+define("v_cvt_pk_i16_f32", "u32", "f32 f32",
         lambda a, b: _pair(*(to_integer(x, I16, -32768.0, 32767.0) for x in (a, b))))  # fmt: skip
-_define("v_cvt_pk_u16_f32", "u32", "f32 f32",
+define("v_cvt_pk_u16_f32", "u32", "f32 f32",
         lambda a, b: _pair(*(to_integer(x, U16, 0.0, 65535.0) for x in (a, b))))  # fmt: skip
 
 
@@ -93,8 +80,8 @@ def _into_byte(value: Array, index: Array, word: Array) -> Array:
     return (word & ~(U32(0xFF) << shift)) | (byte << shift)
 
 
-_define("v_cvt_pk_u8_f32", "u32", "f32 u32 u32", _into_byte)
-builds("v_cvt_pkaccum_u8_f32")(elementwise("u32", "f32 u32 u32", _into_byte, reads_result=True))
+define("v_cvt_pk_u8_f32", "u32", "f32 u32 u32", _into_byte)
+define("v_cvt_pkaccum_u8_f32", "u32", "f32 u32 u32", _into_byte, accumulates=True)
 
 
 def _two_bytes(low: Array, high: Array) -> Array:
@@ -102,7 +89,7 @@ def _two_bytes(low: Array, high: Array) -> Array:
     return ((low & 0xFF) | ((high & 0xFF) << 8)).astype(U16)
 
 
-_define("v_sat_pk_u8_i16", "u16", "u32",
+define("v_sat_pk_u8_i16", "u16", "u32",
         lambda a: _two_bytes(*(np.clip(half, 0, 255) for half in _signed_halves(a))))  # fmt: skip
 
 
@@ -128,8 +115,8 @@ def _saturated_nibbles(signed: bool) -> Compute:
     return compute
 
 
-_define("v_sat_pk4_i4_i8", "u16", "u32", _saturated_nibbles(signed=True))
-_define("v_sat_pk4_u4_u8", "u16", "u32", _saturated_nibbles(signed=False))
+define("v_sat_pk4_i4_i8", "u16", "u32", _saturated_nibbles(signed=True))
+define("v_sat_pk4_u4_u8", "u16", "u32", _saturated_nibbles(signed=False))
 
 
 def _shifted_bytes(low: int, high: int) -> Builder:
@@ -154,192 +141,4 @@ def _shifted_bytes(low: int, high: int) -> Builder:
 builds("v_ashr_pk_i8_i32")(_shifted_bytes(-128, 127))
 builds("v_ashr_pk_u8_i32")(_shifted_bytes(0, 255))
 
-# ---------------------------------------------------------------------- bf16, f16
-
-_define("v_cvt_f32_bf16", "f32", "bf16", lambda a: np.asarray(a))
-
-# ---------------------------------------------------------------------- places in a register
-
-
-def source_byte(decoded: Decoded) -> int:
-    """Which byte of the source is converted."""
-    if "byte_sel" in decoded.modifiers:
-        return decoded.number("byte_sel")
-    if decoded.encoding == "sdwa":
-        return ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3").index(
-            decoded.modifiers.get("src0_sel", "BYTE_0")
-        )
-    low, high, *_ = opsel(decoded)
-    return low + 2 * high
-
-
-def part_of_register(decoded: Decoded, width: int, index: int) -> Write:
-    """Writes uint32 codes of `width` bits as one part of the register; the rest stays."""
-    row = decoded.operands[0].first
-    shift = U32(index * width)
-    mask = U32(((1 << width) - 1) << (index * width))
-
-    def write(waves: Waves, codes: Array) -> None:
-        waves.write(row, (waves.u32[row] & ~mask) | ((codes << shift) & mask))
-
-    return write
-
-
-def written_part(decoded: Decoded, width: int) -> Write:
-    """Returns the write of the byte or half that OPSEL, `byte_sel` or the register's name picks."""
-    operand = decoded.operands[0]
-    if width == 8:
-        byte_index = (
-            decoded.number("byte_sel")
-            if "byte_sel" in decoded.modifiers
-            else (opsel(decoded)[2] + 2 * opsel(decoded)[3])
-        )
-        return part_of_register(decoded, 8, byte_index)
-    return part_of_register(decoded, 16, operand.half or opsel(decoded)[3])
-
-
-# ---------------------------------------------------------------------- 8-bit floats
-
-
-def _refuse_lanes(decoded: Decoded, context: Context) -> None:
-    """Raises NotCoveredError for DPP, which conversions of packed bytes do not have here."""
-    if crosslane.first_operand(decoded, context.target) is not None:
-        raise NotCoveredError(decoded.text)
-
-
-def _from_byte(kind: str, result: str) -> Builder:
-    """V_CVT_F32_FP8 and its like: one byte to a float."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        target = context.target
-        table = SMALL[float8(kind, target.arch)]
-        before = crosslane.first_operand(decoded, target)
-        read = source(decoded.operands[1], "u32", before=before)
-        shift = U32(8 * source_byte(decoded))
-        write = destination(
-            decoded.operands[0], result, target, lanes=crosslane.written(decoded, target)
-        )
-        return Assignment(lambda waves: table[(read(waves) >> shift) & U32(255)], write)
-
-    return build
-
-
-def _from_two_bytes(kind: str, result: str) -> Builder:
-    """V_CVT_PK_F32_FP8 and its like: two bytes to two floats."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        _refuse_lanes(decoded, context)
-        target = context.target
-        table = SMALL[float8(kind, target.arch)]
-        operand = decoded.operands[1]
-        high = decoded.modifiers.get("src0_sel") == "WORD_1" or opsel(decoded)[0] or operand.half
-        read = source(operand, "u16", half=1 if high else 0)
-        row = decoded.operands[0].first
-        pack = two_halves(result)(target)
-
-        def step(waves: Waves) -> None:
-            word = read(waves)
-            low, above = table[word & U16(255)], table[word >> U16(8)]
-            if result == "f32":
-                waves.write(row, low)
-                waves.write(row + 1, above)
-            else:
-                waves.write(row, pack(low, above))
-
-        return step
-
-    return build
-
-
-def _sources(decoded: Decoded, context: Context, kind: str, count: int) -> list[Read]:
-    """Returns readers of the first `count` sources, with denormals flushed as the mode says."""
-    flush = flushing(kind, context.target)
-    reads = [
-        source(operand, kind, half=opsel(decoded)[index] if kind == "f16" else 0)
-        for index, operand in enumerate(decoded.operands[1 : 1 + count])
-    ]
-    return reads if flush is None else [_flushed(read, flush) for read in reads]
-
-
-def _flushed(read: Read, flush: Callable[[Array], Array]) -> Read:
-    return lambda waves: flush(read(waves))
-
-
-def _to_bytes(kind: str, wide: str) -> Builder:
-    """V_CVT_PK_FP8_F32 and its like: two floats to two bytes, in one half of a register."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        _refuse_lanes(decoded, context)
-        target = context.target
-        form = float8(kind, target.arch)
-        saturates = target.saturates16 or decoded.flag("clamp")
-        if wide == "f16":  # both halves of one source
-            operand = decoded.operands[1]
-            reads = [source(operand, "f16", half=half) for half in (0, 1)]
-        else:
-            reads = _sources(decoded, context, wide, 2)
-
-        def value(waves: Waves) -> Array:
-            low, high = (to_small(read(waves), form, saturates=saturates) for read in reads)
-            return low | (high << U32(8))
-
-        return Assignment(value, written_part(decoded, 16))
-
-    return build
-
-
-_MANTISSA = {"f32": 23, "f16": 10, "bf16": 7}
-"""Bits of the mantissa of the formats that are converted from."""
-
-
-def discarded_bits(wide: str, form: str) -> int:
-    """How many bits of mantissa a conversion leaves out."""
-    return _MANTISSA[wide] - numbers.FORMATS[form].mantissa
-
-
-def _to_byte_stochastic(kind: str, wide: str) -> Builder:
-    """V_CVT_SR_FP8_F32 and its like: S1 is the noise."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        _refuse_lanes(decoded, context)
-        target = context.target
-        form = float8(kind, target.arch)
-        saturates = target.saturates16 or decoded.flag("clamp")
-        (read,) = _sources(decoded, context, wide, 1)
-        noise = source(decoded.operands[2], "u32")
-        extra = discarded_bits(wide, form)
-
-        def value(waves: Waves) -> Array:
-            return to_small(
-                read(waves), form, saturates=saturates, noise=(np.asarray(noise(waves)), extra)
-            )
-
-        return Assignment(value, written_part(decoded, 8))
-
-    return build
-
-
-def _to_half_stochastic(kind: str) -> Builder:
-    """V_CVT_SR_F16_F32, V_CVT_SR_BF16_F32: the noise's highest bits are used, as for bytes."""
-
-    def build(decoded: Decoded, context: Context) -> Step:
-        (read,) = _sources(decoded, context, "f32", 1)
-        noise = source(decoded.operands[2], "u32")
-        extra = discarded_bits("f32", kind)
-
-        def value(waves: Waves) -> Array:
-            return to_small(read(waves), kind, noise=(np.asarray(noise(waves)), extra))
-
-        return Assignment(value, written_part(decoded, 16))
-
-    return build
-
-
-for _kind in ("fp8", "bf8"):
-    for _wide in ("f32", "f16"):
-        builds(f"v_cvt_{_wide}_{_kind}")(_from_byte(_kind, _wide))
-        builds(f"v_cvt_pk_{_wide}_{_kind}")(_from_two_bytes(_kind, _wide))
-        builds(f"v_cvt_pk_{_kind}_{_wide}")(_to_bytes(_kind, _wide))
-        builds(f"v_cvt_sr_{_kind}_{_wide}")(_to_byte_stochastic(_kind, _wide))
-for _kind in ("f16", "bf16"):
-    builds(f"v_cvt_sr_{_kind}_f32")(_to_half_stochastic(_kind))
+define("v_cvt_f32_bf16", "f32", "bf16", lambda a: np.asarray(a))

@@ -5,12 +5,12 @@ Source: CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..elementwise import Assignment, after_result, flushing
 from ..operands import Decoded, Operand
 from ..registry import Builder, Context, ExecutionTarget, Step, builds
-from ..vector_operands import Read, destination, source
+from ..vector_operands import Read, destination, source, then_apply
 from ..waves import Array, Waves
 from .fused import fused
 
@@ -34,12 +34,8 @@ def _mixed_sources(decoded: Decoded, target: ExecutionTarget, small: str) -> Seq
         plain, negate = _unsigned(operand)
         kind = small if narrow else "f32"
         read = source(plain, kind, half=half, negate=bool(sign) != negate)
-        reads.append(read if (flush := flushing(kind, target)) is None else _flushed(read, flush))
+        reads.append(read if (flush := flushing(kind, target)) is None else then_apply(read, flush))
     return reads
-
-
-def _flushed(read: Read, flush: Callable[[Array], Array]) -> Read:
-    return lambda waves: flush(read(waves))
 
 
 def _unsigned(operand: Operand) -> tuple[Operand, bool]:

@@ -14,8 +14,8 @@ from ..registry import Builder, Context, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .control import nothing
+from .convert_scaled import fields, registers
 from .scalar_operands import scalar_source
-from .scaled import fields, registers
 
 U64 = np.uint64
 I64 = np.int64

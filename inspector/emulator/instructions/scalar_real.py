@@ -66,9 +66,6 @@ def accumulate(decoded: Decoded, context: Context) -> Step:
     return lambda waves: write(waves, fused(*(read(waves) for read in reads)))
 
 
-# ---------------------------------------------------------------------- 16 bits
-
-
 def _half_source(operand: Operand) -> Callable[[Waves], Array]:
     """Bits 15:0 as float32."""
     if operand.kind == "constant":
@@ -144,9 +141,6 @@ define_scalar(
     lambda a, b: toward_zero(np.atleast_1d(a)).astype(U32)
     | (toward_zero(np.atleast_1d(b)).astype(U32) << U32(16)),
 )  # fmt: skip
-
-
-# ---------------------------------------------------------------------- comparisons
 
 
 _COMPARISONS: Final[dict[str, Callable[[Array, Array], Array]]] = {

@@ -51,9 +51,6 @@ def stored(waves: Waves, first: int, size: int, half: int, lanes: Array | None) 
     return (block[0] >> U32(16 * half)).astype(np.uint8 if size == 1 else np.uint16)
 
 
-# ---------------------------------------------------------------------- places
-
-
 def lds_places(
     waves: Waves, context: Context, inner: Array, size: int
 ) -> tuple[Array, Array | None]:
@@ -110,9 +107,6 @@ def both(first: Array | None, second: Array | None) -> Array | None:
     return first & second
 
 
-# ---------------------------------------------------------------------- reading
-
-
 def read_global(
     waves: Waves, context: Context, where: Array, usable: Array | None, size: int
 ) -> Array:
@@ -157,9 +151,6 @@ def read_flat(
         values = part if values is None else values | part
     assert values is not None
     return values
-
-
-# ---------------------------------------------------------------------- writing
 
 
 def write_global(

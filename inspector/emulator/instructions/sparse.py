@@ -25,12 +25,12 @@ from . import wmma
 from .matrix import (
     BITS,
     Take,
-    finish_into,
     in_k_order,
     only_modifiers,
     registers_of,
     take_operand,
 )
+from .matrix_results import Addend, finish_into
 from .mfma import result_order
 
 _EIGHT: Final = "fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8"
@@ -87,7 +87,7 @@ def _sparse_step(
     """Returns a step; `takes` give [wave, group, element, row], `order` B as [wave, k, column]."""
     target, a, b = decoded.operands[:3]
     a_rows, b_rows = registers_of(a, decoded.text), registers_of(b, decoded.text)
-    finish = finish_into(target, target, out, clamp=decoded.flag("clamp"))
+    finish = finish_into(target, Addend(target, out), out, clamp=decoded.flag("clamp"))
 
     def step(waves: Waves) -> None:
         a_values, b_values = takes[0](waves.u32[a_rows]), takes[1](waves.u32[b_rows])

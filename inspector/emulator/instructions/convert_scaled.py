@@ -18,7 +18,7 @@ from ..registry import Context, NotCoveredError, Step, builds_matching
 from ..vector_operands import Read, raw, source
 from ..waves import F32, U32, Array, Waves
 from .bits import next_random
-from .convert import discarded_bits, part_of_register
+from .convert_float8 import discarded_bits, part_of_register
 
 F64 = np.float64
 
