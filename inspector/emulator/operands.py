@@ -109,6 +109,11 @@ class Decoded(Struct, frozen=True):
             return otherwise
         return tuple(int(item, 0) for item in text.strip("[]").split(","))
 
+    def bits(self, modifier: str, count: int, otherwise: int = 0) -> tuple[int, ...]:
+        """A modifier's bits for `count` operands (`neg_lo`); `otherwise` where it names fewer."""
+        bits = self.numbers(modifier, ())
+        return (*bits, *(otherwise,) * (count - len(bits)))
+
 
 def _split(text: str, separator: str) -> list[str]:
     """Parts between separators that stand outside of brackets and bars."""

@@ -125,7 +125,7 @@ def _shifted_bytes(low: int, high: int) -> Builder:
     def build(decoded: Decoded, context: Context) -> Step:
         first, second = (source(operand, "i32") for operand in decoded.operands[1:3])
         distance = source(decoded.operands[3], "u32")
-        half = (*decoded.numbers("op_sel", ()), 0, 0, 0, 0)[3]
+        half = decoded.bits("op_sel", 4)[3]
         write = destination(decoded.operands[0], "u16", context.target, half=half, keep_half=True)
 
         def value(waves: Waves) -> Array:

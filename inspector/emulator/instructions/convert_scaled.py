@@ -8,14 +8,16 @@ ISA, 12.11; HIP's amd_hip_ocp_host.hpp). gfx1250 has the same with other numbers
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
 from ..operands import Decoded, Operand, opsel
 from ..registry import Context, NotCoveredError, Step, builds_matching
-from ..vector_operands import Read, raw, source
+from ..vector_operands import Read, Write, raw, source
 from ..waves import F32, U32, Array, Waves
 from .bits import next_random
 from .convert_float8 import discarded_bits, part_of_register
@@ -81,6 +83,24 @@ def _write_all(waves: Waves, row: int, words: Array) -> None:
         waves.write(row + index, word)
 
 
+class _Conversion(Struct, frozen=True):
+    """A conversion as its mnemonic states it.
+
+    Args:
+        result: kind or format of the results.
+        kind: kind or format of the sources.
+        count: elements of each lane.
+        stochastic: whether a source is the noise for rounding.
+        interleaved: whether two sources' elements take turns.
+    """
+
+    result: str
+    kind: str
+    count: int
+    stochastic: bool
+    interleaved: bool
+
+
 @builds_matching(r"v_cvt_scalef32_\w+")
 def convert(decoded: Decoded, context: Context) -> Step:
     """A conversion in either direction, by the name."""
@@ -89,26 +109,18 @@ def convert(decoded: Decoded, context: Context) -> Step:
         raise NotCoveredError(decoded.text)
     stochastic, packing, result, kind = match.groups()
     count = 1 if packing is None else 32 if packing == "2xpk16" else int(packing[2:] or 2)
+    form = _Conversion(result, kind, count, bool(stochastic), packing == "2xpk16")
     if result in _WIDE:
-        return _widen(decoded, result, kind, count)
+        return _widen(decoded, form)
     saturates = context.target.saturates16 or decoded.flag("clamp")
-    return _narrow(
-        decoded, result, kind, count, bool(stochastic), packing == "2xpk16", saturates=saturates
-    )
+    return _narrow(decoded, form, saturates=saturates)
 
 
-def _widen(decoded: Decoded, result: str, kind: str, count: int) -> Step:
-    """Returns the step of a conversion to f32, f16 or bf16, times the scale.
-
-    Args:
-        decoded: the instruction.
-        result: kind of the results.
-        kind: format of the sources.
-        count: elements of each lane.
-    """
+def _widen(decoded: Decoded, form: _Conversion) -> Step:
+    """Returns the step of a conversion to f32, f16 or bf16, times the scale."""
     target, narrow, factor = decoded.operands
     words, scale = _words(narrow), source(factor, "u32")
-    table, bits = SMALL[kind], _BITS[kind]
+    result, count, table, bits = form.result, form.count, SMALL[form.kind], _BITS[form.kind]
     selected = opsel(decoded)
     # Fewer than 32 bits are a part of the register: bits 0 and 1 of OPSEL say which.
     shift = 0
@@ -133,63 +145,62 @@ def _widen(decoded: Decoded, result: str, kind: str, count: int) -> Step:
     return step
 
 
-def _narrow(
-    decoded: Decoded,
-    result: str,
-    kind: str,
-    count: int,
-    stochastic: bool,
-    interleaved: bool,
-    *,
-    saturates: bool,
-) -> Step:
+def _narrow(decoded: Decoded, form: _Conversion, *, saturates: bool) -> Step:
     """Returns the step of a conversion from f32, f16 or bf16, divided by the scale.
 
     Args:
         decoded: the instruction.
-        result: format of the results.
-        kind: kind of the sources.
-        count: elements of each lane.
-        stochastic: whether a source is the noise for rounding.
-        interleaved: whether two sources' elements take turns.
+        form: what it converts.
         saturates: whether results past the largest number become that.
     """
-    target, first, *others, factor = decoded.operands
-    scale, bits = source(factor, "u32"), _BITS[result]
-    selected = opsel(decoded)
-    parts = [_words(first)]
-    noise: Read | None = None
-    if stochastic:
-        noise = source(others.pop(), "u32")
-    parts += [_words(operand) for operand in others]
-    extra = discarded_bits(kind, result)
-    half = selected[0] if count == 1 and kind != "f32" else 0
-    each = count // len(parts)
-    write = None
-    if count * bits == 8:
-        write = part_of_register(decoded, 8, selected[2] + 2 * selected[3])
-    elif count * bits == 16:
-        write = part_of_register(decoded, 16, selected[3])
+    *sources, factor = decoded.operands[1:]
+    scale = source(factor, "u32")
+    noise = source(sources.pop(), "u32") if form.stochastic else None
+    elements = _elements(sources, form, opsel(decoded)[0])
+    write = _codes_destination(decoded, form)
+    extra = discarded_bits(form.kind, form.result)
 
     def step(waves: Waves) -> None:
-        arrays = [_widened(part(waves) >> U32(16 * half), kind, each) for part in parts]
-        values = arrays[0]
-        if interleaved:
-            values = np.stack(arrays, 1).reshape(count, waves.count, waves.lanes)
-        elif len(arrays) > 1:
-            values = np.concatenate(arrays)
-        scaled = values.astype(F64) / _powers(np.asarray(scale(waves)))
-        chance = None
+        scaled = elements(waves).astype(F64) / _powers(np.asarray(scale(waves)))
+        random = None
         if noise is not None:
             seed = np.broadcast_to(noise(waves), (waves.count, waves.lanes))
-            chance = (_series(seed, count), extra)
-        codes = to_small(scaled, result, saturates=saturates, noise=chance)
-        if write is None:
-            _write_all(waves, target.first, registers(codes, bits))
-        else:
-            write(waves, registers(codes, bits)[0])
+            random = (_series(seed, form.count), extra)
+        write(waves, to_small(scaled, form.result, saturates=saturates, noise=random))
 
     return step
+
+
+def _elements(sources: Sequence[Operand], form: _Conversion, selected_half: int) -> Read:
+    """Returns the reader of all elements to be narrowed, float32 [element, wave, lane].
+
+    Args:
+        sources: the operands that hold them.
+        form: how many there are, and of which kind.
+        selected_half: half of the register that holds a single element of 16 bits.
+    """
+    reads = [_words(operand) for operand in sources]
+    each = form.count // len(reads)
+    shift = U32(16 * selected_half if form.count == 1 and form.kind != "f32" else 0)
+
+    def elements(waves: Waves) -> Array:
+        arrays = [_widened(read(waves) >> shift, form.kind, each) for read in reads]
+        if form.interleaved:
+            return np.stack(arrays, 1).reshape(form.count, waves.count, waves.lanes)
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    return elements
+
+
+def _codes_destination(decoded: Decoded, form: _Conversion) -> Write:
+    """Returns the write of codes, uint32 [element, wave, lane], to the result's registers."""
+    row, bits, selected = decoded.operands[0].first, _BITS[form.result], opsel(decoded)
+    width = form.count * bits
+    if width not in (8, 16):
+        return lambda waves, codes: _write_all(waves, row, registers(codes, bits))
+    part = selected[2] + 2 * selected[3] if width == 8 else selected[3]
+    write = part_of_register(decoded, width, part)
+    return lambda waves, codes: write(waves, registers(codes, bits)[0])
 
 
 def _series(seed: Array, count: int) -> Array:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
 from .. import numbers
 from ..elementwise import Assignment, after_result, flushing
-from ..operands import Decoded, Operand
+from ..operands import Decoded
 from ..registry import Builder, Context, NotCoveredError, Step, builds
-from ..vector_operands import DTYPES, destination, source
+from ..vector_operands import DTYPES, Read, destination, source
 from ..waves import F32, U32, Array, Waves
 from .packed import half_source
 
@@ -38,7 +39,7 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, first, second, *addends = decoded.operands
-        neg_lo = (*decoded.numbers("neg_lo", ()), 0, 0, 0)
+        neg_lo = decoded.bits("neg_lo", 3)
         unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
         halves = decoded.numbers("op_sel_hi", ()) if bits == 16 else ()
         if not all(halves) or any(unused) or any(neg_lo[2:] if signs is None else neg_lo):
@@ -73,60 +74,57 @@ for _bits in (16, 8, 4):
         builds(f"v_dot{32 // _bits}_i32_iu{_bits}")(_integer_dot(_bits, "i32", None))
 
 
-def _half_products(decoded: Decoded) -> list[tuple[Operand, Operand, int, int]]:
-    """Returns, for the low and the high product, both operands and the halves they take."""
-    first, second = decoded.operands[1:3]
-    low = (*decoded.numbers("op_sel", ()), 0, 0)
-    high = (*decoded.numbers("op_sel_hi", (1, 1)), 1, 1)
-    return [(first, second, low[0], low[1]), (first, second, high[0], high[1])]
-
-
 def _same(values: Array) -> Array:
     return values
 
 
+_ROUNDED: Final[dict[str, Callable[[Array], Array]]] = {
+    "f32": _same,
+    "f16": lambda values: numbers.from_f16(numbers.to_f16(values)),
+    "bf16": lambda values: numbers.from_bf16(numbers.to_bf16(values)),
+}
+"""Kind of a sum -> float32 as that kind has them."""
+
+
+def _half_products(decoded: Decoded, kind: str) -> list[tuple[Read, Read]]:
+    """Returns the sources of the low and of the high product."""
+    operands = decoded.operands[1:3]
+    products = []
+    for select, negate, default in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
+        halves, signs = decoded.bits(select, 2, default), decoded.bits(negate, 2)
+        first, second = (
+            half_source(operand, kind, halves[index], negate=bool(signs[index]))
+            for index, operand in enumerate(operands)
+        )
+        products.append((first, second))
+    return products
+
+
+def _half_addend(decoded: Decoded, kind: str) -> Read:
+    """Returns the reader of S2, or of the destination where that is added to."""
+    target, _, _, *addends = decoded.operands
+    half = decoded.bits("op_sel", 3)[2] if kind in ("f16", "bf16") else 0
+    if not addends:
+        return source(target, kind, half=half)
+    return source(addends[0], kind, half=half, negate=bool(decoded.bits("neg_lo", 3)[2]))
+
+
 def _real_dot(kind: str, result: str) -> Builder:
     """D = S2 + S0.lo * S1.lo + S0.hi * S1.hi: rounded after each sum, in the document's order."""
+    rounded = _ROUNDED[result]
 
     def build(decoded: Decoded, context: Context) -> Step:
-        target, _, _, *addends = decoded.operands
-        products = []
-        for (first, second, first_half, second_half), name in zip(
-            _half_products(decoded), ("neg_lo", "neg_hi"), strict=True
-        ):
-            signs = (*decoded.numbers(name, ()), 0, 0)
-            products.append(
-                [
-                    half_source(operand, kind, half, negate=bool(sign))
-                    for operand, half, sign in (
-                        (first, first_half, signs[0]),
-                        (second, second_half, signs[1]),
-                    )
-                ]
-            )
-        add_sign = (*decoded.numbers("neg_lo", ()), 0, 0, 0)[2] if addends else 0
-        addend_half = (
-            (*decoded.numbers("op_sel", ()), 0, 0, 0)[2] if result in ("f16", "bf16") else 0
-        )
-        addend = source(
-            addends[0] if addends else target, result, half=addend_half, negate=bool(add_sign)
-        )
-        halves = decoded.numbers("op_sel", ())
-        write = destination(
-            target, result, context.target, half=halves[3] if len(halves) > 3 else 0
-        )
+        products = _half_products(decoded, kind)
+        addend = _half_addend(decoded, result)
+        half = decoded.bits("op_sel", 4)[3]
+        write = destination(decoded.operands[0], result, context.target, half=half)
         changes = after_result(decoded, result, context.target)
         flush = flushing(kind, context.target) or _same
-        narrow: Callable[[Array], Array] = {
-            "f32": _same,
-            "f16": lambda value: numbers.from_f16(numbers.to_f16(value)),
-            "bf16": lambda value: numbers.from_bf16(numbers.to_bf16(value)),
-        }[result]
 
         def value(waves: Waves) -> Array:
             total = np.asarray(addend(waves))
             for left, right in products:
-                total = narrow((total + flush(left(waves)) * flush(right(waves))).astype(F32))
+                total = rounded((total + flush(left(waves)) * flush(right(waves))).astype(F32))
             for change in changes:
                 total = change(total)
             return total
@@ -152,7 +150,7 @@ def _float8_dot(first_kind: str, second_kind: str) -> Builder:
             for kind in (first_kind, second_kind)
         ]
         reads = [source(operand, "u32") for operand in (first, second)]
-        signs = (*decoded.numbers("neg_lo", ()), 0, 0, 0)
+        signs = decoded.bits("neg_lo", 3)
         addend = source(third, "f32", negate=bool(signs[2]))
         write = destination(target, "f32", context.target)
 

@@ -86,7 +86,7 @@ def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> St
     op_sel: bit 0 reads idle lanes too (FI), bit 1 gives 0 for them (BOUND_CTRL); with neither, a
     lane that would read an idle one keeps its value, as with DPP (RDNA3 ISA, 16.12).
     """
-    fetch_idle, zero_idle = (*decoded.numbers("op_sel", ()), 0, 0)[:2]
+    fetch_idle, zero_idle = decoded.bits("op_sel", 2)[:2]
 
     def step(waves: Waves) -> None:
         places = origin(waves)

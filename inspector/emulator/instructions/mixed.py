@@ -15,20 +15,14 @@ from ..waves import Array, Waves
 from .fused import fused
 
 
-def _bits(decoded: Decoded, name: str) -> tuple[int, ...]:
-    """Returns a modifier's bits for three sources; 0 where it names fewer."""
-    bits = decoded.numbers(name, ())
-    return (*bits, *(0,) * (3 - len(bits)))
-
-
 def _mixed_sources(decoded: Decoded, target: ExecutionTarget, small: str) -> Sequence[Read]:
     """V_FMA_MIX: op_sel_hi says which sources are f16 or bf16, op_sel which half of these."""
     reads = []
     for operand, narrow, half, sign in zip(
         decoded.operands[1:],
-        _bits(decoded, "op_sel_hi"),
-        _bits(decoded, "op_sel"),
-        _bits(decoded, "neg_lo"),
+        decoded.bits("op_sel_hi", 3),
+        decoded.bits("op_sel", 3),
+        decoded.bits("neg_lo", 3),
         strict=True,
     ):
         plain, negate = _unsigned(operand)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .. import numbers
 from ..elementwise import Assignment, Compute, after_result, flushing, saturated
 from ..operands import Decoded, Operand, constant_bits
-from ..registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
+from ..registry import Builder, Context, NotCoveredError, Step, builds
 from ..vector_operands import Read, source
 from ..waves import U32, Array, Waves
 from .fused import fused, fused_bfloat, fused_half
 from .half import shift16
-from .minmax import always, greatest, least, maximum, minimum, three
-
-
-def _bits(decoded: Decoded, name: str, otherwise: int, count: int) -> tuple[int, ...]:
-    """Returns a modifier's bits for `count` sources; `otherwise` where it names fewer."""
-    bits = decoded.numbers(name, ())
-    return (*bits, *(otherwise,) * (count - len(bits)))
+from .minmax import Choice, always, greatest, least, maximum, minimum, three
 
 
 def _second_register(operand: Operand) -> Operand:
@@ -48,61 +42,84 @@ def half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read
     return source(operand, kind, half=half, negate=negate)
 
 
-def packed_halves(
-    kind: str,
-    count: int,
-    compute: Compute | None = None,
-    *,
-    choose: Callable[[ExecutionTarget], Compute] | None = None,
-    accumulates: bool = False,
-) -> Builder:
+def _sources_of_both(
+    decoded: Decoded, sources: Sequence[Operand], reader: Callable[[Operand, int, bool], Read]
+) -> list[list[Read]]:
+    """Returns the readers of the low and of the high result's sources.
+
+    Args:
+        decoded: the instruction; op_sel and neg_lo are the low result's, op_sel_hi and neg_hi the
+            high one's.
+        sources: its sources.
+        reader: operand, which half or register of it, whether it is negated -> its reader.
+    """
+    results = []
+    for select, negate, default in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
+        chosen = decoded.bits(select, len(sources), default)
+        signs = decoded.bits(negate, len(sources))
+        results.append(
+            [
+                reader(operand, half, bool(sign))
+                for operand, half, sign in zip(sources, chosen, signs, strict=True)
+            ]
+        )
+    return results
+
+
+def _evaluated(
+    compute: Compute, flush: Callable[[Array], Array] | None, changes: Sequence[Compute]
+) -> Callable[[Waves, list[Read]], Array]:
+    """Returns what computes one result from its sources, with the mode and the modifiers."""
+
+    def evaluate(waves: Waves, reads: list[Read]) -> Array:
+        values = [read(waves) for read in reads]
+        if flush is not None:
+            values = [flush(value) for value in values]
+        value = compute(*values)
+        for change in changes:
+            value = change(value)
+        return value
+
+    return evaluate
+
+
+def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = False) -> Builder:
     """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.
 
     Args:
         kind: kind of all halves.
         count: number of sources.
-        compute: from the sources to the result, or
-        choose: target -> its `compute`.
+        choose: target -> what it computes from the sources.
         accumulates: the destination is the last source (v_pk_fmac_f16).
     """
+    integral = kind in ("u16", "i16")
 
     def build(decoded: Decoded, context: Context) -> Step:
-        operation = compute if choose is None else choose(context.target)
-        assert operation is not None
+        compute = choose(context.target)
         sources = decoded.operands[1 : 1 + count]
         if accumulates:
             sources = (*sources, decoded.operands[0])
-        flush = flushing(kind, context.target)
-        integral = kind in ("u16", "i16")
         if integral and any("neg" in name for name in decoded.modifiers):
             raise NotCoveredError(f"{decoded.text}: signs of integers")
-        results = []
-        for select, negate, plain in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
-            halves = _bits(decoded, select, plain, len(sources))
-            signs = _bits(decoded, negate, 0, len(sources))
-            results.append(
-                [
-                    half_source(operand, kind, half, negate=bool(sign))
-                    for operand, half, sign in zip(sources, halves, signs, strict=True)
-                ]
-            )
+        results = _sources_of_both(
+            decoded,
+            sources,
+            lambda operand, half, negate: half_source(operand, kind, half, negate=negate),
+        )
         row = decoded.operands[0].first
+        changes: list[Compute] = []
         if integral and decoded.flag("clamp"):
-            operation, changes = saturated(operation, kind), []
+            compute = saturated(compute, kind)
         else:
             changes = after_result(decoded, kind, context.target)
-
-        def half_result(waves: Waves, reads: list[Read]) -> Array:
-            values = [read(waves) for read in reads]
-            if flush is not None:
-                values = [flush(value) for value in values]
-            value = operation(*values)
-            for change in changes:
-                value = change(value)
-            return numbers.half_bits(value, kind, saturates=context.target.saturates16)
+        evaluate = _evaluated(compute, flushing(kind, context.target), changes)
+        saturates = context.target.saturates16
 
         def value(waves: Waves) -> Array:
-            low, high = (half_result(waves, reads) for reads in results)
+            low, high = (
+                numbers.half_bits(evaluate(waves, reads), kind, saturates=saturates)
+                for reads in results
+            )
             return low | (high << U32(16))
 
         return Assignment(value, lambda waves, bits: waves.write(row, bits))
@@ -111,35 +128,22 @@ def packed_halves(
 
 
 def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
-    """v_pk_*_f32, v_pk_mov_b32: op_sel picks the register of each pair for the first result."""
+    """v_pk_*_f32: op_sel picks the register of each pair for the first result."""
+
+    def read_one(operand: Operand, second: int, negate: bool) -> Read:
+        return source(_second_register(operand) if second else operand, kind, negate=negate)
 
     def build(decoded: Decoded, context: Context) -> Step:
         sources = decoded.operands[1 : 1 + count]
-        results = []
-        for select, negate, plain in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
-            chosen = _bits(decoded, select, plain, count)
-            signs = _bits(decoded, negate, 0, count)
-            results.append(
-                [
-                    source(_second_register(operand) if pick else operand, kind, negate=bool(sign))
-                    for operand, pick, sign in zip(sources, chosen, signs, strict=True)
-                ]
-            )
+        if len(sources) != count:
+            raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
+        results = _sources_of_both(decoded, sources, read_one)
         row = decoded.operands[0].first
         changes = after_result(decoded, kind, context.target)
-        flush = flushing(kind, context.target)
-
-        def single_result(waves: Waves, reads: list[Read]) -> Array:
-            values = [read(waves) for read in reads]
-            if flush is not None:
-                values = [flush(value) for value in values]
-            value = compute(*values)
-            for change in changes:
-                value = change(value)
-            return value
+        evaluate = _evaluated(compute, flushing(kind, context.target), changes)
 
         def step(waves: Waves) -> None:
-            low, high = (single_result(waves, reads) for reads in results)
+            low, high = (evaluate(waves, reads) for reads in results)
             waves.write(row, low)
             waves.write(row + 1, high)
 
@@ -151,7 +155,7 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
 def _move_pair(decoded: Decoded, context: Context) -> Step:
     """V_PK_MOV_B32: the low result from the first pair, the high one from the second."""
     first, second = decoded.operands[1:3]
-    low, high = _bits(decoded, "op_sel", 0, 2)
+    low, high = decoded.bits("op_sel", 2)
     reads = [
         source(_second_register(operand) if pick else operand, "u32")
         for operand, pick in ((first, low), (second, high))
@@ -171,16 +175,16 @@ builds("v_pk_add_f32")(packed_singles("f32", 2, np.add))
 builds("v_pk_mul_f32")(packed_singles("f32", 2, np.multiply))
 builds("v_pk_fma_f32")(packed_singles("f32", 3, fused))
 
-builds("v_pk_add_f16")(packed_halves("f16", 2, np.add))
-builds("v_pk_mul_f16")(packed_halves("f16", 2, np.multiply))
+builds("v_pk_add_f16")(packed_halves("f16", 2, always(np.add)))
+builds("v_pk_mul_f16")(packed_halves("f16", 2, always(np.multiply)))
 for _kind in ("f16", "bf16"):
     for _name, _choose in (("min", least), ("max", greatest)):
-        _words = (f"v_pk_{_name}_{_kind}", f"v_pk_{_name}_num_{_kind}")
-        builds(*_words)(packed_halves(_kind, 2, choose=_choose))
-        builds(f"v_pk_{_name}3_num_{_kind}")(packed_halves(_kind, 3, choose=three(_choose)))
+        _names = (f"v_pk_{_name}_{_kind}", f"v_pk_{_name}_num_{_kind}")
+        builds(*_names)(packed_halves(_kind, 2, _choose))
+        builds(f"v_pk_{_name}3_num_{_kind}")(packed_halves(_kind, 3, three(_choose)))
 for _name, _compute in (("minimum", minimum), ("maximum", maximum)):
-    builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, _compute))
-    builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, choose=three(always(_compute))))
+    builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, always(_compute)))
+    builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, three(always(_compute))))
 
 
 def _chained(choose: Compute) -> Compute:
@@ -216,6 +220,6 @@ for _kind in ("u16", "i16"):
     for _name, _choice in (("min", np.minimum), ("max", np.maximum)):
         _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_choice))
         _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_choice))
-builds("v_pk_fmac_f16")(packed_halves("f16", 2, fused_half, accumulates=True))
+builds("v_pk_fmac_f16")(packed_halves("f16", 2, always(fused_half), accumulates=True))
 for _name, (_kind, _count, _compute) in _PACKED.items():
-    builds(_name)(packed_halves(_kind, _count, _compute))
+    builds(_name)(packed_halves(_kind, _count, always(_compute)))
