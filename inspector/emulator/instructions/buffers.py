@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..operands import Decoded, Operand
 from ..registry import Context, ExecutionTarget, NotCoveredError
-from ..vector_operands import raw
+from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
 
@@ -23,7 +23,17 @@ _RAW, _UNCHECKED, _INDEX, _INDEX_AND_OFFSET = 3, 2, 1, 0
 
 
 class Resource(Struct):
-    """Descriptors of all waves, int64 [wave]; `element` is 0 where addresses are not swizzled."""
+    """Descriptors of all waves, int64 [wave] each.
+
+    Args:
+        base: address of the buffer.
+        stride: bytes from one index to the next.
+        records: bytes or indices that the buffer has.
+        element: bytes that are swizzled together; 0 where addresses are not swizzled.
+        index_stride: indices that are swizzled together.
+        add_lane: 1 where the lane's number is added to the index.
+        check: OOB_SELECT, how the range is checked.
+    """
 
     base: Array
     stride: Array
@@ -34,9 +44,10 @@ class Resource(Struct):
     check: Array
 
     @property
-    def plain(self) -> bool:
-        """Whether offsets simply add up."""
-        return not (self.stride.any() or self.element.any() or self.add_lane.any())
+    def is_raw(self) -> bool:
+        """Whether offsets simply add up, and the end of the buffer alone is checked."""
+        adds_up = not (self.stride.any() or self.element.any() or self.add_lane.any())
+        return adds_up and bool((self.check == _RAW).all())
 
 
 def resource_of(waves: Waves, row: int, target: ExecutionTarget) -> Resource:
@@ -68,6 +79,39 @@ def resource_of(waves: Waves, row: int, target: ExecutionTarget) -> Resource:
     )
 
 
+class _Access(Struct, frozen=True):
+    """A buffer access as the instruction states it.
+
+    Args:
+        target: the GPU.
+        descriptor: row of the descriptor's first scalar register.
+        index: the lanes' indices; None without `idxen`.
+        offset_register: the lanes' offsets; None without `offen`.
+        scalar_offset: the offset that takes no part in the range check.
+        offset: the instruction's own.
+        size: bytes of each lane.
+        parts: where the parts begin whose range is checked by itself.
+        part_size: bytes of each of these.
+    """
+
+    target: ExecutionTarget
+    descriptor: int
+    index: Read | None
+    offset_register: Read | None
+    scalar_offset: Read
+    offset: int
+    size: int
+    parts: tuple[int, ...]
+    part_size: int
+
+    def needed(self, part: int) -> int:
+        """Bytes from the access' offset on that must be in range for its part at byte `part`.
+
+        Up to gfx10 the part's first byte counts, from gfx11 on its last.
+        """
+        return part + (self.part_size if self.target.generation >= 11 else 1)
+
+
 def buffer_addresses(
     decoded: Decoded,
     context: Context,
@@ -85,57 +129,82 @@ def buffer_addresses(
         size: bytes of each lane.
         indivisible: an access is in range as a whole or not at all (atomics).
     """
+    access = _access_of(decoded, context, operands, size, indivisible=indivisible)
+    target, row = access.target, access.descriptor
+    is_raw = _raw_test(target)
+
+    def addresses(waves: Waves) -> tuple[Array, Array | None]:
+        # Raw buffers take a short way: offsets add up, and one comparison tells the range.
+        scalar_offset = np.asarray(access.scalar_offset(waves)).astype(I64)
+        words = waves.scalar[row : row + 4]
+        if access.index is None and is_raw(words):
+            base = words[0].astype(I64) | words[1].astype(I64) << 32
+            records = words[2].astype(I64)
+        else:
+            descriptors = resource_of(waves, row, target)
+            base, records = descriptors.base, descriptors.records
+            if access.index is not None or not descriptors.is_raw:
+                inner, inside = _structured(waves, descriptors, access)
+                return inner + (base[:, None] + scalar_offset), inside
+        return _raw_addresses(waves, access, base[:, None] + scalar_offset, records)
+
+    return addresses
+
+
+def _access_of(
+    decoded: Decoded,
+    context: Context,
+    operands: tuple[Operand, ...],
+    size: int,
+    *,
+    indivisible: bool,
+) -> _Access:
+    """Returns the access that an instruction states; arguments as `buffer_addresses` has them."""
     if decoded.flag("tfe") or decoded.flag("addr64"):
         raise NotCoveredError(decoded.text)
     if operands and operands[0].name == "off":
         operands = operands[1:]
     lane = operands[0] if operands[0].kind == "vgpr" else None
     resource, scalar_offset = operands[1:3] if lane is not None else operands[:2]
-    offset = decoded.number("offset")
-    row = resource.first
-    target = context.target
-    scalar = raw(scalar_offset)
     with_index, with_offset = decoded.flag("idxen"), decoded.flag("offen")
-    index = raw(lane) if lane is not None and with_index else None
-    read = raw(lane, int(with_index)) if lane is not None and with_offset else None
-    starts = [0] if indivisible or size <= 4 else list(range(0, size, 4))
-    each = size if indivisible or size <= 4 else 4
-    is_raw = _raw_test(target)
+    whole = indivisible or size <= 4
+    return _Access(
+        context.target,
+        resource.first,
+        raw(lane) if lane is not None and with_index else None,
+        raw(lane, int(with_index)) if lane is not None and with_offset else None,
+        raw(scalar_offset),
+        decoded.number("offset"),
+        size,
+        (0,) if whole else tuple(range(0, size, 4)),
+        size if whole else 4,
+    )
 
-    def addresses(waves: Waves) -> tuple[Array, Array | None]:
-        # Raw buffers take a short way: offsets add up, and one comparison tells the range.
-        beyond = np.asarray(scalar(waves)).astype(I64)
-        words = waves.scalar[row : row + 4]
-        if index is None and is_raw(words):
-            start = (words[0].astype(I64) | words[1].astype(I64) << 32)[:, None]
-            records = words[2].astype(I64)
-        else:
-            descriptors = resource_of(waves, row, target)
-            start, records = descriptors.base[:, None], descriptors.records
-            if index is not None or not descriptors.plain or (descriptors.check != _RAW).any():
-                indices = None if index is None else index(waves).astype(I64)
-                places = I64(offset) + (I64(0) if read is None else read(waves).astype(I64))
-                inner, ranges = structured(
-                    waves, descriptors, indices, places, target, starts, each, size=size
-                )
-                return inner + (start + beyond), ranges
-        base = start + (I64(offset) + beyond)
-        shape = (waves.count, waves.lanes)
-        register_offset = (
-            np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
-        )
-        where = np.broadcast_to(register_offset.astype(I64) + base, shape)
-        # The largest offset in a register with which the last dword is still in range.
-        room = records - _needed(starts[-1], each, target) - offset
-        if int(register_offset.max()) <= int(room.min()):
-            return where, None
-        inside = [
-            np.broadcast_to(_at_most(register_offset, room + (starts[-1] - start)), shape)
-            for start in starts
-        ]
-        return where, _summed_up(inside)
 
-    return addresses
+def _raw_addresses(
+    waves: Waves, access: _Access, base: Array, records: Array
+) -> tuple[Array, Array | None]:
+    """Addresses in a raw buffer, and which are in range.
+
+    Args:
+        waves: their lanes.
+        access: the access.
+        base: where the buffer begins, with the scalar offset, int64 [wave, 1].
+        records: its bytes, int64 [wave].
+    """
+    shape = (waves.count, waves.lanes)
+    read = access.offset_register
+    offsets = np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
+    where = np.broadcast_to(offsets.astype(I64) + (base + I64(access.offset)), shape)
+    # The largest offset in a register with which the last part is still in range.
+    last = access.parts[-1]
+    room = records - access.needed(last) - access.offset
+    if int(offsets.max()) <= int(room.min()):
+        return where, None
+    inside = [
+        np.broadcast_to(_at_most(offsets, room + (last - part)), shape) for part in access.parts
+    ]
+    return where, _one_or_each(inside)
 
 
 def _raw_test(target: ExecutionTarget) -> Callable[[Array], bool]:
@@ -151,86 +220,74 @@ def _raw_test(target: ExecutionTarget) -> Callable[[Array], bool]:
     return is_raw
 
 
-def _needed(start: int, each: int, target: ExecutionTarget) -> int:
-    """Bytes from an access' offset on that must be in range for its dword at `start`.
-
-    Up to gfx10 the dword's first byte counts, from gfx11 on its last.
-    """
-    return start + (each if target.generation >= 11 else 1)
-
-
 def _at_most(offset: Array, limit: Array) -> Array:
     """Whether uint32 [wave, lane] <= int64 [wave]."""
     limit32 = np.clip(limit, 0, 0xFFFFFFFF).astype(U32)[:, None]
     return (offset <= limit32) & (limit >= 0)[:, None]
 
 
-def _summed_up(inside: list[Array]) -> Array | None:
+def _one_or_each(inside: list[Array]) -> Array | None:
     """One mask where all dwords agree, else one for each."""
     if all(np.array_equal(inside[0], other) for other in inside[1:]):
         return None if inside[0].all() else inside[0]
     return np.stack(inside)
 
 
-def structured(
-    waves: Waves,
-    descriptors: Resource,
-    indices: Array | None,
-    places: Array,
-    target: ExecutionTarget,
-    starts: list[int],
-    each: int,
-    *,
-    size: int,
-) -> tuple[Array, Array | None]:
-    """Offsets from the base and what is in range, with everything that a descriptor can ask for.
+def _structured(waves: Waves, descriptors: Resource, access: _Access) -> tuple[Array, Array | None]:
+    """Offsets from the base and what is in range, with everything that a descriptor can ask for."""
+    shape = (waves.count, waves.lanes)
+    read = access.offset_register
+    offsets = I64(access.offset) + (I64(0) if read is None else read(waves).astype(I64))
+    offsets = np.broadcast_to(offsets, shape)
+    index = np.zeros(shape, I64)
+    if access.index is not None:
+        index = np.broadcast_to(access.index(waves).astype(I64), shape)
+    index = index + descriptors.add_lane[:, None] * np.arange(waves.lanes)
+    stride, element = descriptors.stride[:, None], descriptors.element[:, None]
+    swizzled = element > 0
+    if (swizzled & (element < access.size)).any():
+        raise NotCoveredError("an access of more than one element of a swizzled buffer")
+    unit = np.maximum(element, 1)
+    group = descriptors.index_stride[:, None]
+    within = (index // group * stride + offsets // unit * unit) * group + (
+        index % group * unit + offsets % unit
+    )
+    inner = np.where(swizzled, within, offsets + stride * index)
+    inside = [_in_range(descriptors, access, index, offsets, part) for part in access.parts]
+    return inner, _one_or_each(inside)
+
+
+def _in_range(
+    descriptors: Resource, access: _Access, index: Array, offsets: Array, part: int
+) -> Array:
+    """Which lanes' parts at byte `part` are in range, bool [wave, lane].
 
     Args:
-        waves: their lanes.
-        descriptors: the descriptors, one for each wave.
-        indices: int64 [wave, lane] from a register; None without `idxen`.
-        places: offsets from register and instruction, int64.
-        target: the GPU.
-        starts: where the checked parts of an access begin.
-        each: bytes of each part.
-        size: bytes of an access.
+        descriptors: one for each wave.
+        access: the access.
+        index: int64 [wave, lane].
+        offsets: of registers and instruction, int64 [wave, lane].
+        part: where the part begins.
     """
-    shape = (waves.count, waves.lanes)
-    places = np.broadcast_to(places, shape)
-    index = np.zeros(shape, I64) if indices is None else np.broadcast_to(indices, shape)
-    index = index + descriptors.add_lane[:, None] * np.arange(waves.lanes)
+    target, indexed = access.target, access.index is not None
     stride, records, element = (
         column[:, None] for column in (descriptors.stride, descriptors.records, descriptors.element)
     )
     swizzled = element > 0
-    if (swizzled & (element < size)).any():
-        raise NotCoveredError("an access of more than one element of a swizzled buffer")
-    unit = np.maximum(element, 1)
-    group = descriptors.index_stride[:, None]
-    within = (index // group * stride + places // unit * unit) * group + (
-        index % group * unit + places % unit
+    end = offsets + access.needed(part)
+    by_bytes = end + np.where(swizzled, 0, stride * index) <= records
+    by_index = index < records
+    if target.generation == 9:
+        return _in_range_gfx9(descriptors, indexed, by_bytes, by_index)
+    by_both = by_index & (end <= stride)
+    check = descriptors.check[:, None]
+    if (swizzled & (check == _RAW)).any() and target.generation == 10:
+        raise NotCoveredError("a swizzled raw buffer on gfx10")
+    return np.select(
+        [check == _INDEX_AND_OFFSET, check == _INDEX, check == _UNCHECKED],
+        [by_both, by_index, np.broadcast_to(records != 0, index.shape)],
+        np.where(swizzled & (stride > 0), by_both, by_bytes),
     )
-    inner = np.where(swizzled, within, places + stride * index)
-    inside = []
-    for start in starts:
-        end = places + _needed(start, each, target)
-        by_bytes = end + np.where(swizzled, 0, stride * index) <= records
-        by_index = index < records
-        by_both = by_index & (end <= stride)
-        if target.generation == 9:
-            inside.append(_in_range_gfx9(descriptors, indices is not None, by_bytes, by_index))
-            continue
-        check = descriptors.check[:, None]
-        if (swizzled & (check == _RAW)).any() and target.generation == 10:
-            raise NotCoveredError("a swizzled raw buffer on gfx10")
-        inside.append(
-            np.select(
-                [check == _INDEX_AND_OFFSET, check == _INDEX, check == _UNCHECKED],
-                [by_both, by_index, np.broadcast_to(records != 0, shape)],
-                np.where(swizzled & (stride > 0), by_both, by_bytes),
-            )
-        )
-    return inner, _summed_up(inside)
 
 
 def _in_range_gfx9(descriptors: Resource, indexed: bool, by_bytes: Array, by_index: Array) -> Array:

@@ -23,7 +23,7 @@ from .addressing import (
 from .buffers import buffer_addresses
 from .lds_direct import load_to_lds
 from .scratch import private_addresses, stack_addresses
-from .spaces import READS, WRITES, usable_lanes
+from .spaces import READS, WRITES, StoredRegisters, usable_lanes
 
 
 @builds_matching(r"(global|flat|buffer|scratch)_(load|store)_\w+")
@@ -79,8 +79,10 @@ def _load(space: str, form: Form, context: Context, data: Operand, addresses: Ad
 
 def _store(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
     """Returns the step of a store; dwords are stored one by one where only some are in range."""
-    first, size = data.first, form.size
+    size = form.size
     half = form.half if form.half is not None else data.half or 0
+    registers = StoredRegisters(data.first, half)
+    dwords = [StoredRegisters(data.first + number) for number in range(form.registers)]
     write = WRITES[space]
 
     def step(waves: Waves) -> None:
@@ -88,9 +90,9 @@ def _store(space: str, form: Form, context: Context, data: Operand, addresses: A
         if inside is not None and inside.ndim == 3:
             for part, lanes in enumerate(inside):
                 usable = usable_lanes(waves, lanes)
-                write(waves, context, where + 4 * part, usable, 4, first + part, half)
+                write(waves, context, where + 4 * part, usable, 4, dwords[part])
         else:
-            write(waves, context, where, usable_lanes(waves, inside), size, first, half)
+            write(waves, context, where, usable_lanes(waves, inside), size, registers)
         issue(waves, context)
 
     return step

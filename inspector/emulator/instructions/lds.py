@@ -15,7 +15,7 @@ from ..operands import M0, Decoded
 from ..registry import Context, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Form, extended, place_in_register
-from .spaces import read_lds, usable_lanes, write_lds
+from .spaces import StoredRegisters, read_lds, usable_lanes, write_lds
 
 _NAME: Final = re.compile(
     r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_"
@@ -93,15 +93,20 @@ def _write(decoded: Decoded, context: Context, offsets: list[int], form: Form) -
     """Returns the step of a write at one or two offsets from its address."""
     address, *data = decoded.operands
     row = address.first
+    stores = [
+        (
+            offset,
+            StoredRegisters(source.first, source.half or 0 if form.half is None else form.half),
+        )
+        for offset, source in zip(offsets, data, strict=True)
+    ]
 
     def step(waves: Waves) -> None:
         base = waves.u32[row]
         usable = usable_lanes(waves, None)
         written: list[Array] = []
-        for offset, source in zip(offsets, data, strict=True):
-            half = form.half if form.half is not None else source.half or 0
-            inner = base + U32(offset)
-            written += write_lds(waves, context, inner, usable, form.size, source.first, half)
+        for offset, registers in stores:
+            written += write_lds(waves, context, base + U32(offset), usable, form.size, registers)
         issue(waves, context, None, tuple(written), form.size)
 
     return step
@@ -122,7 +127,7 @@ def by_lane_number(decoded: Decoded, context: Context) -> Step:
 
     def write(waves: Waves) -> None:
         usable = usable_lanes(waves, None)
-        written = write_lds(waves, context, places(waves), usable, 4, data.first, 0)
+        written = write_lds(waves, context, places(waves), usable, 4, StoredRegisters(data.first))
         issue(waves, context, None, written, 4)
 
     return read if "_read_" in decoded.name or "_load_" in decoded.name else write

@@ -92,7 +92,8 @@ def _put_later(
         written = words.pop() if usable is not None else None
         lanes = lanes_of(written)
         values = np.stack([picked(word, lanes) for word in words])
-        put_lds(waves, context, places, written, size, values if size >= 4 else values[0], lanes)
+        chosen = values if size >= 4 else values[0]
+        put_lds(waves, context, places, written, size, chosen, lanes=lanes)
 
     mask = () if usable is None else (usable.copy(),)
     issue(waves, context, complete, (where, *rows, *mask))
@@ -142,7 +143,7 @@ def store_async(decoded: Decoded, context: Context) -> Step:
         rows = values if form.size >= 4 else values[None]
         chosen = np.stack([picked(row, lanes) for row in rows])
         chosen = chosen if form.size >= 4 else chosen[0]
-        put_global(waves, context, where, usable, form.size, chosen, lanes)
+        put_global(waves, context, where, usable, form.size, chosen, lanes=lanes)
         issue(waves, context)
 
     return step

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE, cleared, masked
 from ..registry import Context
@@ -17,6 +18,8 @@ from .addressing import I64
 
 Read = Callable[[Waves, Context, Array, "Array | None", int], Array]
 """Waves, context, places [wave, lane], usable, bytes -> values as `Words.gather` gives them."""
+Write = Callable[[Waves, Context, Array, "Array | None", int, "StoredRegisters"], object]
+"""The same, and the registers whose contents are written."""
 
 
 def usable_lanes(waves: Waves, inside: Array | None) -> Array | None:
@@ -37,18 +40,29 @@ def picked(values: Array, lanes: Array | None) -> Array:
     return flat if lanes is None else flat.take(lanes)
 
 
-def stored(waves: Waves, first: int, size: int, half: int, lanes: Array | None) -> Array:
-    """Returns the values that lanes store from registers, as `Words.scatter` takes them."""
-    count = max(size // 4, 1)
-    block = waves.u32[first : first + count].reshape(count, -1)
-    if lanes is not None:
-        chosen = np.empty((count, len(lanes)), U32)
-        for row in range(count):
-            block[row].take(lanes, out=chosen[row])
-        block = chosen
-    if size >= 4:
-        return block
-    return (block[0] >> U32(16 * half)).astype(np.uint8 if size == 1 else np.uint16)
+class StoredRegisters(Struct, frozen=True):
+    """The registers whose contents lanes store.
+
+    Args:
+        first: row of the first one.
+        half: which half of it, for 1 and 2 bytes.
+    """
+
+    first: int
+    half: int = 0
+
+    def values(self, waves: Waves, size: int, lanes: Array | None) -> Array:
+        """Returns the `size` bytes that each lane stores, as `Words.scatter` takes them."""
+        count = max(size // 4, 1)
+        block = waves.u32[self.first : self.first + count].reshape(count, -1)
+        if lanes is not None:
+            chosen = np.empty((count, len(lanes)), U32)
+            for row in range(count):
+                block[row].take(lanes, out=chosen[row])
+            block = chosen
+        if size >= 4:
+            return block
+        return (block[0] >> U32(16 * self.half)).astype(np.uint8 if size == 1 else np.uint16)
 
 
 def lds_places(
@@ -154,12 +168,17 @@ def read_flat(
 
 
 def write_global(
-    waves: Waves, context: Context, where: Array, usable: Array | None, size: int, first: int,
-    half: int,
-) -> None:  # fmt: skip
+    waves: Waves,
+    context: Context,
+    where: Array,
+    usable: Array | None,
+    size: int,
+    registers: StoredRegisters,
+) -> None:
     """Stores registers to addresses."""
     lanes = lanes_of(usable)
-    put_global(waves, context, where, usable, size, stored(waves, first, size, half, lanes), lanes)
+    values = registers.values(waves, size, lanes)
+    put_global(waves, context, where, usable, size, values, lanes=lanes)
 
 
 def put_global(
@@ -169,9 +188,10 @@ def put_global(
     usable: Array | None,
     size: int,
     values: Array,
+    *,
     lanes: Array | None,
 ) -> None:
-    """Writes values of some lanes to addresses."""
+    """Writes values of some lanes to addresses; `lanes` are the numbers of the usable ones."""
     machine = waves.machine
     machine.before_global(context, waves, where, usable, size, values)
     machine.memory.write(picked(where, lanes), values, size, machine.outside(context.index))
@@ -184,14 +204,14 @@ def write_lds(
     inner: Array,
     usable: Array | None,
     size: int,
-    first: int,
-    half: int,
+    registers: StoredRegisters,
 ) -> tuple[Array, Array]:
     """Stores registers to LDS; returns the places and lanes (`delivery.issue`)."""
     where, inside = lds_places(waves, context, inner, size)
     usable = both(usable, inside)
     lanes = lanes_of(usable)
-    put_lds(waves, context, where, usable, size, stored(waves, first, size, half, lanes), lanes)
+    values = registers.values(waves, size, lanes)
+    put_lds(waves, context, where, usable, size, values, lanes=lanes)
     return where, waves.active if usable is None else usable
 
 
@@ -202,9 +222,10 @@ def put_lds(
     usable: Array | None,
     size: int,
     values: Array,
+    *,
     lanes: Array | None,
 ) -> None:
-    """Writes values of some lanes to offsets in all workgroups' LDS."""
+    """Writes values of some lanes to offsets in all workgroups' LDS; see `put_global`."""
     machine = waves.machine
     machine.before_lds(context.index, waves, where, usable, size, values)
     machine.local.words.scatter(picked(where, lanes), values, size)
@@ -212,28 +233,35 @@ def put_lds(
 
 
 def write_private(
-    waves: Waves, context: Context, inner: Array, usable: Array | None, size: int, first: int,
-    half: int,
-) -> None:  # fmt: skip
+    waves: Waves,
+    context: Context,
+    inner: Array,
+    usable: Array | None,
+    size: int,
+    registers: StoredRegisters,
+) -> None:
     """Stores registers to private memory."""
     where, inside = private_places(waves, context, inner, size)
     lanes = lanes_of(both(usable, inside))
-    waves.machine.private.words.scatter(
-        picked(where, lanes), stored(waves, first, size, half, lanes), size
-    )
+    values = registers.values(waves, size, lanes)
+    waves.machine.private.words.scatter(picked(where, lanes), values, size)
 
 
 def write_flat(
-    waves: Waves, context: Context, where: Array, usable: Array | None, size: int, first: int,
-    half: int,
-) -> None:  # fmt: skip
+    waves: Waves,
+    context: Context,
+    where: Array,
+    usable: Array | None,
+    size: int,
+    registers: StoredRegisters,
+) -> None:
     """Stores registers to flat addresses."""
     parts = flat_parts(where, usable)
     if parts is None:
-        write_global(waves, context, where, usable, size, first, half)
+        write_global(waves, context, where, usable, size, registers)
         return
     for name, places, lanes in parts:
-        WRITES[name](waves, context, places, lanes, size, first, half)
+        WRITES[name](waves, context, places, lanes, size, registers)
 
 
 def flat_parts(where: Array, usable: Array | None) -> list[tuple[str, Array, Array]] | None:
@@ -265,7 +293,7 @@ READS: Final[dict[str, Read]] = {
     "scratch": read_private,
     "lds": read_lds,
 }
-WRITES: Final[dict[str, Callable[..., object]]] = {
+WRITES: Final[dict[str, Write]] = {
     "global": write_global,
     "buffer": write_global,
     "flat": write_flat,
