@@ -60,44 +60,59 @@ def _scaled_division(kind: str) -> Builder:
     would not give the quotient: the reciprocal's range is that of the kind (the document compares
     in f64), and a divisor whose reciprocal is denormal is scaled down in all cases.
     """
-    digits, power, lowest, reach = (23, 64, -126, 96) if kind == "f32" else (52, 128, -1022, 768)
-    dtype = F32 if kind == "f32" else F64
 
     def build(decoded: Decoded, context: Context) -> Step:
         target, mask, chosen, divisor, dividend = decoded.operands
         reads = [source(operand, kind) for operand in (chosen, divisor, dividend)]
         write = destination(target, kind, context.target)
-        up, down = dtype(2.0**power), dtype(2.0**-power)
-        tiny = np.finfo(dtype).tiny
 
         def step(waves: Waves) -> None:
             value, below, above = (
                 np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads
             )
-            exponents = np.frexp(above)[1], np.frexp(below)[1]
-            inverse_small = np.abs(dtype(1) / below.astype(dtype)) < tiny
-            quotient_small = np.abs(above / below) < tiny
-            is_divisor, is_dividend = value == below, value == above
-            # Condition, what S0 is times, VCC; the first that holds decides.
-            cases = (
-                ((below == 0) | (above == 0), dtype(np.nan), False),
-                (exponents[0] - exponents[1] >= reach, np.where(is_divisor, up, dtype(1)), True),
-                (np.abs(below) < tiny, up, False),
-                (inverse_small & quotient_small, np.where(is_divisor, down, dtype(1)), True),
-                (inverse_small, down, False),
-                (quotient_small, np.where(is_dividend, up, dtype(1)), True),
-                (exponents[0] - 1 <= lowest + digits, up, False),
-            )
-            conditions = [condition for condition, _, _ in cases]
-            scale = np.select(conditions, [factor for _, factor, _ in cases], dtype(1))
+            scale, scaled_back = _division_scale(value, below, above, kind)
             if not mask.is_null:
-                flag = np.select(conditions, [np.array(vcc) for _, _, vcc in cases], False)
-                waves.set_mask(mask.first, flag.astype(bool) & waves.active)
-            write(waves, (value * scale).astype(dtype))
+                waves.set_mask(mask.first, scaled_back & waves.active)
+            write(waves, (value * scale).astype(scale.dtype))
 
         return step
 
     return build
+
+
+def _division_scale(
+    value: Array, divisor: Array, dividend: Array, kind: str
+) -> tuple[Array, Array]:
+    """The factor by which V_DIV_SCALE multiplies a value, and where VCC is set.
+
+    Args:
+        value: the divisor or the dividend.
+        divisor: the number below.
+        dividend: the number above.
+        kind: `f32` or `f64`.
+    """
+    digits, power, lowest, reach = (23, 64, -126, 96) if kind == "f32" else (52, 128, -1022, 768)
+    dtype = F32 if kind == "f32" else F64
+    up, down, same = dtype(2.0**power), dtype(2.0**-power), dtype(1)
+    tiny = np.finfo(dtype).tiny
+    exponents = np.frexp(dividend)[1], np.frexp(divisor)[1]
+    inverse_small = np.abs(same / divisor.astype(dtype)) < tiny
+    quotient_small = np.abs(dividend / divisor) < tiny
+    is_divisor, is_dividend = value == divisor, value == dividend
+    # Condition, what S0 is times, VCC; the first that holds decides.
+    cases = (
+        ((divisor == 0) | (dividend == 0), dtype(np.nan), False),
+        (exponents[0] - exponents[1] >= reach, np.where(is_divisor, up, same), True),
+        (np.abs(divisor) < tiny, up, False),
+        (inverse_small & quotient_small, np.where(is_divisor, down, same), True),
+        (inverse_small, down, False),
+        (quotient_small, np.where(is_dividend, up, same), True),
+        (exponents[0] - 1 <= lowest + digits, up, False),
+    )
+    conditions = [condition for condition, _, _ in cases]
+    scale = np.select(conditions, [factor for _, factor, _ in cases], same)
+    flag = np.select(conditions, [np.array(vcc) for _, _, vcc in cases], False)
+    return scale, flag.astype(bool)
 
 
 def _scaled_single(a: Array, b: Array, c: Array, power: Array) -> Array:

@@ -73,9 +73,9 @@ define(
     lambda a, b, c: _signed24(a) * _signed24(b) + c,
     saturates=True,
 )
-define("v_lshlrev_b32", "u32", "u32 u32", lambda a, b: np.leftlow5(b, low5(a)))
-define("v_lshrrev_b32", "u32", "u32 u32", lambda a, b: np.rightlow5(b, low5(a)))
-define("v_ashrrev_i32", "i32", "i32 i32", lambda a, b: np.rightlow5(b, a & I32(31)))
+define("v_lshlrev_b32", "u32", "u32 u32", lambda a, b: np.left_shift(b, low5(a)))
+define("v_lshrrev_b32", "u32", "u32 u32", lambda a, b: np.right_shift(b, low5(a)))
+define("v_ashrrev_i32", "i32", "i32 i32", lambda a, b: np.right_shift(b, a & I32(31)))
 define("v_lshlrev_b64", "u64", "u32 u64", lambda a, b: b << _shift64(a))
 define("v_lshrrev_b64", "u64", "u32 u64", lambda a, b: b >> _shift64(a))
 define("v_ashrrev_i64", "i64", "u32 i64", lambda a, b: b >> _shift64(a).astype(I64))

@@ -41,26 +41,16 @@ def scalar_places(
 
     Through a buffer, what lies behind its end is out of range, dword by dword.
     """
-    fixed = decoded.number("offset") + sum(
-        operand.integer or 0 for operand in offsets if operand.kind == "constant"
-    )
-    registers = [raw(operand) for operand in offsets if operand.kind == "sgpr"]
-    if any(operand.kind not in ("sgpr", "constant") for operand in offsets):
-        raise NotCoveredError(decoded.text)
-    scale = size if decoded.flag("scale_offset") else 1
+    offset_of = _offsets(decoded, offsets, size)
     aligned = I64(-1 if size < 4 else -4)
-    odd = ~aligned
-    count = max(size // 4, 1)
-    each = min(size, 4)
+    count, each = max(size // 4, 1), min(size, 4)
 
     def places(waves: Waves) -> tuple[Array, Array]:
         """Each wave's address, int64 [wave], and which dwords are in range [dword, wave]."""
-        offset = np.full(waves.count, fixed, I64)
-        for read in registers:
-            offset += np.asarray(read(waves)).astype(I64).reshape(-1) * scale
-        start = waves.scalar[base.first]
-        if ((offset | start) & odd).any():
-            first = int(((offset | start) & odd).argmax())
+        offset = offset_of(waves)
+        odd = (offset | waves.scalar[base.first]) & ~aligned
+        if odd.any():
+            first = int(odd.argmax())
             waves.machine.misaligned(
                 context.index,
                 (int(waves.pair(base.first)[first]) & ADDRESS_BITS) + int(offset[first]),
@@ -78,6 +68,27 @@ def scalar_places(
         return (descriptors.base & aligned) + offset, inside
 
     return places
+
+
+def _offsets(
+    decoded: Decoded, operands: tuple[Operand, ...], size: int
+) -> Callable[[Waves], Array]:
+    """Returns what adds the offsets of an access up for each wave, int64 [wave]."""
+    if any(operand.kind not in ("sgpr", "constant") for operand in operands):
+        raise NotCoveredError(decoded.text)
+    fixed = decoded.number("offset") + sum(
+        operand.integer or 0 for operand in operands if operand.kind == "constant"
+    )
+    registers = [raw(operand) for operand in operands if operand.kind == "sgpr"]
+    scale = size if decoded.flag("scale_offset") else 1
+
+    def offsets(waves: Waves) -> Array:
+        total = np.full(waves.count, fixed, I64)
+        for read in registers:
+            total += np.asarray(read(waves)).astype(I64).reshape(-1) * scale
+        return total
+
+    return offsets
 
 
 @builds_matching(r"s_(buffer_)?load_\w+")
