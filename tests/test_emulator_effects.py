@@ -11,7 +11,7 @@ import pytest
 from emulated import code_of, run_lines
 from kinspect.inspector.emulator.effects import Effect, effect_of
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
-from kinspect.inspector.emulator.outstanding import SCALAR_BIT
+from kinspect.inspector.emulator.register_sets import SCALAR_BIT
 from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 from test_emulator_witness import FORMS

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from kinspect.inspector.emulator.liveness import Liveness, liveness
-from kinspect.inspector.emulator.outstanding import SCALAR_BIT
-from kinspect.inspector.emulator.undefined import rows_of, set_up
+from kinspect.inspector.emulator.register_sets import SCALAR_BIT, rows_of
+from kinspect.inspector.emulator.undefined import set_up
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.model import Function

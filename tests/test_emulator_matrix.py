@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from kinspect.inspector.emulator import numbers
 from kinspect.inspector.emulator.operands import EXEC
-from kinspect.inspector.emulator.outstanding import vector_bits
 from kinspect.inspector.emulator.products import Product
 from kinspect.inspector.emulator.program import Code, prepare
+from kinspect.inspector.emulator.register_sets import vector_bits
 from kinspect.inspector.emulator.registry import ExecutionTarget, NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.text import parse_text

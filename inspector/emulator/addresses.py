@@ -25,11 +25,12 @@ from msgspec import Struct
 from ..model import Block, Function, Instruction, Machine
 from .effects import effect_of
 from .operands import EXEC
-from .outstanding import SCALAR_BIT, scalar_bits
-from .program import decoded_instructions, step_anywhere
+from .program import decoded_instructions
+from .register_sets import SCALAR_BIT, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
 from .slices import ACCESSES, address_bits, needed
 from .start import KERNARG_ADDRESS, initial_waves, target_of, waves_of
+from .steps import step_anywhere
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 

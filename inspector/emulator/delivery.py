@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .operands import Operand
-from .outstanding import Complete, OutstandingOperation, half_bits, scalar_bits
+from .outstanding import Complete, OutstandingOperation
+from .register_sets import half_bits, scalar_bits
 from .registry import Context
 from .waves import U32, Array, Waves
 

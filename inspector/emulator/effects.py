@@ -1,4 +1,4 @@
-"""The registers that an instruction reads and writes, as sets of bits (`outstanding.vector_bits`).
+"""The registers that an instruction reads and writes, as sets of bits (`register_sets`).
 
 A read that is missing here would hide a finding, a read too many costs a second look: where an
 operand may be either, it counts as read.
@@ -17,7 +17,7 @@ from ..model import Instruction
 from .crosslane import DPP_CONTROLS
 from .elementwise import KEEPS_HALF
 from .operands import EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
-from .outstanding import scalar_bits, vector_bits
+from .register_sets import half_bits, scalar_bits, vector_bits
 from .registry import ExecutionTarget
 
 _NO_RESULT: Final = re.compile(
@@ -278,3 +278,48 @@ _ALWAYS_VALID: Final = frozenset(
      "row_xmask", "dpp8", "wave_rol", "wave_ror"}
 )  # fmt: skip
 """DPP controls that read an existing lane for every lane."""
+
+
+def _operands_of(parts: Decoded) -> list[Operand]:
+    """Returns an instruction's operands; of a dual one, those of both halves."""
+    if " :: " not in parts.text:
+        return list(parts.operands)
+    first, second = halves_of(parts, 0)
+    return [*first.operands, *second.operands]
+
+
+def vector_rows(parts: Decoded) -> list[range]:
+    """Returns the rows of the vector registers that an instruction names."""
+    return [operand.rows for operand in _operands_of(parts) if operand.kind == "vgpr"]
+
+
+def result_halves(parts: Decoded) -> int:
+    """The halves of the first operand's registers, which a load writes."""
+    first = parts.operands[0]
+    return half_bits(first.first, first.count) if first.kind == "vgpr" else 0
+
+
+_NARROW_STORE: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:d16_(hi)_)?(?:byte|short|b8|b16)(?:_d16_(hi))?"
+)
+
+
+def _stored_half(parts: Decoded) -> tuple[int, int] | None:
+    """Returns, for a store of 16 or 8 bits, the data's operand index and the half that it reads."""
+    match = _NARROW_STORE.fullmatch(parts.name)
+    if match is None:
+        return None
+    return 0 if match[1] == "buffer" else 1, 1 if match[2] or match[3] else 0
+
+
+def touched_halves(parts: Decoded) -> int:
+    """The halves of registers that an instruction names, as outstanding loads are held against."""
+    bits = 0
+    stored = _stored_half(parts)
+    for index, operand in enumerate(_operands_of(parts)):
+        if operand.kind == "vgpr":
+            half = stored[1] if stored is not None and stored[0] == index else operand.half
+            bits |= half_bits(operand.first, operand.count, half)
+        elif operand.kind == "sgpr":
+            bits |= scalar_bits(operand.first, operand.count)
+    return bits

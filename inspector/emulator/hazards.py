@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from ..model import Function, Instruction
 from .effects import Effect, bits_of
 from .operands import EXEC, Decoded, Operand
-from .outstanding import scalar_bits
+from .register_sets import scalar_bits
 
 ARCHS: Final = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 LONGEST: Final = 20

@@ -24,9 +24,9 @@ from .global_races import GlobalShadow
 from .lockstep import EmulationLimitError, Limits, Scheduler
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
-from .outstanding import SCALAR_BIT
 from .processes import NotIndependentError, Part, apart, independent
 from .program import Code, prepare
+from .register_sets import SCALAR_BIT, name_of
 from .registry import NotCoveredError
 from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, initial_waves, target_of, waves_of
 from .undefined import (
@@ -40,7 +40,6 @@ from .undefined import (
     copies_of,
     first_read,
     live_at_entry,
-    name_of,
     set_up,
     undefined_uses,
 )
@@ -141,9 +140,9 @@ class Emulator:
                 self.target,
                 gpu.counters,
                 gpu.waitcnt_fields,
-                gpu.mfma_cycles,
-                addresses,
-                bool(called),
+                mfma_cycles=gpu.mfma_cycles,
+                symbols=addresses,
+                calls=bool(called),
             )
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)

@@ -23,10 +23,11 @@ from .lds_slices import (
     with_scc,
 )
 from .operands import EXEC, Decoded, halves_of
-from .outstanding import scalar_bits
-from .program import decoded_instructions, step_anywhere
+from .program import decoded_instructions
+from .register_sets import scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
 from .stack_slots import spills_of, with_rows
+from .steps import step_anywhere
 from .waves import ALL, Array
 
 _ONE_LANE: Final = ("v_writelane_b32", "v_readlane_b32")

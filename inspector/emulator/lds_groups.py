@@ -12,7 +12,7 @@ from .crosslane import DPP_CONTROLS
 from .effects import Effect
 from .lds_accesses import Access
 from .operands import Decoded
-from .outstanding import SCALAR_BIT
+from .register_sets import SCALAR_BIT
 from .waves import Array, Waves
 
 VECTOR: Final = (1 << SCALAR_BIT) - 1

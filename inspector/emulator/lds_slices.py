@@ -10,7 +10,7 @@ from typing import Final
 from ..model import Function, Instruction
 from .effects import Effect, bits_of, result_count
 from .operands import EXEC, M0, SCALAR_ROWS, Decoded
-from .outstanding import scalar_bits
+from .register_sets import scalar_bits
 from .slices import backward_slice
 
 LDS_CLASSES: Final = frozenset(

@@ -33,8 +33,8 @@ from .lds_paths import Loops, plan_of, reached_accesses
 from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from .memory import Words
 from .operands import TTMP, VCC
-from .outstanding import SCALAR_BIT, scalar_bits
 from .program import CONDITIONS
+from .register_sets import SCALAR_BIT, scalar_bits
 from .registry import NotCoveredError
 from .start import initial_waves, target_of
 from .unknowns import Arguments, DrawnMemory, Probe

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ..model import Block, Function, Instruction, Machine
 from .effects import Effect, effects_of
 from .operands import EXEC, SUFFIXES, VCC, decode
-from .outstanding import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
+from .register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from .registry import ExecutionTarget
 from .start import target_of
 from .undefined import set_up
@@ -41,7 +41,7 @@ _DROPPABLE: Final = frozenset(("valu", "acc_move", "cross_lane", "mfma", "wmma")
 
 
 class Liveness(Struct, frozen=True):
-    """Live registers of a function, as sets of bits (`outstanding.vector_bits`).
+    """Live registers of a function, as sets of bits (`register_sets`).
 
     Args:
         target: the GPU.

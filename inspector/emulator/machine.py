@@ -11,8 +11,8 @@ from msgspec import Struct
 from .counts import Counts
 from .global_races import GlobalShadow, Granules
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
-from .outstanding import HIGH_HALVES, SCALAR_BIT
 from .races import LocalShadow
+from .register_sets import HIGH_HALVES, SCALAR_BIT
 from .registry import Context
 from .waves import Waves
 

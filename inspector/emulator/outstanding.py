@@ -43,39 +43,6 @@ class OutstandingOperation(Struct):
     lds_bytes: int = 0
 
 
-SCALAR_BIT = 1024
-"""Bit of scalar row 0 in a set of registers; vector rows come before."""
-
-
-HIGH_HALVES = 2048
-"""Bit of the high half of vector row 0 in a set of halves; scalar rows come before."""
-
-
-def vector_bits(first: int, count: int) -> int:
-    """The set of `count` vector registers from row `first` on."""
-    return ((1 << count) - 1) << first
-
-
-def half_bits(first: int, count: int, half: int | None = None) -> int:
-    """The halves of `count` vector registers from row `first` on.
-
-    A 16-bit load into one half leaves the other at once usable, where the GPU keeps that one (LLVM,
-    SIInsertWaitcnts.cpp: registers are tracked by halves unless D16 loads write 32 bits).
-
-    Args:
-        first: row of the first register.
-        count: how many.
-        half: 0 or 1 for the low or the high half alone.
-    """
-    rows = vector_bits(first, count)
-    return (0 if half == 1 else rows) | (0 if half == 0 else rows << HIGH_HALVES)
-
-
-def scalar_bits(first: int, count: int) -> int:
-    """The set of `count` scalar registers from row `first` on."""
-    return ((1 << count) - 1) << (first + SCALAR_BIT)
-
-
 class Outstanding:
     """The queues of waves that went the same way. `registers`: all that entries will write."""
 

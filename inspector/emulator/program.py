@@ -6,28 +6,23 @@ a `Transfer`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
 from .calls import transfer_of
-from .crosslane import DPP_CONTROLS
-from .effects import Effect, effects_of
-from .elementwise import Assignment
+from .effects import Effect, effects_of, result_halves, touched_halves, vector_rows
 from .hazards import Hazard, hazards_of
-from .instructions import builder_of
 from .modes import targets_of
-from .operands import EXEC, SUFFIXES, VCC, Decoded, Operand, decode, halves_of
-from .outstanding import half_bits, scalar_bits
+from .operands import EXEC, SUFFIXES, VCC, Decoded, decode
 from .products import link
-from .registry import Context, ExecutionTarget, NotCoveredError, Step
+from .registry import Context, ExecutionTarget, Step
 from .relocations import resolved
+from .steps import refusal, step_of
 from .waves import Array, Waves
 
 
@@ -144,6 +139,7 @@ def prepare(
     target: ExecutionTarget,
     maxima: Mapping[str, int],
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+    *,
     mfma_cycles: Mapping[str, int] | None = None,
     symbols: Mapping[str, int] | None = None,
     calls: bool = False,
@@ -165,7 +161,7 @@ def prepare(
     decoded = resolved(decoded_instructions(function, target), symbols or {})
     builder = _BlockBuilder(function, target, decoded, maxima, fields, calls=calls)
     blocks = builder.build()
-    rows = [row.stop for parts in decoded for row in _vector_rows(parts)]
+    rows = [row.stop for parts in decoded for row in vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
     return Code(
         function,
@@ -231,11 +227,11 @@ class _BlockBuilder:
             if ending is not None:
                 leave = ending
                 if leave.kind is Kind.INDIRECT and self._modes[site] is None:
-                    steps.append((0, _refusal(f"{parts.text}: {_OTHER_MODE}"), site))
+                    steps.append((0, refusal(f"{parts.text}: {_OTHER_MODE}"), site))
                 if self._calls and leave.kind is Kind.INDIRECT:
                     leave.goes = transfer_of(parts, site, self._block_of)
                 break
-            steps.append((_registers(parts), self._step(site), site))
+            steps.append((touched_halves(parts), self._step(site), site))
         return CodeBlock(start, stop, link(steps), leave)
 
     def _step(self, site: int) -> Step:
@@ -259,9 +255,9 @@ class _BlockBuilder:
             self._labels,
         )
         if raised and context.in_order and events[0].writes:
-            self.results[site] = (raised[0], _result_bits(parts))
+            self.results[site] = (raised[0], result_halves(parts))
         if mode is None:
-            return _refusal(f"{parts.text}: {_OTHER_MODE}")
+            return refusal(f"{parts.text}: {_OTHER_MODE}")
         return step_of(parts, context)
 
 
@@ -360,170 +356,9 @@ def _wait_of(
     fields: Mapping[str, tuple[tuple[int, int], ...]] | None,
     maxima: Mapping[str, int],
 ) -> Mapping[str, int]:
+    """For a wait: counter -> how many operations may stay outstanding; empty for others."""
     if inst.cls != "wait":
         return {}
     if inst.op.name == "s_wait_idle":
         return dict.fromkeys(maxima, 0)
     return decode_wait(inst.op.name, inst.operands, fields, maxima)
-
-
-def step_of(parts: Decoded, context: Context) -> Step:
-    """Returns an instruction's step; one that is not covered raises when it is reached."""
-    if " :: " in parts.text:
-        return _dual(parts, context)
-    try:
-        return _built(parts, context)
-    except NotCoveredError as error:
-        return _refusal(str(error))
-
-
-_KNOWN_STEPS: Final[dict[tuple[str, str, bool, ExecutionTarget], Step]] = {}
-_MOST_KNOWN_STEPS: Final = 1 << 13
-_OF_A_PLACE: Final = ("s_getpc", "s_call", "s_swappc", "s_setpc", "s_add_pc")
-"""Beginnings of the names of instructions that depend on where they stand."""
-
-
-def step_anywhere(
-    inst: Instruction, parts: Decoded, target: ExecutionTarget, labels: Mapping[str, int]
-) -> Step:
-    """Returns a step for machines that do not ask which instruction it is (`unknowns.Probe`).
-
-    Steps keep nothing between calls, so that several analyses and kernels may share them. The
-    counters that it raises count nothing: it is done at once.
-    """
-    private = inst.cls in ("scratch_load", "scratch_store")
-    if parts.name.startswith(_OF_A_PLACE):
-        return step_of(parts, Context(target, inst.index, private=private, labels=labels))
-    key = (inst.mnemonic, inst.operands, private, target)
-    step = _KNOWN_STEPS.get(key)
-    if step is None:
-        if len(_KNOWN_STEPS) >= _MOST_KNOWN_STEPS:
-            _KNOWN_STEPS.clear()
-        context = Context(target, inst.index, private=private, labels=labels)
-        step = _KNOWN_STEPS[key] = step_of(parts, context)
-    return step
-
-
-def _built(parts: Decoded, context: Context) -> Step:
-    """Returns an instruction's step; refuses one whose builder leaves a modifier unread."""
-    builder = builder_of(parts.name)
-    if builder is None:
-        raise NotCoveredError(parts.text)
-    modifiers = _Watched(parts.modifiers)
-    try:
-        step = builder(replace(parts, modifiers=modifiers), context)
-    except (IndexError, ValueError):  # fewer or other operands than the mnemonic has
-        raise NotCoveredError(f"{parts.text}: operands that are not understood") from None
-    if parts.name.startswith("v_") and (unread := modifiers.unread()):
-        raise NotCoveredError(f"{parts.text}: {', '.join(sorted(unread))}")
-    return step
-
-
-class _Watched(dict[str, str]):
-    """An instruction's modifiers, which record those that a builder has looked at."""
-
-    def __init__(self, modifiers: Mapping[str, str]) -> None:
-        super().__init__(modifiers)
-        self._looked_at: set[str] = set()
-
-    def __contains__(self, key: object) -> bool:
-        self._looked_at.add(str(key))
-        return super().__contains__(key)
-
-    def __getitem__(self, key: str) -> str:
-        self._looked_at.add(key)
-        return super().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self._looked_at.add(key)
-        return super().get(key, default)
-
-    def items(self) -> Any:
-        self._looked_at |= self.keys()
-        return super().items()
-
-    def unread(self) -> set[str]:
-        """Returns the modifiers that change values and that nothing has asked for."""
-        return {
-            key for key in self.keys() - self._looked_at if key in _CHANGING or key in DPP_CONTROLS
-        }
-
-
-_CHANGING: Final = frozenset(
-    {"src0_sel", "clamp", "mul", "div", "neg_lo", "neg_hi", "op_sel", "byte_sel", "scale_sel"}
-)
-
-
-def _refusal(message: str) -> Step:
-    """Returns a step that raises NotCoveredError."""
-
-    def refuse(waves: Waves) -> None:
-        raise NotCoveredError(message)
-
-    return refuse
-
-
-def _dual(parts: Decoded, context: Context) -> Step:
-    """Returns the step of a VOPD instruction: both operations read before either writes."""
-    try:
-        first, second = (
-            _built(half, context) for half in halves_of(parts, context.target.accum_offset)
-        )
-    except NotCoveredError as error:
-        return _refusal(str(error))
-    if not (isinstance(first, Assignment) and isinstance(second, Assignment)):
-        return _refusal(parts.text)
-
-    def step(waves: Waves) -> None:
-        first_value, second_value = first.value(waves), second.value(waves)
-        if second_value.base is not None:  # a move's value is the register itself
-            second_value = second_value.copy()
-        first.store(waves, first_value)
-        second.store(waves, second_value)
-
-    return step
-
-
-def _operands_of(parts: Decoded) -> list[Operand]:
-    """Returns an instruction's operands; of a dual one, those of both halves."""
-    if " :: " not in parts.text:
-        return list(parts.operands)
-    first, second = halves_of(parts, 0)
-    return [*first.operands, *second.operands]
-
-
-def _vector_rows(parts: Decoded) -> list[range]:
-    """Returns the rows of the vector registers that an instruction names."""
-    return [operand.rows for operand in _operands_of(parts) if operand.kind == "vgpr"]
-
-
-def _result_bits(parts: Decoded) -> int:
-    """The registers of the first operand, which a load writes."""
-    first = parts.operands[0]
-    return half_bits(first.first, first.count) if first.kind == "vgpr" else 0
-
-
-_NARROW_STORE: Final = re.compile(
-    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:d16_(hi)_)?(?:byte|short|b8|b16)(?:_d16_(hi))?"
-)
-
-
-def _stored_half(parts: Decoded) -> tuple[int, int] | None:
-    """Returns, for a store of 16 or 8 bits, the data's operand index and the half that it reads."""
-    match = _NARROW_STORE.fullmatch(parts.name)
-    if match is None:
-        return None
-    return 0 if match[1] == "buffer" else 1, 1 if match[2] or match[3] else 0
-
-
-def _registers(parts: Decoded) -> int:
-    """The registers that an instruction reads or writes, as `outstanding` counts them."""
-    bits = 0
-    stored = _stored_half(parts)
-    for index, operand in enumerate(_operands_of(parts)):
-        if operand.kind == "vgpr":
-            half = stored[1] if stored is not None and stored[0] == index else operand.half
-            bits |= half_bits(operand.first, operand.count, half)
-        elif operand.kind == "sgpr":
-            bits |= scalar_bits(operand.first, operand.count)
-    return bits

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..model import Function, Instruction
 from .effects import Effect
 from .operands import Decoded
-from .outstanding import SCALAR_BIT, vector_bits
+from .register_sets import SCALAR_BIT, vector_bits
 from .registry import Step
 from .waves import Waves
 

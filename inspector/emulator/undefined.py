@@ -25,7 +25,7 @@ from .effects import Effect
 from .machine import MachineState
 from .memory import Buffer, GlobalMemory, Outside
 from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
-from .outstanding import SCALAR_BIT, scalar_bits, vector_bits
+from .register_sets import rows_of, scalar_bits, vector_bits
 from .registry import ExecutionTarget
 
 Array = np.ndarray[Any, Any]
@@ -113,23 +113,6 @@ def first_read(function: Function, effects: Sequence[Effect], register: int) -> 
                     seen.add(successor)
                     waiting.append(successor)
     return 0
-
-
-def rows_of(registers: int) -> list[int]:
-    """The rows in a bit set of registers, ascending."""
-    rows = []
-    while registers:
-        rows.append((registers & -registers).bit_length() - 1)
-        registers &= registers - 1
-    return rows
-
-
-def name_of(row: int, accum_offset: int) -> str:
-    """`v12`, `a3`, `s40`, `vcc_lo`, `m0`."""
-    if row < SCALAR_BIT:
-        return f"a{row - accum_offset}" if row >= accum_offset else f"v{row}"
-    scalar = row - SCALAR_BIT
-    return {VCC: "vcc_lo", VCC + 1: "vcc_hi", M0: "m0"}.get(scalar, f"s{scalar}")
 
 
 # ---------------------------------------------------------------------- runs that are compared
