@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from kinspect.inspector.emulator.launch import Emulator, Launch
-from kinspect.inspector.emulator.lockstep import Limits, Scheduler
+from kinspect.inspector.emulator.lockstep import LaunchLimits, Scheduler
 from kinspect.inspector.emulator.machine import MachineState
 from kinspect.inspector.emulator.memory import (
     Buffer,
@@ -18,7 +18,7 @@ from kinspect.inspector.emulator.memory import (
     buffer_of,
 )
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
-from kinspect.inspector.emulator.program import Code, prepare
+from kinspect.inspector.emulator.program import PreparedCode, prepare
 from kinspect.inspector.emulator.registry import ExecutionTarget
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.text import parse_text
@@ -44,7 +44,7 @@ def target_of(arch: str, **changes: Any) -> ExecutionTarget:
     return ExecutionTarget(arch, generation, 64 if generation == 9 else 32, **settings)
 
 
-def code_of(arch: str, lines: Sequence[str] | str, **changes: Any) -> Code:
+def code_of(arch: str, lines: Sequence[str] | str, **changes: Any) -> PreparedCode:
     """The steps of some lines of assembly; `changes` are those of the target."""
     body = lines.splitlines() if isinstance(lines, str) else lines
     text = "\n".join(
@@ -95,7 +95,7 @@ def run_lines(
     machine = MachineState(GlobalMemory(list(buffers)))
     local = LocalMemory(len(lds), 1)
     local.words.data[: len(lds)] = np.frombuffer(lds, np.uint8)
-    scheduler = Scheduler(code, machine, Limits(60.0, 100_000), 1)
+    scheduler = Scheduler(code, machine, LaunchLimits(60.0, 100_000), 1)
     private = PrivateMemory(scratch, waves, waves, lanes)
     machine.move_in(local, private, 1, scheduler.generations)
     number = np.arange(waves)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from kinspect.inspector.emulator import numbers
+from kinspect.inspector.emulator.matrix_products import MatrixProduct
 from kinspect.inspector.emulator.operands import EXEC
-from kinspect.inspector.emulator.products import Product
-from kinspect.inspector.emulator.program import Code, prepare
+from kinspect.inspector.emulator.program import PreparedCode, prepare
 from kinspect.inspector.emulator.register_sets import vector_bits
 from kinspect.inspector.emulator.registry import ExecutionTarget, NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
@@ -87,7 +87,7 @@ def operand(first: int, count: int) -> str:
 MAXIMA = {"vmcnt": 63, "lgkmcnt": 15, "loadcnt": 63, "storecnt": 63, "dscnt": 63, "kmcnt": 31}
 
 
-def code_of(arch: str, lines: list[str], lanes: int | None = None) -> Code:
+def code_of(arch: str, lines: list[str], lanes: int | None = None) -> PreparedCode:
     """The steps of some lines of assembly; the lanes are those of the target if not told."""
     body = "".join(f"\t{line}\n" for line in lines)
     text = (
@@ -762,7 +762,9 @@ def test_products_that_share_operands_and_accumulators() -> None:
     for row in range(64):
         assert np.array_equal(block.u32[row], apart[row]), row
     steps = code_of("gfx942", lines).blocks[0].steps
-    assert sum(isinstance(step, Product) for _, step, _ in steps) == 1, "the others are linked"
+    assert sum(isinstance(step, MatrixProduct) for _, step, _ in steps) == 1, (
+        "the others are linked"
+    )
 
 
 @pytest.mark.parametrize("awaited", [32, 0], ids=["operand", "accumulator"])

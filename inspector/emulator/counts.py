@@ -1,4 +1,4 @@
-"""Counts of each instruction's accesses, over all waves that executed it.
+"""AccessCounter of each instruction's accesses, over all waves that executed it.
 
 A wave's pattern of addresses is worked out once: most instructions repeat theirs.
 """
@@ -87,7 +87,7 @@ class _Last(Struct, frozen=True):
     places: Array
 
 
-class Counts:
+class AccessCounter:
     """The accesses of a launch.
 
     Args:
@@ -172,7 +172,7 @@ class Counts:
         return distance
 
     def _add(self, count: AccessCount, site: int, access: _Last, distance: int) -> None:
-        """Counts an access as the last one, moved by `distance` bytes."""
+        """AccessCounter an access as the last one, moved by `distance` bytes."""
         for number, pattern in enumerate(access.patterns):
             if pattern.spans is None:
                 count.conflicts += pattern.extra * access.repeated

@@ -7,11 +7,13 @@ import numpy as np
 from .operands import Operand
 from .outstanding import Complete, OutstandingOperation
 from .register_sets import half_bits, scalar_bits
-from .registry import Context
+from .registry import BuildContext
 from .waves import U32, Array, Waves
 
 
-def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: int | None) -> None:
+def deliver(
+    waves: Waves, context: BuildContext, target: Operand, rows: Array, half: int | None
+) -> None:
     """Hands the result of a vector load to the registers `target`.
 
     Args:
@@ -33,7 +35,7 @@ def deliver(waves: Waves, context: Context, target: Operand, rows: Array, half: 
     _add(waves, context, entry)
 
 
-def deliver_scalar(waves: Waves, context: Context, target: Operand, rows: Array) -> None:
+def deliver_scalar(waves: Waves, context: BuildContext, target: Operand, rows: Array) -> None:
     """Hands the result of a scalar load to the registers `target`, uint32 [register, wave]."""
     first, count = target.first, len(rows)
 
@@ -51,7 +53,7 @@ def deliver_scalar(waves: Waves, context: Context, target: Operand, rows: Array)
 
 def issue(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     complete: Complete | None = None,
     arrays: tuple[Array, ...] = (),
     lds_bytes: int = 0,
@@ -69,7 +71,7 @@ def issue(
     _add(waves, context, entry)
 
 
-def _add(waves: Waves, context: Context, entry: OutstandingOperation) -> None:
+def _add(waves: Waves, context: BuildContext, entry: OutstandingOperation) -> None:
     """Queues an operation in its counters, once each has room; without counters it is done."""
     if not context.counters:  # nothing counts it: it is done at once
         if entry.complete is not None:

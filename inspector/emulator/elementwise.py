@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from . import crosslane
 from .operands import Decoded, Operand
-from .registry import Builder, Context, ExecutionTarget, NotCoveredError, Step, builds
+from .registry import BuildContext, Builder, ExecutionTarget, NotCoveredError, Step, builds
 from .vector_operands import DTYPES, FLOATS, Read, Write, result_destination, source, then_apply
 from .waves import F32, Array, Waves
 
@@ -22,7 +22,7 @@ Compute = Callable[..., Array]
 """Arrays of the sources, as their kinds have them (`vector_operands`) -> the result's."""
 
 
-class Assignment:
+class ResultStep:
     """A step in two parts, so that VOPD can read both halves before it writes either."""
 
     __slots__ = ("store", "value")
@@ -48,7 +48,7 @@ def elementwise(
     """
     names = kinds.split()
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         operands = decoded.operands[1:]
         if reads_result:
             operands = (*operands, decoded.operands[0])
@@ -84,7 +84,7 @@ def define(
         return
     limited = elementwise(result, kinds, saturated(compute, result), reads_result=accumulates)
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         if "clamp" not in decoded.modifiers:
             return plain(decoded, context)
         bare = {name: text for name, text in decoded.modifiers.items() if name != "clamp"}
@@ -98,7 +98,7 @@ def define_by_target(
 ) -> None:
     """Registers an elementwise operation that computes by the target and its mode; see `define`."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         return elementwise(result, kinds, choose(context.target))(decoded, context)
 
     builds(*names.split())(build)
@@ -118,7 +118,7 @@ def saturated(compute: Compute, kind: str) -> Compute:
 
 def assemble(
     decoded: Decoded,
-    context: Context,
+    context: BuildContext,
     result: str,
     kinds: Sequence[str],
     operands: Sequence[Operand],
@@ -165,14 +165,14 @@ def _assignment(reads: Sequence[Read], compute: Compute, write: Write) -> Step:
     """Returns a step that computes from the sources; one lambda per arity avoids unpacking."""
     if len(reads) == 1:
         (first,) = reads
-        return Assignment(lambda waves: compute(first(waves)), write)
+        return ResultStep(lambda waves: compute(first(waves)), write)
     if len(reads) == 2:
         first, second = reads
-        return Assignment(lambda waves: compute(first(waves), second(waves)), write)
+        return ResultStep(lambda waves: compute(first(waves), second(waves)), write)
     if len(reads) == 3:
         first, second, third = reads
-        return Assignment(lambda waves: compute(first(waves), second(waves), third(waves)), write)
-    return Assignment(lambda waves: compute(*(read(waves) for read in reads)), write)
+        return ResultStep(lambda waves: compute(first(waves), second(waves), third(waves)), write)
+    return ResultStep(lambda waves: compute(*(read(waves) for read in reads)), write)
 
 
 _SMALLEST_NORMAL: Final = {"f16": F32(2.0**-14), "f32": F32(2.0**-126), "f64": 2.0**-1022}

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from .memory import Buffer, Words
+from .memory import Buffer, MemoryWords
 
 Array = np.ndarray[Any, Any]
 I64 = np.int64
@@ -111,7 +111,7 @@ class _Stamps:
     def granules_of(self, offsets: Array, size: int) -> Array:
         """The granules of every lane's access, int64 [granule, lane].
 
-        In this order where several lanes write one: `Words.scatter` writes dword by dword.
+        In this order where several lanes write one: `MemoryWords.scatter` writes dword by dword.
         """
         first = offsets >> (self.granule.bit_length() - 1)
         return first + np.arange(max(size // self.granule, 1))[:, None]
@@ -129,7 +129,7 @@ class _Stamps:
 class _Pending(Struct, frozen=True):
     """A write between its announcement and its end."""
 
-    words: Words
+    words: MemoryWords
     stamps: _Stamps
     offsets: Array
     granules: Array
@@ -200,7 +200,7 @@ class GlobalShadow:
             offsets: in it [lane], in bytes.
             groups: the lanes' workgroups, int64 [lane].
             size: bytes of each lane.
-            values: as `Words.scatter` takes them.
+            values: as `MemoryWords.scatter` takes them.
 
         Returns:
             Lanes that write what another workgroup reads or writes.

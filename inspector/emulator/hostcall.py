@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from .memory import PADDING, Array, Buffer, Words
+from .memory import PADDING, Array, Buffer, MemoryWords
 from .printf import formatted
 from .registry import NotCoveredError
 
@@ -122,7 +122,7 @@ class HostCalls:
             payload[0] = len(text)
 
 
-class _Doorbell(Words):
+class _Doorbell(MemoryWords):
     """The hostcall buffer's memory: a write to the signal's value calls the host."""
 
     __slots__ = ("_host",)

@@ -18,14 +18,14 @@ from ..errors import KinspectError
 from ..isa.asm.data import Constants
 from ..model import Function, Machine, WaveStart
 from .calls import joined
-from .counts import Counts
+from .counts import AccessCounter
 from .footprint import Footprint
 from .global_races import GlobalShadow
-from .lockstep import EmulationLimitError, Limits, Scheduler
+from .lockstep import EmulationLimitError, LaunchLimits, Scheduler
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
-from .processes import NotIndependentError, Part, apart, independent
-from .program import Code, prepare
+from .processes import NotIndependentError, ShareResult, apart, independent
+from .program import PreparedCode, prepare
 from .register_sets import SCALAR_BIT, name_of
 from .registry import NotCoveredError
 from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, initial_waves, target_of, waves_of
@@ -35,8 +35,8 @@ from .undefined import (
     SECONDS,
     WORKGROUPS,
     Access,
+    AccessRecorder,
     Fill,
-    Recorder,
     copies_of,
     first_read,
     live_at_entry,
@@ -135,7 +135,7 @@ class Emulator:
         function, called = joined(function, functions)
         addresses |= called
         with without_collections():
-            self.code: Code = prepare(
+            self.code: PreparedCode = prepare(
                 function,
                 self.target,
                 gpu.counters,
@@ -147,7 +147,7 @@ class Emulator:
         # Looked for at the first launch that is checked; 0 from then on.
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
         line_bytes = gpu.cache_line_bytes
-        self.counts = None if line_bytes is None else Counts(gpu.arch, line_bytes)
+        self.counts = None if line_bytes is None else AccessCounter(gpu.arch, line_bytes)
 
     @functools.cached_property
     def independent(self) -> bool:
@@ -182,7 +182,7 @@ class Emulator:
             self._look_for_undefined(launch, buffers, numbers, machine)
         machine.memory = GlobalMemory(buffers)
         try:
-            limits = Limits(launch.seconds, launch.blocks)
+            limits = LaunchLimits(launch.seconds, launch.blocks)
             shares = self._shares(launch, numbers)
             if len(shares) > 1:
                 executed = self._execute_apart(launch, shares, machine, limits)
@@ -215,13 +215,13 @@ class Emulator:
         return np.split(numbers, [share[0] for share in shares[1:]])
 
     def _execute_apart(
-        self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: Limits
+        self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: LaunchLimits
     ) -> Array:
         """Executes each share of the workgroups as `_execute` does, in a process of its own."""
         code, counts, buffers = self.code, self.counts, machine.memory.buffers
         own = os.getpid()
 
-        def execute(share: Array) -> Part:
+        def execute(share: Array) -> ShareResult:
             forked = os.getpid() != own
             if forked:  # what came before is the parent's
                 machine.troubles = {}
@@ -229,7 +229,7 @@ class Emulator:
                 if counts is not None:
                     counts.begin()
             executed = self._execute(launch, share, machine, limits, {})
-            return Part(
+            return ShareResult(
                 executed,
                 code.tallies,
                 list(machine.troubles.values()),
@@ -265,7 +265,12 @@ class Emulator:
         return max(1, SLICE_WAVES // waves_of(launch.threads, self.target))
 
     def _execute(
-        self, launch: Launch, numbers: Array, machine: MachineState, limits: Limits, fill: Fill
+        self,
+        launch: Launch,
+        numbers: Array,
+        machine: MachineState,
+        limits: LaunchLimits,
+        fill: Fill,
     ) -> Array:
         """Runs workgroups on the machine's memory, some at a time.
 
@@ -329,9 +334,9 @@ class Emulator:
         tallies = self.code.tallies
 
         def run(fill: Fill) -> list[Access] | None:
-            recorder = Recorder(copies_of(buffers))
+            recorder = AccessRecorder(copies_of(buffers))
             try:
-                self._execute(launch, chosen, recorder, Limits(SECONDS, BLOCKS), fill)
+                self._execute(launch, chosen, recorder, LaunchLimits(SECONDS, BLOCKS), fill)
             except (EmulationLimitError, NotCoveredError):
                 return None
             return recorder.accesses

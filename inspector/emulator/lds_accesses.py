@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 """Class of the instruction -> kind of its access."""
 
 
-class Part(Struct, frozen=True):
+class AccessBytes(Struct, frozen=True):
     """Bytes that an access touches: some have two places (`ds_read2`).
 
     Args:
@@ -40,7 +40,7 @@ class Part(Struct, frozen=True):
     size: int
 
 
-class Access(Struct, eq=False):
+class LdsAccess(Struct, eq=False):
     """One execution of an instruction by some waves.
 
     Args:
@@ -57,12 +57,12 @@ class Access(Struct, eq=False):
     number: int
     kind: Kind
     waves: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[AccessBytes, ...]
     first: dict[int, int]
     last: dict[int, int] = field(default_factory=dict)
 
 
-class Trace(Struct):
+class LdsTrace(Struct):
     """The accesses and barriers on one way through the code.
 
     Args:
@@ -73,13 +73,13 @@ class Trace(Struct):
         barrier_at: by wave, the instruction of each barrier.
     """
 
-    accesses: list[Access] = field(default_factory=list)
-    overtaken: list[tuple[Access, tuple[Access, ...]]] = field(default_factory=list)
+    accesses: list[LdsAccess] = field(default_factory=list)
+    overtaken: list[tuple[LdsAccess, tuple[LdsAccess, ...]]] = field(default_factory=list)
     barriers: list[int] = field(default_factory=list)
     barrier_at: list[list[int]] = field(default_factory=list)
 
 
-class Traces(Struct):
+class LdsTraces(Struct):
     """The ways that were followed through a kernel.
 
     Args:
@@ -89,7 +89,7 @@ class Traces(Struct):
         why: why there is no way; empty where there is.
     """
 
-    ways: list[Trace] = field(default_factory=list)
+    ways: list[LdsTrace] = field(default_factory=list)
     executed: set[int] = field(default_factory=set)
     undecided: set[int] = field(default_factory=set)
     why: str = ""

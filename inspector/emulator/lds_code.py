@@ -36,7 +36,7 @@ _BRINGING: Final = frozenset(
 )
 
 
-class Code:
+class LdsCode:
     """A kernel's instructions, with the part that its LDS addresses depend on.
 
     Attributes:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from .crosslane import DPP_CONTROLS
 from .effects import Effect
-from .lds_accesses import Access
+from .lds_accesses import LdsAccess
 from .operands import Decoded
 from .register_sets import SCALAR_BIT
 from .waves import Array, Waves
@@ -24,7 +24,7 @@ class Pending(Struct, eq=False):
 
     site: int
     in_order: bool
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[LdsAccess, ...] = ()
 
 
 class WaveGroup(Struct, eq=False):

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Function, Machine
-from .lds_accesses import Access, Part, Trace
+from .lds_accesses import AccessBytes, LdsAccess, LdsTrace
 from .lds_slices import LDS_CLASSES
 from .lds_trace import traces_of
 from .unknowns import Arguments
@@ -97,13 +97,13 @@ class _Touched(Struct):
     reads: int = 0
     writes: int = 0
     atomics: int = 0
-    accesses: list[tuple[Access, int]] = []
+    accesses: list[tuple[LdsAccess, int]] = []
 
 
 class _Comparison:
     """Compares the accesses of waves, way by way."""
 
-    def __init__(self, ways: Sequence[Trace]) -> None:
+    def __init__(self, ways: Sequence[LdsTrace]) -> None:
         self._granule = _granule(
             [p for way in ways for access in way.accesses for p in access.parts]
         )
@@ -111,7 +111,7 @@ class _Comparison:
         self._masks: dict[int, dict[int, int]] = {}
         self._races: dict[tuple[int, int], Race] = {}
 
-    def add(self, way: Trace) -> None:
+    def add(self, way: LdsTrace) -> None:
         """Compares the accesses on one way."""
         self._trace = way
         self._masks = {access.number: self._of_access(access) for access in way.accesses}
@@ -126,7 +126,7 @@ class _Comparison:
 
     # ------------------------------------------------------------------ sets of granules
 
-    def _of_access(self, access: Access) -> dict[int, int]:
+    def _of_access(self, access: LdsAccess) -> dict[int, int]:
         """Returns the granules that an access touches, by wave."""
         masks = dict.fromkeys(access.waves, 0)
         for part in access.parts:
@@ -134,7 +134,7 @@ class _Comparison:
                 masks[wave] |= mask
         return masks
 
-    def _of_part(self, part: Part) -> list[int]:
+    def _of_part(self, part: AccessBytes) -> list[int]:
         """Returns the granules of a part by wave; equal patterns are worked out once."""
         base = int(part.where.min()) // self._granule * self._granule
         relative = part.where - base
@@ -146,7 +146,7 @@ class _Comparison:
         shift = base // self._granule
         return [mask << shift for mask in masks]
 
-    def _masks_of(self, relative: np.ndarray, part: Part) -> list[int]:
+    def _masks_of(self, relative: np.ndarray, part: AccessBytes) -> list[int]:
         """Returns the granules that each wave touches, as sets of bits.
 
         Args:
@@ -233,7 +233,7 @@ class _Comparison:
                     self._add_race(reader, reading_wave, writer, writing_wave, both.bit_count())
 
     def _add_race(
-        self, reader: Access, reading: int, writer: Access, writing: int, granules: int
+        self, reader: LdsAccess, reading: int, writer: LdsAccess, writing: int, granules: int
     ) -> None:
         """Keeps a race, with the barrier or the wait that should have prevented it.
 
@@ -266,7 +266,7 @@ class _Comparison:
             granules * self._granule,
         )
 
-    def _own(self, access: Access, copies: Sequence[Access]) -> None:
+    def _own(self, access: LdsAccess, copies: Sequence[LdsAccess]) -> None:
         """Compares a wave's access with the copies into LDS that it has not waited for."""
         for copy in copies:
             key = (copy.site, access.site)
@@ -281,7 +281,7 @@ class _Comparison:
                 )  # fmt: skip
 
 
-def _granule(parts: Sequence[Part]) -> int:
+def _granule(parts: Sequence[AccessBytes]) -> int:
     """The largest power of 2 that all accesses begin and end at, at most 16 bytes."""
     bits = 16
     for part in parts:

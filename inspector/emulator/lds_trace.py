@@ -26,12 +26,12 @@ from msgspec.structs import replace
 from ..isa.barriers import has_special_barriers
 from ..isa.mnemonics import FLOW_CLASSES, Flow, flow_of
 from ..model import Function, Instruction, Machine
-from .lds_accesses import KINDS, Access, Part, Trace, Traces
-from .lds_code import Code
+from .lds_accesses import KINDS, AccessBytes, LdsAccess, LdsTrace, LdsTraces
+from .lds_code import LdsCode
 from .lds_groups import VECTOR, Pending, WaveGroup
 from .lds_paths import Loops, plan_of, reached_accesses
 from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
-from .memory import Words
+from .memory import MemoryWords
 from .operands import TTMP, VCC
 from .program import CONDITIONS
 from .register_sets import SCALAR_BIT, scalar_bits
@@ -57,7 +57,7 @@ def traces_of(
     arguments: Arguments | None = None,
     *,
     in_a_row: bool = False,
-) -> Traces:
+) -> LdsTraces:
     """Follows a kernel's waves, on each way that leads to accesses of LDS.
 
     Args:
@@ -69,7 +69,7 @@ def traces_of(
     """
     why = _why_not(function, gpu, waves, in_a_row=in_a_row)
     if why:
-        return Traces(why=why)
+        return LdsTraces(why=why)
     walk = _Walk(function, gpu, waves, arguments or Arguments())
     with np.errstate(all="ignore"):
         return walk.run()
@@ -97,14 +97,14 @@ def _why_not(function: Function, gpu: Machine, waves: int, *, in_a_row: bool) ->
 _ELSEWHERE: Final = (Flow.CALL, Flow.INDIRECT)
 
 
-class _Unread(Words):
+class _Unread(MemoryWords):
     """LDS whose contents nobody looks at: what comes from there is unknown."""
 
     def __init__(self) -> None:
         super().__init__(np.zeros(64, np.uint8), 64)
 
     def gather(self, offsets: Array, size: int) -> Array:
-        """Returns zeros of the shape that `Words.gather` has."""
+        """Returns zeros of the shape that `MemoryWords.gather` has."""
         shape = offsets.shape if size < 4 else (size // 4, *offsets.shape)
         return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
 
@@ -131,24 +131,24 @@ class _State(Struct, eq=False):
     groups: list[WaveGroup]
     waits: list[int]
     signals: list[int]
-    trace: Trace
+    trace: LdsTrace
 
 
 class _Walk:
     def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
         """Puts all waves at the kernel's entry."""
         self._function = function
-        self._code = Code(function, target_of(function, gpu.arch))
+        self._code = LdsCode(function, target_of(function, gpu.arch))
         self._chosen = frozenset(self._code.chosen)
         self._machine = _Watch(arguments)
         self._plan = plan_of(function, gpu, self._code.chosen, self._code.effects)
         self._loops = Loops(function.blocks, function.loops)
         self._reach = reached_accesses(function)
-        self._traces = Traces()
+        self._traces = LdsTraces()
         self._later: list[tuple[_State, int]] = []
         """States in which the other way was not taken, and the block where it leads."""
         self._count = 0
-        empty_trace = Trace(barrier_at=[[] for _ in range(waves)])
+        empty_trace = LdsTrace(barrier_at=[[] for _ in range(waves)])
         self._set(_State([self._begin(waves)], [0] * waves, [0] * waves, empty_trace))
 
     def _begin(self, waves: int) -> WaveGroup:
@@ -168,7 +168,7 @@ class _Walk:
         self._trace = state.trace
         self._trace.barriers = self._signals
 
-    def run(self) -> Traces:
+    def run(self) -> LdsTraces:
         """Follows all waves to their ends, on each way that leads to accesses."""
         traces = self._traces
         if not self._code.chosen:
@@ -208,7 +208,7 @@ class _Walk:
                 Pending(entry.site, entry.in_order, tuple(copies[a.number] for a in entry.accesses))
                 for entry in queue
             ]
-        met = Trace(
+        met = LdsTrace(
             [copies.get(access.number, access) for access in self._trace.accesses],
             list(self._trace.overtaken),
             [],
@@ -248,7 +248,7 @@ class _Walk:
             if site < 0:
                 continue
             inst = self._function.instructions[site]
-            accesses: tuple[Access, ...] = ()
+            accesses: tuple[LdsAccess, ...] = ()
             if site in self._chosen:
                 self._count += 1
                 if inst.cls in LDS_CLASSES:
@@ -296,14 +296,14 @@ class _Walk:
                     if wave in access.first:
                         access.last[wave] = self._signals[wave]
 
-    def _places(self, group: WaveGroup, site: int) -> tuple[Part, ...]:
+    def _places(self, group: WaveGroup, site: int) -> tuple[AccessBytes, ...]:
         """The bytes that an access touches; none where the emulator does not cover it."""
         waves, plain = group.waves, self._code.plain.get(site)
         if plain is not None:
             row, offsets, size = plain
             active = None if waves.full else waves.active
             return tuple(
-                Part((waves.u32[row] + U32(offset)).astype(np.int64), active, size)
+                AccessBytes((waves.u32[row] + U32(offset)).astype(np.int64), active, size)
                 for offset in offsets
             )
         self._machine.seen = []
@@ -312,12 +312,12 @@ class _Walk:
         except NotCoveredError:
             return ()
         return tuple(
-            Part(where.copy(), None if usable is None else usable.copy(), size)
+            AccessBytes(where.copy(), None if usable is None else usable.copy(), size)
             for space, where, usable, size, _ in self._machine.seen
             if space == "lds"
         )
 
-    def _access(self, group: WaveGroup, site: int, inst: Instruction) -> tuple[Access, ...]:
+    def _access(self, group: WaveGroup, site: int, inst: Instruction) -> tuple[LdsAccess, ...]:
         """Keeps an access of LDS in the trace, and returns it."""
         self._traces.executed.add(site)
         known = group.is_known(self._code.address_bits[site] | EXEC_BITS, self._code.decoded[site])
@@ -326,7 +326,7 @@ class _Walk:
         if not places:
             self._traces.undecided.add(site)
         numbers = tuple(group.waves.wave.tolist())
-        access = Access(
+        access = LdsAccess(
             site,
             len(self._trace.accesses),
             KINDS[inst.cls],

@@ -17,7 +17,7 @@ from ..errors import KinspectError
 from ..model import Block, Instruction
 from .effects import returns_value
 from .machine import first_active
-from .program import Code, Kind, Transfer
+from .program import BlockEnd, EndKind, PreparedCode
 from .registry import NotCoveredError
 from .waves import Array, Waves
 
@@ -32,7 +32,7 @@ MOST_PLACES = 4
 """Groups of waves that a message names."""
 
 
-class Limits:
+class LaunchLimits:
     """The time and the blocks that a launch may take before it is given up."""
 
     def __init__(self, seconds: float, blocks: int) -> None:
@@ -101,7 +101,7 @@ class _Waiting:
         self.site = site
 
 
-def _locks(code: Code) -> Array:
+def _locks(code: PreparedCode) -> Array:
     """Before each block, and at the end: atomics whose result is used, exchanges between waves.
 
     A loop that holds both waits for a lock: one lane asks, and all waves of the workgroup hear of
@@ -120,7 +120,9 @@ def _locks(code: Code) -> Array:
 class Scheduler:
     """The groups of waves that are ready or wait at barriers."""
 
-    def __init__(self, code: Code, machine: MachineState, limits: Limits, slots: int) -> None:
+    def __init__(
+        self, code: PreparedCode, machine: MachineState, limits: LaunchLimits, slots: int
+    ) -> None:
         self._code = code
         self._machine = machine
         self._limits = limits
@@ -184,19 +186,19 @@ class Scheduler:
                     self._hazard(waves, registers, site)
                 step(waves)
             leave = block.leave
-            if leave.kind is Kind.END:
+            if leave.kind is EndKind.END:
                 self._barriers.leave(waves.workgroup)
                 return
-            if leave.kind is Kind.BARRIER:
+            if leave.kind is EndKind.BARRIER:
                 if not self._barrier(leave.site, leave.following, waves):
                     return
                 number = leave.following
                 continue
-            if leave.kind is Kind.SIGNAL:
+            if leave.kind is EndKind.SIGNAL:
                 self._machine.at_barrier(leave.site, waves)
                 self._signal(waves)
                 following = leave.following
-            elif leave.kind is Kind.BRANCH:
+            elif leave.kind is EndKind.BRANCH:
                 assert leave.taken is not None
                 taken = leave.taken(waves)
                 if leave.mask is not None:
@@ -213,7 +215,7 @@ class Scheduler:
                         part.turns += self._jump(number, where)
                         self._ready.setdefault(where, []).append(part)
                     return
-            elif leave.kind is Kind.INDIRECT:
+            elif leave.kind is EndKind.INDIRECT:
                 places = self._places(leave, waves)
                 following = int(places[0])
                 if (places != following).any():
@@ -223,14 +225,14 @@ class Scheduler:
                         self._ready.setdefault(where, []).append(part)
                     return
             else:
-                following = leave.target if leave.kind is Kind.JUMP else leave.following
+                following = leave.target if leave.kind is EndKind.JUMP else leave.following
             waves.turns += self._jump(number, following)
             number = following
             if self._ready and self._must_yield(number, waves):
                 self._ready.setdefault(number, []).append(waves)
                 return
 
-    def _places(self, leave: Transfer, waves: Waves) -> Array:
+    def _places(self, leave: BlockEnd, waves: Waves) -> Array:
         """The blocks that a call or a return leads to, [wave]."""
         if leave.goes is not None:
             return leave.goes(waves)

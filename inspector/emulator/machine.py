@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from .counts import Counts
+from .counts import AccessCounter
 from .global_races import GlobalShadow, Granules
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory
 from .races import LocalShadow
 from .register_sets import HIGH_HALVES, SCALAR_BIT
-from .registry import Context
+from .registry import BuildContext
 from .waves import Waves
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ class MachineState:
         self,
         memory: GlobalMemory,
         granule: int | None = None,
-        counts: Counts | None = None,
+        counts: AccessCounter | None = None,
         shadow: GlobalShadow | None = None,
     ) -> None:
         self.memory = memory
@@ -230,7 +230,7 @@ class MachineState:
             where: byte offsets in all LDS [wave, lane].
             usable: which lanes do, bool [wave, lane]; None for all.
             size: bytes of each lane.
-            values: what a write writes, as `Words.scatter` takes it; None for a read.
+            values: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
         """
         if self._counts is not None:
             self._counts.access(site, "lds", waves, where, usable, size, writes=values is not None)
@@ -338,7 +338,7 @@ class MachineState:
     # ------------------------------------------------------------------ accesses of global memory
 
     def before_global(
-        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
+        self, context: BuildContext, waves: Waves, where: Array, usable: Array | None, size: int,
         values: Array | None = None, *, atomic: bool = False,
     ) -> None:  # fmt: skip
         """A vector access of global memory is about to happen.
@@ -349,7 +349,7 @@ class MachineState:
             where: addresses [wave, lane].
             usable: which lanes do, bool [wave, lane]; None for all.
             size: bytes of each lane.
-            values: what a write writes, as `Words.scatter` takes it; None for a read.
+            values: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
             atomic: whether it is an atomic operation.
         """
         site, shadow = context.index, self._global_shadow
@@ -373,7 +373,7 @@ class MachineState:
         if racing:
             self._note_global_race(site, lanes[0], writes=values is not None)
 
-    def after_global(self, context: Context) -> None:
+    def after_global(self, context: BuildContext) -> None:
         """A write of global memory that `before_global` announced has happened."""
         if self._global_shadow is not None and self._global_shadow.written():
             address = first_active(*self.last_access[context.index][:2])

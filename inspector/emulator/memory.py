@@ -38,7 +38,7 @@ def cleared(values: Array, wanted: Array | None) -> Array:
     return values
 
 
-class Words:
+class MemoryWords:
     """Bytes, seen in words of 1 to 16 bytes."""
 
     __slots__ = ("by_width", "data", "size", "written")
@@ -144,7 +144,7 @@ class Buffer(Struct):
     size: int
     data: Array
     name: str = ""
-    words: Words | None = None
+    words: MemoryWords | None = None
 
     @property
     def end(self) -> int:
@@ -174,11 +174,11 @@ class GlobalMemory:
         self.buffers = sorted(buffers, key=lambda buffer: buffer.address)
         self.starts = [buffer.address for buffer in self.buffers]
         for buffer in self.buffers:
-            buffer.words = buffer.words or Words(buffer.data, buffer.size)
+            buffer.words = buffer.words or MemoryWords(buffer.data, buffer.size)
 
     def add(self, buffer: Buffer) -> None:
         """Adds a buffer (kernel arguments, constants of the code object)."""
-        buffer.words = Words(buffer.data, buffer.size)
+        buffer.words = MemoryWords(buffer.data, buffer.size)
         index = bisect_right(self.starts, buffer.address)
         self.buffers.insert(index, buffer)
         self.starts.insert(index, buffer.address)
@@ -193,7 +193,7 @@ class GlobalMemory:
     def read(
         self, addresses: Array, size: int, outside: Outside, wanted: Array | None = None
     ) -> Array:
-        """`Words.gather` at addresses (int64, any shape); what is not `wanted` is 0."""
+        """`MemoryWords.gather` at addresses (int64, any shape); what is not `wanted` is 0."""
         buffer = self._likely(addresses, wanted)
         if buffer is not None:
             assert buffer.words is not None
@@ -211,7 +211,7 @@ class GlobalMemory:
         return values.reshape(values.shape[:-1] + addresses.shape)
 
     def write(self, addresses: Array, values: Array, size: int, outside: Outside) -> None:
-        """`Words.scatter` at addresses (int64, one-dimensional)."""
+        """`MemoryWords.scatter` at addresses (int64, one-dimensional)."""
         buffer = self._likely(addresses, None)
         if buffer is not None:
             assert buffer.words is not None
@@ -234,7 +234,7 @@ class GlobalMemory:
 
     def _parts(
         self, addresses: Array, size: int, outside: Outside, *, writes: bool
-    ) -> list[tuple[Array, Words, Array]]:
+    ) -> list[tuple[Array, MemoryWords, Array]]:
         """Splits an access by buffer: lanes, the buffer's words, offsets; others are reported."""
         starts = np.array(self.starts, I64)
         ends = np.array([buffer.end for buffer in self.buffers], I64)
@@ -261,7 +261,9 @@ class LocalMemory:
     def __init__(self, size: int, slots: int) -> None:
         self.size = size
         self.stride = (size + 15) & ~15
-        self.words = Words(np.zeros(self.stride * slots + PADDING, np.uint8), self.stride * slots)
+        self.words = MemoryWords(
+            np.zeros(self.stride * slots + PADDING, np.uint8), self.stride * slots
+        )
 
 
 class PrivateMemory:
@@ -279,4 +281,4 @@ class PrivateMemory:
         self.stride = (size + 15) & ~15
         self.waves_each = waves_each
         total = self.stride * waves * lanes
-        self.words = Words(np.zeros(total + PADDING, np.uint8), total)
+        self.words = MemoryWords(np.zeros(total + PADDING, np.uint8), total)

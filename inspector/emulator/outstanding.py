@@ -43,7 +43,7 @@ class OutstandingOperation(Struct):
     lds_bytes: int = 0
 
 
-class Outstanding:
+class OutstandingQueues:
     """The queues of waves that went the same way. `registers`: all that entries will write."""
 
     __slots__ = ("queues", "registers")
@@ -118,9 +118,9 @@ class Outstanding:
                 registers |= entry.registers
         self.registers = registers
 
-    def select(self, which: Array) -> Outstanding:
+    def select(self, which: Array) -> OutstandingQueues:
         """Returns the operations of some of the waves."""
-        chosen = Outstanding()
+        chosen = OutstandingQueues()
         chosen.registers = self.registers
         chosen.queues = {
             counter: [
@@ -140,7 +140,7 @@ class Outstanding:
         return chosen
 
     @staticmethod
-    def join(parts: Sequence[Outstanding], waves: Sequence[Waves]) -> Outstanding:
+    def join(parts: Sequence[OutstandingQueues], waves: Sequence[Waves]) -> OutstandingQueues:
         """The queues of waves that meet again, the waves in the order of `parts`.
 
         Where all have the same operations outstanding, they stay so. Where they differ, what the
@@ -151,8 +151,8 @@ class Outstanding:
         if any(shape != shapes[0] for shape in shapes):
             for part, group in zip(parts, waves, strict=True):
                 part.finish_all(group)
-            return Outstanding()
-        joined = Outstanding()
+            return OutstandingQueues()
+        joined = OutstandingQueues()
         joined.registers = parts[0].registers
         for counter, sites in shapes[0].items():
             joined.queues[counter] = [

@@ -25,7 +25,7 @@ from .counts import AccessCount
 from .footprint import Spans
 from .global_races import Granules
 from .machine import Trouble
-from .program import Code, is_coherent
+from .program import PreparedCode, is_coherent
 
 Array = np.ndarray[Any, Any]
 
@@ -44,7 +44,7 @@ class NotIndependentError(Exception):
     """
 
 
-class Part(Struct, frozen=True):
+class ShareResult(Struct, frozen=True):
     """The results of one process's workgroups.
 
     Args:
@@ -73,7 +73,7 @@ def available() -> int:
     return min(len(os.sched_getaffinity(0)), MOST)
 
 
-def independent(code: Code) -> bool:
+def independent(code: PreparedCode) -> bool:
     """Returns whether workgroups cannot learn anything of one another, unless they race."""
     for instruction, decoded in zip(code.function.instructions, code.decoded, strict=True):
         if instruction.cls == "atomic" or decoded.name in _CLOCKS:
@@ -85,7 +85,7 @@ def independent(code: Code) -> bool:
     return True
 
 
-def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Part]:
+def apart(numbers: Sequence[Array], execute: Callable[[Array], ShareResult]) -> list[ShareResult]:
     """Executes each share of workgroups, the first in this process.
 
     Args:
@@ -120,7 +120,7 @@ def apart(numbers: Sequence[Array], execute: Callable[[Array], Part]) -> list[Pa
     return parts
 
 
-def _fork(share: Array, execute: Callable[[Array], Part]) -> tuple[int, int]:
+def _fork(share: Array, execute: Callable[[Array], ShareResult]) -> tuple[int, int]:
     """Forks a child that executes a share; returns its pid, and the pipe to read its part from."""
     reading, writing = os.pipe()
     parent = os.getpid()

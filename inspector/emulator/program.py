@@ -1,7 +1,7 @@
 """A function's code, made ready to run: one list of steps per basic block and what ends it.
 
 Blocks end at branches, at barriers and at the end of the kernel; what is decided there per wave is
-a `Transfer`.
+a `BlockEnd`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..model import Function, Instruction
 from .calls import transfer_of
 from .effects import Effect, effects_of, result_halves, touched_halves, vector_rows
 from .hazards import Hazard, hazards_of
+from .matrix_products import link
 from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, decode
-from .products import link
-from .registry import Context, ExecutionTarget, Step
+from .registry import BuildContext, ExecutionTarget, Step
 from .relocations import resolved
 from .steps import refusal, step_of
 from .waves import Array, Waves
 
 
-class Kind(Enum):
+class EndKind(Enum):
     """The kinds of ends that blocks have."""
 
     FALL = "fall"
@@ -38,7 +38,7 @@ class Kind(Enum):
     INDIRECT = "indirect"
 
 
-class Transfer(Struct):
+class BlockEnd(Struct):
     """How a block is left.
 
     Args:
@@ -51,7 +51,7 @@ class Transfer(Struct):
         goes: for a call or a return: block [wave]; None where it cannot be followed.
     """
 
-    kind: Kind
+    kind: EndKind
     target: int = -1
     following: int = -1
     taken: Callable[[Waves], Array] | None = None
@@ -75,7 +75,7 @@ class CodeBlock(Struct):
     first: int
     stop: int
     steps: list[tuple[int, Step, int]]
-    leave: Transfer
+    leave: BlockEnd
     runs: int = 0
     taken: int = 0
     divided: int = 0
@@ -85,7 +85,7 @@ Tally = tuple[int, int, int]
 """A block's counts: waves that went through, that took its branch, that were divided there."""
 
 
-class Code(Struct):
+class PreparedCode(Struct):
     """A function ready to run; block 0 is its entry."""
 
     function: Function
@@ -143,7 +143,7 @@ def prepare(
     mfma_cycles: Mapping[str, int] | None = None,
     symbols: Mapping[str, int] | None = None,
     calls: bool = False,
-) -> Code:
+) -> PreparedCode:
     """Builds every step of a function.
 
     Instructions that are not covered get a step that raises when it is reached, so that what a
@@ -163,7 +163,7 @@ def prepare(
     blocks = builder.build()
     rows = [row.stop for parts in decoded for row in vector_rows(parts)]
     effects = effects_of(function.instructions, decoded, target)
-    return Code(
+    return PreparedCode(
         function,
         target,
         blocks,
@@ -181,7 +181,7 @@ class _BlockBuilder:
     """Builds the blocks of a function with their steps; arguments as those of `prepare`.
 
     Attributes:
-        results: as in `Code`; filled by `build`.
+        results: as in `PreparedCode`; filled by `build`.
     """
 
     def __init__(
@@ -220,15 +220,15 @@ class _BlockBuilder:
     def _block(self, number: int, start: int, stop: int) -> CodeBlock:
         """Returns one block: a step for each instruction up to the one that ends it."""
         steps: list[tuple[int, Step, int]] = []
-        leave = Transfer(Kind.FALL, following=number + 1)
+        leave = BlockEnd(EndKind.FALL, following=number + 1)
         for site in range(start, stop):
             parts = self._decoded[site]
             ending = _transfer(parts, site, self._aims, number)
             if ending is not None:
                 leave = ending
-                if leave.kind is Kind.INDIRECT and self._modes[site] is None:
+                if leave.kind is EndKind.INDIRECT and self._modes[site] is None:
                     steps.append((0, refusal(f"{parts.text}: {_OTHER_MODE}"), site))
-                if self._calls and leave.kind is Kind.INDIRECT:
+                if self._calls and leave.kind is EndKind.INDIRECT:
                     leave.goes = transfer_of(parts, site, self._block_of)
                 break
             steps.append((touched_halves(parts), self._step(site), site))
@@ -243,7 +243,7 @@ class _BlockBuilder:
         )
         events = events_of(inst, self._counters)
         raised = tuple(dict.fromkeys(event.counter for event in events))
-        context = Context(
+        context = BuildContext(
             mode or self._target,
             site,
             raised,
@@ -323,23 +323,23 @@ def _aims(function: Function, block_of: Mapping[int, int]) -> dict[int, int]:
     return aims
 
 
-def _transfer(parts: Decoded, site: int, aims: Mapping[int, int], number: int) -> Transfer | None:
+def _transfer(parts: Decoded, site: int, aims: Mapping[int, int], number: int) -> BlockEnd | None:
     """How an instruction ends its block; None where control goes on."""
     if parts.name in _ENDS:
-        return Transfer(Kind.END, site=site)
+        return BlockEnd(EndKind.END, site=site)
     if _is_named_barrier(parts):
         return None  # no builder: it is refused when it is reached
     if parts.name in _BARRIERS:
-        return Transfer(Kind.BARRIER, following=number + 1, site=site)
+        return BlockEnd(EndKind.BARRIER, following=number + 1, site=site)
     if parts.name == "s_barrier_signal":
-        return Transfer(Kind.SIGNAL, following=number + 1, site=site)
+        return BlockEnd(EndKind.SIGNAL, following=number + 1, site=site)
     if parts.name in ("s_branch", "s_setpc_b64") and site in aims:
-        return Transfer(Kind.JUMP, aims[site], site=site)
+        return BlockEnd(EndKind.JUMP, aims[site], site=site)
     if parts.name in CONDITIONS and site in aims:
         mask = VCC if "vcc" in parts.name else EXEC if "exec" in parts.name else None
-        return Transfer(Kind.BRANCH, aims[site], number + 1, CONDITIONS[parts.name], site, mask)
+        return BlockEnd(EndKind.BRANCH, aims[site], number + 1, CONDITIONS[parts.name], site, mask)
     if parts.name in _INDIRECT or parts.name == "s_branch" or parts.name in CONDITIONS:
-        return Transfer(Kind.INDIRECT, site=site)
+        return BlockEnd(EndKind.INDIRECT, site=site)
     return None
 
 

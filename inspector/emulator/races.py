@@ -171,7 +171,7 @@ class LocalShadow:
     def _granules(self, where: Array, size: int) -> Array:
         """The granules of every lane's access, int64 [granule, lane].
 
-        In this order where several lanes write one: `Words.scatter` writes dword by dword.
+        In this order where several lanes write one: `MemoryWords.scatter` writes dword by dword.
         """
         first = where // self._granule
         return first + np.arange(max(size // self._granule, 1))[:, None]

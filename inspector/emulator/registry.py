@@ -67,7 +67,7 @@ class ExecutionTarget(Struct, frozen=True, cache_hash=True):
         return self.is_cdna3 or self.arch in ("gfx908", "gfx90a", "gfx1250", "gfx1251")
 
 
-class Context(Struct, frozen=True):
+class BuildContext(Struct, frozen=True):
     """An instruction's surroundings, as builders need them.
 
     Args:
@@ -93,7 +93,7 @@ class Context(Struct, frozen=True):
     labels: Mapping[str, int] = {}
 
 
-Builder = Callable[[Decoded, Context], Step]
+Builder = Callable[[Decoded, BuildContext], Step]
 
 _BUILDERS: Final[dict[str, Builder]] = {}
 _PATTERNS: Final[list[tuple[re.Pattern[str], Builder]]] = []

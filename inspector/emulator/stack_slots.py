@@ -28,7 +28,7 @@ _FIRST_SLOT: Final = SCALAR_BIT + 512
 _DWORDS: Final = re.compile(r"(?:scratch|buffer)_(load|store)_(?:dword(?:x(\d))?|b(32|64|96|128))")
 
 
-class Spill(Struct, frozen=True):
+class SpillAccess(Struct, frozen=True):
     """A register that is stored to its slot, or loaded from there.
 
     Args:
@@ -64,9 +64,9 @@ class Spill(Struct, frozen=True):
         return step
 
 
-def spills_of(function: Function, decoded: Sequence[Decoded]) -> dict[int, Spill]:
+def spills_of(function: Function, decoded: Sequence[Decoded]) -> dict[int, SpillAccess]:
     """Returns the accesses of spill slots by index; their rows are only numbers."""
-    spills: dict[int, Spill] = {}
+    spills: dict[int, SpillAccess] = {}
     numbers: dict[int, int] = {}
     for inst in function.instructions:
         if inst.cls not in ("scratch_load", "scratch_store"):
@@ -78,20 +78,20 @@ def spills_of(function: Function, decoded: Sequence[Decoded]) -> dict[int, Spill
                 numbers.setdefault(byte, _FIRST_SLOT + len(numbers))
                 for byte in range(offset, offset + 4 * dwords, 4)
             )
-            spills[inst.index] = Spill(register, slot, stores)
+            spills[inst.index] = SpillAccess(register, slot, stores)
     return spills
 
 
-def with_rows(spills: Mapping[int, Spill], chosen: Collection[int]) -> dict[int, Spill]:
+def with_rows(spills: Mapping[int, SpillAccess], chosen: Collection[int]) -> dict[int, SpillAccess]:
     """Returns the spills of chosen instructions, with real rows as long as there are any."""
     rows: dict[int, int] = {}
-    placed: dict[int, Spill] = {}
+    placed: dict[int, SpillAccess] = {}
     for site, spill in spills.items():
         if site not in chosen:
             continue
         slot = tuple(rows.setdefault(number, _FIRST_ROW + len(rows)) for number in spill.rows)
         if max(slot) < _FIRST_ROW + _MOST:
-            placed[site] = Spill(spill.register, slot, spill.stores)
+            placed[site] = SpillAccess(spill.register, slot, spill.stores)
     return placed
 
 

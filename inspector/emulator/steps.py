@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from ..model import Instruction
 from .crosslane import DPP_CONTROLS
-from .elementwise import Assignment
+from .elementwise import ResultStep
 from .instructions import builder_of
 from .operands import Decoded, halves_of
-from .registry import Context, ExecutionTarget, NotCoveredError, Step
+from .registry import BuildContext, ExecutionTarget, NotCoveredError, Step
 from .waves import Waves
 
 
-def step_of(parts: Decoded, context: Context) -> Step:
+def step_of(parts: Decoded, context: BuildContext) -> Step:
     """Returns an instruction's step; one that is not covered raises when it is reached."""
     if " :: " in parts.text:
         return _dual(parts, context)
@@ -46,18 +46,18 @@ def step_anywhere(
     """
     private = inst.cls in ("scratch_load", "scratch_store")
     if parts.name.startswith(_OF_A_PLACE):
-        return step_of(parts, Context(target, inst.index, private=private, labels=labels))
+        return step_of(parts, BuildContext(target, inst.index, private=private, labels=labels))
     key = (inst.mnemonic, inst.operands, private, target)
     step = _KNOWN_STEPS.get(key)
     if step is None:
         if len(_KNOWN_STEPS) >= _MOST_KNOWN_STEPS:
             _KNOWN_STEPS.clear()
-        context = Context(target, inst.index, private=private, labels=labels)
+        context = BuildContext(target, inst.index, private=private, labels=labels)
         step = _KNOWN_STEPS[key] = step_of(parts, context)
     return step
 
 
-def _built(parts: Decoded, context: Context) -> Step:
+def _built(parts: Decoded, context: BuildContext) -> Step:
     """Returns an instruction's step; refuses one whose builder leaves a modifier unread."""
     builder = builder_of(parts.name)
     if builder is None:
@@ -116,7 +116,7 @@ def refusal(message: str) -> Step:
     return refuse
 
 
-def _dual(parts: Decoded, context: Context) -> Step:
+def _dual(parts: Decoded, context: BuildContext) -> Step:
     """Returns the step of a VOPD instruction: both operations read before either writes."""
     try:
         first, second = (
@@ -124,7 +124,7 @@ def _dual(parts: Decoded, context: Context) -> Step:
         )
     except NotCoveredError as error:
         return refusal(str(error))
-    if not (isinstance(first, Assignment) and isinstance(second, Assignment)):
+    if not (isinstance(first, ResultStep) and isinstance(second, ResultStep)):
         return refusal(parts.text)
 
     def step(waves: Waves) -> None:

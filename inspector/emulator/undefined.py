@@ -118,7 +118,7 @@ def first_read(function: Function, effects: Sequence[Effect], register: int) -> 
 # ---------------------------------------------------------------------- runs that are compared
 
 
-class Recorder(MachineState):
+class AccessRecorder(MachineState):
     """A machine that keeps a checksum of every access of global memory, in order."""
 
     def __init__(self, buffers: Iterable[Buffer]) -> None:
@@ -140,7 +140,7 @@ class Recorder(MachineState):
 
 
 class _Recorded(GlobalMemory):
-    def __init__(self, buffers: list[Buffer], recorder: Recorder) -> None:
+    def __init__(self, buffers: list[Buffer], recorder: AccessRecorder) -> None:
         super().__init__(buffers)
         self._recorder = recorder
 

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from .machine import MachineState
-from .memory import GlobalMemory, LocalMemory, Outside, PrivateMemory, Words
-from .registry import Context
+from .memory import GlobalMemory, LocalMemory, MemoryWords, Outside, PrivateMemory
+from .registry import BuildContext
 from .start import KERNARG_ADDRESS
 from .waves import ALL, U32, Array, Waves
 
@@ -94,7 +94,7 @@ class DrawnMemory(GlobalMemory):
         """Nothing is kept."""
 
 
-class DrawnWords(Words):
+class DrawnWords(MemoryWords):
     """LDS whose contents are unknown."""
 
     def __init__(self, random: np.random.Generator) -> None:
@@ -109,7 +109,7 @@ class DrawnWords(Words):
 
 
 def _drawn(random: np.random.Generator, places: Array, size: int) -> Array:
-    """Draws small numbers, each lane's own, in the shape that `Words.gather` has."""
+    """Draws small numbers, each lane's own, in the shape that `MemoryWords.gather` has."""
     shape = places.shape if size < 4 else (size // 4, *places.shape)
     kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
     return random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
@@ -139,12 +139,12 @@ class Probe(MachineState):
         """Nothing is kept."""
 
     def before_global(
-        self, context: Context, waves: Waves, where: Array, usable: Array | None, size: int,
+        self, context: BuildContext, waves: Waves, where: Array, usable: Array | None, size: int,
         values: Array | None = None, *, atomic: bool = False,
     ) -> None:  # fmt: skip
         self.seen.append(("global", where, usable, size, values is not None))
 
-    def after_global(self, context: Context) -> None:
+    def after_global(self, context: BuildContext) -> None:
         """Nothing is kept."""
 
     def note(self, kind: str, site: int, detail: str) -> None:

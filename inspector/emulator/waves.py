@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .operands import EXEC, SCALAR_ROWS, VCC
-from .outstanding import Outstanding
+from .outstanding import OutstandingQueues
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +52,7 @@ class Waves:
         workgroup: Array,
         group_id: Array,
         machine: Any,
-        outstanding: Outstanding | None = None,
+        outstanding: OutstandingQueues | None = None,
         turns: int = 0,
     ) -> None:
         self.vector = self.u32 = vector
@@ -64,7 +64,7 @@ class Waves:
         self.workgroup = workgroup
         self.group_id = group_id
         self.machine = machine
-        self.outstanding = outstanding or Outstanding()
+        self.outstanding = outstanding or OutstandingQueues()
         self.turns = turns
         self.lanes = vector.shape[2]
         self.memo: dict[int, Array] = {}
@@ -232,7 +232,7 @@ class Waves:
         """All waves of `parts`, in the order of workgroups and waves."""
         if len(parts) == 1:
             return parts[0]
-        outstanding = Outstanding.join([part.outstanding for part in parts], parts)
+        outstanding = OutstandingQueues.join([part.outstanding for part in parts], parts)
         workgroup = np.concatenate([part.workgroup for part in parts])
         wave = np.concatenate([part.wave for part in parts])
         order = np.lexsort((wave, workgroup))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..emulator.launch import Emulator, LaunchOutcome
 from ..emulator.machine import Trouble
-from ..emulator.program import Code, CodeBlock, Kind
+from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..isa.operations import operations
 from ..model import Function, Instruction
 from ..profile.figures.executed import counted
@@ -148,7 +148,7 @@ class LaunchTally:
         """Yields the conditional branches that were executed."""
         for block in self._code.blocks:
             leave = block.leave
-            if leave.kind is not Kind.BRANCH or not block.runs:
+            if leave.kind is not EndKind.BRANCH or not block.runs:
                 continue
             position = _position_of(self._code.function.instructions[leave.site])
             yield BranchProfile(
@@ -251,7 +251,7 @@ def _operation(instruction: Instruction, space: str) -> str:
     return "store" if instruction.cls in stores else "load"
 
 
-def trip_counts(code: Code) -> dict[str, float]:
+def trip_counts(code: PreparedCode) -> dict[str, float]:
     """Returns loop -> mean iterations per entry of a wave.
 
     A loop is entered as often as its header runs other than from one of its latches.
@@ -269,12 +269,12 @@ def trip_counts(code: Code) -> dict[str, float]:
     return trips
 
 
-def _jumps(block: CodeBlock, code: Code, start: int) -> int:
+def _jumps(block: CodeBlock, code: PreparedCode, start: int) -> int:
     """Returns how many waves went from a block to the one that begins at index `start`."""
     leave = block.leave
     if leave.target >= 0 and code.blocks[leave.target].first == start:
-        return block.taken if leave.kind is Kind.BRANCH else block.runs
-    if block.stop == start and leave.kind is not Kind.JUMP:
+        return block.taken if leave.kind is EndKind.BRANCH else block.runs
+    if block.stop == start and leave.kind is not EndKind.JUMP:
         return block.runs - block.taken
     return 0
 

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..operands import Decoded, Operand
-from ..registry import Context, NotCoveredError
+from ..registry import BuildContext, NotCoveredError
 from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 
@@ -36,7 +36,7 @@ _NAME: Final = re.compile(
 )
 
 
-class Form(Struct, frozen=True):
+class AccessForm(Struct, frozen=True):
     """An access as its mnemonic states it.
 
     Args:
@@ -59,7 +59,7 @@ class Form(Struct, frozen=True):
         return max(self.size // 4, 1)
 
 
-def form_of(name: str) -> Form:
+def form_of(name: str) -> AccessForm:
     """Reads a mnemonic.
 
     >>> form_of("global_load_short_d16_hi").half
@@ -71,11 +71,11 @@ def form_of(name: str) -> Form:
     space, verb, _, d16, hi, width, d16_behind, hi_behind = match.groups()
     half = 1 if hi or hi_behind else 0 if d16 or d16_behind else None
     signed = width in ("sbyte", "sshort", "i8", "i16")
-    return Form(space, verb == "store", _WORDS[width], signed, half)
+    return AccessForm(space, verb == "store", _WORDS[width], signed, half)
 
 
 def flat_addresses(
-    decoded: Decoded, context: Context, lane: Operand, base: tuple[Operand, ...], size: int
+    decoded: Decoded, context: BuildContext, lane: Operand, base: tuple[Operand, ...], size: int
 ) -> Addresses:
     """`v[0:1], off` or `v0, s[0:1]`, with `offset`.
 
@@ -114,7 +114,7 @@ def flat_addresses(
     return lane_base
 
 
-def extended(values: Array, form: Form) -> Array:
+def extended(values: Array, form: AccessForm) -> Array:
     """A gathered result as uint32 [register, ...]."""
     if form.size >= 4:
         return values
@@ -125,7 +125,9 @@ def extended(values: Array, form: Form) -> Array:
     return values.astype(U32)[None]
 
 
-def place_in_register(rows: Array, half: int | None, context: Context) -> tuple[Array, int | None]:
+def place_in_register(
+    rows: Array, half: int | None, context: BuildContext
+) -> tuple[Array, int | None]:
     """Returns a 16-bit result's bits in place, and the one half that is written; None for both.
 
     Where registers have ECC, a load of 16 bits writes the whole register and clears the half that

@@ -24,7 +24,7 @@ Compute = Callable[..., Array]
 """Memory's values and the operands (one or two arrays) -> what is written."""
 
 
-class Operation(Struct, frozen=True):
+class AtomicOperation(Struct, frozen=True):
     """An atomic operation: its type and its function.
 
     Args:
@@ -128,7 +128,7 @@ _ORDER: Final = re.compile(r"([sfu]?)(min|max)(_num)?")
 
 def operation_of(
     name: str, kind: str, target: ExecutionTarget, *, wide: bool, in_lds: bool
-) -> Operation:
+) -> AtomicOperation:
     """Returns the operation that the parts of a mnemonic name.
 
     Args:
@@ -142,30 +142,30 @@ def operation_of(
         NotCoveredError: for an unknown name.
     """
     if name == "pk_add":
-        return Operation(U32, _packed_sum(kind))
+        return AtomicOperation(U32, _packed_sum(kind))
     is_real = kind in ("f32", "f64") or name in ("fmin", "fmax", "fcmpswap")
     unsigned: Any = U64 if wide else U32
     real: Any = np.float64 if wide else np.float32
     if (two := _TWO_OPERANDS.get(name.removeprefix("f"))) is not None:
-        return Operation(real if is_real else unsigned, two, operands=2)
+        return AtomicOperation(real if is_real else unsigned, two, operands=2)
     order = _ORDER.fullmatch(name)
     if is_real:
         if order is not None:
-            return Operation(real, _float_order(order[2], target))
+            return AtomicOperation(real, _float_order(order[2], target))
         if name != "add":
             raise NotCoveredError(f"atomic {name} {kind}")
         if not wide and _flushes_sums(target, in_lds=in_lds):
-            return Operation(real, _flushing_add)
-        return Operation(real, np.add, np.add)
+            return AtomicOperation(real, _flushing_add)
+        return AtomicOperation(real, np.add, np.add)
     if order is not None:
         signed = order[1] == "s" or kind.startswith("i")
         ufunc = np.minimum if order[2] == "min" else np.maximum
         dtype = f"i{np.dtype(unsigned).itemsize}" if signed else unsigned
-        return Operation(np.dtype(dtype), ufunc, ufunc)
+        return AtomicOperation(np.dtype(dtype), ufunc, ufunc)
     if name not in _BITS:
         raise NotCoveredError(f"atomic {name} {kind}")
     compute, ufunc = _BITS[name]
-    return Operation(unsigned, compute, ufunc)
+    return AtomicOperation(unsigned, compute, ufunc)
 
 
 def _flushes_sums(target: ExecutionTarget, *, in_lds: bool) -> bool:
@@ -182,7 +182,7 @@ def apply(
     write: Callable[[Array, Array], None],
     where: Array,
     operands: list[Array],
-    operation: Operation,
+    operation: AtomicOperation,
 ) -> Array:
     """Carries out an atomic operation, in lane order where places coincide.
 
@@ -227,7 +227,7 @@ def _accumulate(values: Array, starts: Array, counts: Array, operands: Array, uf
 
 
 def _take_turns(
-    values: Array, starts: Array, counts: Array, operands: list[Array], operation: Operation
+    values: Array, starts: Array, counts: Array, operands: list[Array], operation: AtomicOperation
 ) -> Array:
     """Carries out every place's first turn, then every second one, and so on.
 

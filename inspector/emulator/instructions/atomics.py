@@ -14,10 +14,10 @@ from msgspec import Struct
 from ..delivery import deliver, issue
 from ..effects import returns_value
 from ..operands import M0, Decoded, Operand
-from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses
-from .atomic_operations import Operation, apply, operation_of, values_of, words_of
+from .atomic_operations import AtomicOperation, apply, operation_of, values_of, words_of
 from .buffers import buffer_addresses
 from .lds import pair_offsets, single_offset
 from .spaces import both, flat_parts, lanes_of, lds_places, picked, usable_lanes
@@ -43,7 +43,7 @@ def _lanes(where: Array, usable: Array | None) -> _Lanes:
 
 
 def _operands(
-    waves: Waves, rows: list[int], size: int, lanes: _Lanes, operation: Operation
+    waves: Waves, rows: list[int], size: int, lanes: _Lanes, operation: AtomicOperation
 ) -> list[Array]:
     """Returns the operands of the chosen lanes, one value of the operation's type for each.
 
@@ -63,7 +63,11 @@ def _operands(
 
 
 def _in_memory(
-    waves: Waves, context: Context, lanes: _Lanes, operands: list[Array], operation: Operation
+    waves: Waves,
+    context: BuildContext,
+    lanes: _Lanes,
+    operands: list[Array],
+    operation: AtomicOperation,
 ) -> Array:
     """Works on addresses of global memory; returns the values before each lane's turn."""
     machine = waves.machine
@@ -81,7 +85,11 @@ def _in_memory(
 
 
 def _in_lds(
-    waves: Waves, context: Context, lanes: _Lanes, operands: list[Array], operation: Operation
+    waves: Waves,
+    context: BuildContext,
+    lanes: _Lanes,
+    operands: list[Array],
+    operation: AtomicOperation,
 ) -> Array:
     """Works on offsets in all workgroups' LDS; returns what `_in_memory` does."""
     machine = waves.machine
@@ -99,7 +107,7 @@ def _in_lds(
 
 
 def check_alignment(
-    waves: Waves, context: Context, where: Array, usable: Array | None, size: int
+    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
 ) -> None:
     """Atomics want addresses that are multiples of their size, whatever the alignment mode.
 
@@ -132,7 +140,7 @@ _GLOBAL: Final = re.compile(
 
 
 @builds_matching(r"(global|flat|buffer)_atomic_\w+")
-def global_atomic(decoded: Decoded, context: Context) -> Step:
+def global_atomic(decoded: Decoded, context: BuildContext) -> Step:
     """`global_atomic_add v0, v[1:2], v3, off sc0`, `buffer_atomic_add v0, v1, s[0:3], 0 offen`."""
     match = _GLOBAL.fullmatch(decoded.name)
     if match is None:
@@ -178,7 +186,7 @@ def global_atomic(decoded: Decoded, context: Context) -> Step:
 
 
 def _global_operands(
-    decoded: Decoded, context: Context, size: int, *, returns: bool
+    decoded: Decoded, context: BuildContext, size: int, *, returns: bool
 ) -> tuple[Operand, Operand, Addresses]:
     """Returns the register of the result, the first one of the data, and where lanes point."""
     if decoded.name.startswith("buffer"):
@@ -213,7 +221,7 @@ _LOCAL_NAMES: Final = {
 
 
 @builds_matching(_LOCAL.pattern)
-def local_atomic(decoded: Decoded, context: Context) -> Step:
+def local_atomic(decoded: Decoded, context: BuildContext) -> Step:
     """`ds_add_rtn_u32 v0, v1, v2 offset:4`, `ds_wrxchg2_rtn_b32 v[0:1], v2, v3, v4 offset1:1`."""
     match = _LOCAL.fullmatch(decoded.name)
     if match is None or decoded.flag("gds"):
@@ -255,7 +263,7 @@ def local_atomic(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("ds_append", "ds_consume")
-def count_lanes(decoded: Decoded, context: Context) -> Step:
+def count_lanes(decoded: Decoded, context: BuildContext) -> Step:
     """One counter for the wave, at M0 + offset: the number of active lanes is added or taken off.
 
     All active lanes get the old value (RDNA3 ISA, DS_APPEND; that M0 holds the base: LLVM,
@@ -266,7 +274,7 @@ def count_lanes(decoded: Decoded, context: Context) -> Step:
     target = decoded.operands[0]
     offset = U32(decoded.number("offset"))
     compute = np.add if decoded.name == "ds_append" else np.subtract
-    operation = Operation(U32, compute, np.add if compute is np.add else None)
+    operation = AtomicOperation(U32, compute, np.add if compute is np.add else None)
 
     def step(waves: Waves) -> None:
         inner = (waves.scalar[M0] + offset)[:, None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..elementwise import Assignment, assemble, define
+from ..elementwise import ResultStep, assemble, define
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import destination, source
 from ..waves import I32, U32, Array, Waves
 from .integer import low5
@@ -83,7 +83,7 @@ define("v_prng_b32", "u32", "u32", next_random)
 def _truth_table(kind: str) -> Builder:
     """V_BITOP3: bit a*4 + b*2 + c of the table is the result for bits a, b, c (CDNA4 ISA)."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         table = decoded.number("bitop3")
         operands = decoded.operands[1:]
         if len(operands) == 2:  # the dual form has no third source
@@ -110,7 +110,7 @@ builds("v_bitop3_b16")(_truth_table("u16"))
 def _lanes_below(high: bool) -> Builder:
     """V_MBCNT: S1 plus the set bits of S0 that belong to lanes below this one."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         mask, base = (source(operand, "u32") for operand in decoded.operands[1:])
         write = destination(decoded.operands[0], "u32", context.target)
         lane = np.arange(context.target.lanes, dtype=np.int64) - (32 if high else 0)
@@ -119,7 +119,7 @@ def _lanes_below(high: bool) -> Builder:
         def value(waves: Waves) -> Array:
             return np.bitwise_count(mask(waves) & below).astype(U32) + base(waves)
 
-        return Assignment(value, write)
+        return ResultStep(value, write)
 
     return build
 

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..operands import Decoded, Operand
-from ..registry import Context, ExecutionTarget, NotCoveredError
+from ..registry import BuildContext, ExecutionTarget, NotCoveredError
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
@@ -114,7 +114,7 @@ class _Access(Struct, frozen=True):
 
 def buffer_addresses(
     decoded: Decoded,
-    context: Context,
+    context: BuildContext,
     operands: tuple[Operand, ...],
     size: int,
     *,
@@ -153,7 +153,7 @@ def buffer_addresses(
 
 def _access_of(
     decoded: Decoded,
-    context: Context,
+    context: BuildContext,
     operands: tuple[Operand, ...],
     size: int,
     *,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..elementwise import define
 from ..operands import Decoded
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import raw, source
 from ..waves import U32, Array, Waves
 
@@ -129,7 +129,7 @@ def _sliding_distances(*, masked: bool, wide: bool) -> Builder:
     Results of 16 bits side by side in two registers, or of 32 bits in four (CDNA3 ISA).
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, window, pattern, addend = decoded.operands
         if decoded.flag("clamp"):
             raise NotCoveredError(decoded.text)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..delivery import issue
 from ..operands import Decoded
-from ..registry import Context, Step, builds, builds_matching
+from ..registry import BuildContext, Step, builds, builds_matching
 from ..waves import Waves
 
 
@@ -25,7 +25,7 @@ def nothing(waves: Waves) -> None:
     r"|buffer_invl2|(global|flat)_prefetch_b8|s_buffer_prefetch_data|s_set_vgpr_msb|s_incperflevel"
     r"|s_decperflevel|s_singleuse_vdst|s_monitor_sleep|s_sleep_var|s_setprio_inc_wg|ds_nop"
 )
-def hint(decoded: Decoded, context: Context) -> Step:
+def hint(decoded: Decoded, context: BuildContext) -> Step:
     """Timing, priorities, caches, messages to the host: no effect on values."""
     if context.counters:
         return lambda waves: issue(waves, context)
@@ -33,7 +33,7 @@ def hint(decoded: Decoded, context: Context) -> Step:
 
 
 @builds_matching(r"s_waitcnt(_\w+cnt)?|s_wait_\w+cnt(_dscnt)?|s_wait_idle")
-def wait(decoded: Decoded, context: Context) -> Step:
+def wait(decoded: Decoded, context: BuildContext) -> Step:
     """Lets the results through that it waits for."""
     counts: Mapping[str, int] = context.wait
 
@@ -45,6 +45,6 @@ def wait(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("s_sendmsghalt")
-def halt(decoded: Decoded, context: Context) -> Step:
+def halt(decoded: Decoded, context: BuildContext) -> Step:
     """Sends a message; the halt is not modelled, and the wave goes on."""
     return nothing

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..elementwise import Assignment, Compute, define
+from ..elementwise import Compute, ResultStep, define
 from ..operands import Decoded
-from ..registry import Builder, Context, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves
 from .real import to_integer
@@ -122,7 +122,7 @@ define("v_sat_pk4_u4_u8", "u16", "u32", _saturated_nibbles(signed=False))
 def _shifted_bytes(low: int, high: int) -> Builder:
     """V_ASHR_PK: two values shifted right and saturated, in one half; the other stays."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         first, second = (source(operand, "i32") for operand in decoded.operands[1:3])
         distance = source(decoded.operands[3], "u32")
         half = decoded.bits("op_sel", 4)[3]
@@ -133,7 +133,7 @@ def _shifted_bytes(low: int, high: int) -> Builder:
             saturated = (np.clip(read(waves) >> by, low, high) for read in (first, second))
             return _two_bytes(*saturated)
 
-        return Assignment(value, write)
+        return ResultStep(value, write)
 
     return build
 

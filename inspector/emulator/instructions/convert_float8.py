@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from .. import crosslane, numbers
-from ..elementwise import Assignment, flushing
+from ..elementwise import ResultStep, flushing
 from ..numbers import SMALL, float8, to_small
 from ..operands import Decoded, opsel
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, Write, destination, source, then_apply
 from ..waves import U32, Array, Waves
 from .half import two_halves
@@ -56,7 +56,7 @@ def written_part(decoded: Decoded, width: int) -> Write:
     return part_of_register(decoded, 16, operand.half or opsel(decoded)[3])
 
 
-def _refuse_lanes(decoded: Decoded, context: Context) -> None:
+def _refuse_lanes(decoded: Decoded, context: BuildContext) -> None:
     """Raises NotCoveredError for DPP, which conversions of packed bytes do not have here."""
     if crosslane.first_operand(decoded, context.target) is not None:
         raise NotCoveredError(decoded.text)
@@ -65,7 +65,7 @@ def _refuse_lanes(decoded: Decoded, context: Context) -> None:
 def _from_byte(kind: str, result: str) -> Builder:
     """V_CVT_F32_FP8 and its like: one byte to a float."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target = context.target
         table = SMALL[float8(kind, target.arch)]
         before = crosslane.first_operand(decoded, target)
@@ -74,7 +74,7 @@ def _from_byte(kind: str, result: str) -> Builder:
         write = destination(
             decoded.operands[0], result, target, lanes=crosslane.written(decoded, target)
         )
-        return Assignment(lambda waves: table[(read(waves) >> shift) & U32(255)], write)
+        return ResultStep(lambda waves: table[(read(waves) >> shift) & U32(255)], write)
 
     return build
 
@@ -82,7 +82,7 @@ def _from_byte(kind: str, result: str) -> Builder:
 def _from_two_bytes(kind: str, result: str) -> Builder:
     """V_CVT_PK_F32_FP8 and its like: two bytes to two floats."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         _refuse_lanes(decoded, context)
         target = context.target
         table = SMALL[float8(kind, target.arch)]
@@ -106,7 +106,7 @@ def _from_two_bytes(kind: str, result: str) -> Builder:
     return build
 
 
-def _sources(decoded: Decoded, context: Context, kind: str, count: int) -> list[Read]:
+def _sources(decoded: Decoded, context: BuildContext, kind: str, count: int) -> list[Read]:
     """Returns readers of the first `count` sources, with denormals flushed as the mode says."""
     flush = flushing(kind, context.target)
     reads = [
@@ -119,7 +119,7 @@ def _sources(decoded: Decoded, context: Context, kind: str, count: int) -> list[
 def _to_bytes(kind: str, wide: str) -> Builder:
     """V_CVT_PK_FP8_F32 and its like: two floats to two bytes, in one half of a register."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         _refuse_lanes(decoded, context)
         target = context.target
         form = float8(kind, target.arch)
@@ -134,7 +134,7 @@ def _to_bytes(kind: str, wide: str) -> Builder:
             low, high = (to_small(read(waves), form, saturates=saturates) for read in reads)
             return low | (high << U32(8))
 
-        return Assignment(value, written_part(decoded, 16))
+        return ResultStep(value, written_part(decoded, 16))
 
     return build
 
@@ -151,7 +151,7 @@ def discarded_bits(wide: str, form: str) -> int:
 def _to_byte_stochastic(kind: str, wide: str) -> Builder:
     """V_CVT_SR_FP8_F32 and its like: S1 is the noise."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         _refuse_lanes(decoded, context)
         target = context.target
         form = float8(kind, target.arch)
@@ -165,7 +165,7 @@ def _to_byte_stochastic(kind: str, wide: str) -> Builder:
                 read(waves), form, saturates=saturates, noise=(np.asarray(noise(waves)), extra)
             )
 
-        return Assignment(value, written_part(decoded, 8))
+        return ResultStep(value, written_part(decoded, 8))
 
     return build
 
@@ -173,7 +173,7 @@ def _to_byte_stochastic(kind: str, wide: str) -> Builder:
 def _to_half_stochastic(kind: str) -> Builder:
     """V_CVT_SR_F16_F32, V_CVT_SR_BF16_F32: the noise's highest bits are used, as for bytes."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         (read,) = _sources(decoded, context, "f32", 1)
         noise = source(decoded.operands[2], "u32")
         extra = discarded_bits("f32", kind)
@@ -181,7 +181,7 @@ def _to_half_stochastic(kind: str) -> Builder:
         def value(waves: Waves) -> Array:
             return to_small(read(waves), kind, noise=(np.asarray(noise(waves)), extra))
 
-        return Assignment(value, written_part(decoded, 16))
+        return ResultStep(value, written_part(decoded, 16))
 
     return build
 

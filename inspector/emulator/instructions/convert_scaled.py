@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
 from ..operands import Decoded, Operand, opsel
-from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import Read, Write, raw, source
 from ..waves import F32, U32, Array, Waves
 from .bits import next_random
@@ -102,7 +102,7 @@ class _Conversion(Struct, frozen=True):
 
 
 @builds_matching(r"v_cvt_scalef32_\w+")
-def convert(decoded: Decoded, context: Context) -> Step:
+def convert(decoded: Decoded, context: BuildContext) -> Step:
     """A conversion in either direction, by the name."""
     match = _NAME.fullmatch(decoded.name)
     if match is None or not {match[3], match[4]} <= set(_BITS):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..elementwise import after_result, define
 from ..operands import VCC, Decoded
-from ..registry import Builder, Context, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves
 from .fused import F64, fused, fused_double, odd_sum
@@ -61,7 +61,7 @@ def _scaled_division(kind: str) -> Builder:
     in f64), and a divisor whose reciprocal is denormal is scaled down in all cases.
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, mask, chosen, divisor, dividend = decoded.operands
         reads = [source(operand, kind) for operand in (chosen, divisor, dividend)]
         write = destination(target, kind, context.target)
@@ -140,7 +140,7 @@ def _fused_and_scaled_back(kind: str) -> Builder:
     quotient would come out; hardware does this (tinygrad, test/amd/hw/test_vop3.py, on RDNA3).
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         reads = [source(operand, kind) for operand in decoded.operands[1:]]
         write = destination(decoded.operands[0], kind, context.target)
         changes = after_result(decoded, kind, context.target)

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from .. import numbers
-from ..elementwise import Assignment, after_result, flushing
+from ..elementwise import ResultStep, after_result, flushing
 from ..operands import Decoded
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import DTYPES, Read, destination, source
 from ..waves import F32, U32, Array, Waves
 from .packed import half_source
@@ -37,7 +37,7 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
     dtype = DTYPES[result]
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, first, second, *addends = decoded.operands
         neg_lo = decoded.bits("neg_lo", 3)
         unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
@@ -58,7 +58,7 @@ def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Bui
                 total = total + left * right
             return (np.clip(total, low, high) if clamp else total).astype(dtype)
 
-        return Assignment(value, write)
+        return ResultStep(value, write)
 
     return build
 
@@ -113,7 +113,7 @@ def _real_dot(kind: str, result: str) -> Builder:
     """D = S2 + S0.lo * S1.lo + S0.hi * S1.hi: rounded after each sum, in the document's order."""
     rounded = _ROUNDED[result]
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         products = _half_products(decoded, kind)
         addend = _half_addend(decoded, result)
         half = decoded.bits("op_sel", 4)[3]
@@ -129,7 +129,7 @@ def _real_dot(kind: str, result: str) -> Builder:
                 total = change(total)
             return total
 
-        return Assignment(value, write)
+        return ResultStep(value, write)
 
     return build
 
@@ -143,7 +143,7 @@ builds("v_dot2_bf16_bf16")(_real_dot("bf16", "bf16"))
 def _float8_dot(first_kind: str, second_kind: str) -> Builder:
     """V_DOT4_F32_FP8_BF8 and its like."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, first, second, third = decoded.operands
         tables = [
             numbers.SMALL[numbers.float8(kind, context.target.arch)]
@@ -165,7 +165,7 @@ def _float8_dot(first_kind: str, second_kind: str) -> Builder:
                 total = (total + left * right).astype(F32)
             return total
 
-        return Assignment(value, write)
+        return ResultStep(value, write)
 
     return build
 

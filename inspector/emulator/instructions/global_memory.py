@@ -9,12 +9,12 @@ import numpy as np
 
 from ..delivery import deliver, issue
 from ..operands import Decoded, Operand
-from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import Array, Waves
 from .addressing import (
     I64,
+    AccessForm,
     Addresses,
-    Form,
     extended,
     flat_addresses,
     form_of,
@@ -27,7 +27,7 @@ from .spaces import READS, WRITES, StoredRegisters, usable_lanes
 
 
 @builds_matching(r"(global|flat|buffer|scratch)_(load|store)_\w+")
-def build(decoded: Decoded, context: Context) -> Step:
+def build(decoded: Decoded, context: BuildContext) -> Step:
     """A load or store through registers, or a load into LDS (`lds`)."""
     form = form_of(decoded.name)
     if "lds" in decoded.modifiers or "_lds_" in decoded.name:
@@ -48,14 +48,18 @@ def build(decoded: Decoded, context: Context) -> Step:
     return _step(form.space, form, context, data, addresses)
 
 
-def _step(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
+def _step(
+    space: str, form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses
+) -> Step:
     """Returns the step of a load or a store."""
     if form.writes:
         return _store(space, form, context, data, addresses)
     return _load(space, form, context, data, addresses)
 
 
-def _load(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
+def _load(
+    space: str, form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses
+) -> Step:
     """Returns the step of a load; dwords are loaded one by one where only some are in range."""
     half = form.half if form.half is not None else data.half
     read, size = READS[space], form.size
@@ -77,7 +81,9 @@ def _load(space: str, form: Form, context: Context, data: Operand, addresses: Ad
     return step
 
 
-def _store(space: str, form: Form, context: Context, data: Operand, addresses: Addresses) -> Step:
+def _store(
+    space: str, form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses
+) -> Step:
     """Returns the step of a store; dwords are stored one by one where only some are in range."""
     size = form.size
     half = form.half if form.half is not None else data.half or 0
@@ -99,7 +105,7 @@ def _store(space: str, form: Form, context: Context, data: Operand, addresses: A
 
 
 @builds("global_load_addtid_b32", "global_store_addtid_b32")
-def by_lane_number(decoded: Decoded, context: Context) -> Step:
+def by_lane_number(decoded: Decoded, context: BuildContext) -> Step:
     """Lane i accesses the base in SGPRs + offset + 4 * i (RDNA3 ISA, 16.20)."""
     data, base = decoded.operands
     if base.kind != "sgpr" or base.is_null:
@@ -109,5 +115,5 @@ def by_lane_number(decoded: Decoded, context: Context) -> Step:
     def addresses(waves: Waves) -> tuple[Array, Array | None]:
         return waves.pair(base.first).view(I64)[:, None] + steps, None
 
-    form = Form("global", "store" in decoded.name, 4, signed=False, half=None)
+    form = AccessForm("global", "store" in decoded.name, 4, signed=False, half=None)
     return _step("global", form, context, data, addresses)

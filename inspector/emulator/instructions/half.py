@@ -12,7 +12,7 @@ import numpy as np
 from .. import numbers
 from ..elementwise import Compute, assemble, define, define_by_target
 from ..operands import Decoded
-from ..registry import Context, ExecutionTarget, Step, builds
+from ..registry import BuildContext, ExecutionTarget, Step, builds
 from ..waves import F32, U32, Array
 from .fused import F64, fused_half
 from .integer import middle
@@ -100,7 +100,7 @@ define("v_mad_i32_i16", "i32", "i16 i16 i32",
 
 
 @builds("v_pack_b32_f16")
-def pack(decoded: Decoded, context: Context) -> Step:
+def pack(decoded: Decoded, context: BuildContext) -> Step:
     """Two halves into one register; their bits stay as they are."""
     signs = any(o.negate or o.absolute for o in decoded.operands[1:])
     kind = "f16" if signs else "u16"

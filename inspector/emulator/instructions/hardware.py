@@ -13,7 +13,7 @@ import numpy as np
 from ..delivery import deliver_scalar
 from ..modes import FOLLOWED, MODE_REGISTERS, field_of, mode_of
 from ..operands import Decoded
-from ..registry import Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 from .control import nothing
 from .scalar_operands import scalar_destination, scalar_source
@@ -25,7 +25,7 @@ _UNMODELLED: Final = frozenset(
 
 
 @builds("s_setreg_b32", "s_setreg_imm32_b32")
-def set_register(decoded: Decoded, context: Context) -> Step:
+def set_register(decoded: Decoded, context: BuildContext) -> Step:
     """Writes a field of the mode; refuses one that would change values."""
     name, first, width = field_of(decoded.operands[0])
     if name in _UNMODELLED:
@@ -47,13 +47,13 @@ def set_register(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("s_denorm_mode")
-def set_denormals(decoded: Decoded, context: Context) -> Step:
+def set_denormals(decoded: Decoded, context: BuildContext) -> Step:
     """Denormals of f32, then of f16 and f64: two bits each; the steps behind it know the mode."""
     return nothing
 
 
 @builds("s_round_mode")
-def set_rounding(decoded: Decoded, context: Context) -> Step:
+def set_rounding(decoded: Decoded, context: BuildContext) -> Step:
     """Refuses every rounding but that to nearest even."""
     if decoded.operands[0].integer != mode_of(context.target)[0] & 15:
         raise NotCoveredError(f"{decoded.text}: another mode")
@@ -61,7 +61,7 @@ def set_rounding(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("s_getreg_b32")
-def get_register(decoded: Decoded, context: Context) -> Step:
+def get_register(decoded: Decoded, context: BuildContext) -> Step:
     """Reads a field of the mode, the clock, or the compute die's number (always 0)."""
     name, first, width = field_of(decoded.operands[1])
     write = scalar_destination(decoded.operands[0], "u32")
@@ -88,7 +88,7 @@ def _ticks(waves: Waves) -> Array:
 
 
 @builds("s_memtime", "s_memrealtime", "s_sendmsg_rtn_b64", "s_get_shader_cycles_u64")
-def clock(decoded: Decoded, context: Context) -> Step:
+def clock(decoded: Decoded, context: BuildContext) -> Step:
     """A clock that counts this emulator's blocks: it goes forward, and means nothing else."""
     target = decoded.operands[0]
     if decoded.name.startswith("s_sendmsg") and "MSG_RTN_GET_REALTIME" not in decoded.text:

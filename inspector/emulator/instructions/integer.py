@@ -6,7 +6,7 @@ import numpy as np
 
 from ..elementwise import define, elementwise
 from ..operands import Decoded, constant_bits
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import destination, raw, source
 from ..waves import I32, U32, Array, Waves
 
@@ -126,7 +126,7 @@ _shift_add_any = elementwise("u64", "u64 u32 u64", _shifted_sum)
 
 
 @builds("v_lshl_add_u64")
-def shift_add(decoded: Decoded, context: Context) -> Step:
+def shift_add(decoded: Decoded, context: BuildContext) -> Step:
     """Shifts by halves where the shift is constant, as in addresses: half the time of 64 bits."""
     result, value, by, addend = decoded.operands
     vectors = [operand for operand in (value, addend) if operand.kind == "vgpr"]
@@ -153,7 +153,7 @@ def shift_add(decoded: Decoded, context: Context) -> Step:
 def _wide_multiply_add(kind: str) -> Builder:
     """V_MAD_U64_U32: D.64 = S0 * S1 + S2.64; bit 64 of the sum goes to a mask."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, carry, first, second, third = decoded.operands
         if decoded.flag("clamp"):
             raise NotCoveredError(f"{decoded.text}: clamp")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .scalar_operands import scalar_destination, scalar_source
 
 
 @builds("v_readfirstlane_b32")
-def read_first_lane(decoded: Decoded, context: Context) -> Step:
+def read_first_lane(decoded: Decoded, context: BuildContext) -> Step:
     """The value of the lowest active lane; of lane 0 where none is active."""
     read = raw(decoded.operands[1])
     write = scalar_destination(decoded.operands[0], "u32")
@@ -28,7 +28,7 @@ def read_first_lane(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("v_readlane_b32")
-def read_lane(decoded: Decoded, context: Context) -> Step:
+def read_lane(decoded: Decoded, context: BuildContext) -> Step:
     """The value of one lane, active or not."""
     read = raw(decoded.operands[1])
     lane = scalar_source(decoded.operands[2], "u32")
@@ -43,7 +43,7 @@ def read_lane(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("v_writelane_b32")
-def write_lane(decoded: Decoded, context: Context) -> Step:
+def write_lane(decoded: Decoded, context: BuildContext) -> Step:
     """Writes a scalar to one lane, active or not."""
     row = decoded.operands[0].first
     value = scalar_source(decoded.operands[1], "u32")
@@ -62,7 +62,7 @@ def _row_permutation(*, other_row: bool) -> Builder:
     The X form reads the neighbouring row.
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, data, low, high = decoded.operands
         read = raw(data)
         selectors = [scalar_source(operand, "u32") for operand in (low, high)]
@@ -112,7 +112,7 @@ builds("v_permlanex16_b32")(_row_permutation(other_row=True))
 def _chosen_in_row(*, other_row: bool) -> Builder:
     """V_PERMLANE16_VAR, V_PERMLANEX16_VAR: each lane names its source in bits 3:0 of S1."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, data, choice = decoded.operands
         read, choose = raw(data), raw(choice)
         lanes = np.arange(context.target.lanes)
@@ -132,7 +132,7 @@ builds("v_permlanex16_var_b32")(_chosen_in_row(other_row=True))
 
 
 @builds("v_permlane64_b32")
-def other_half(decoded: Decoded, context: Context) -> Step:
+def other_half(decoded: Decoded, context: BuildContext) -> Step:
     """V_PERMLANE64: the two halves of the wave change places."""
     read = raw(decoded.operands[1])
     origin = np.arange(context.target.lanes) ^ 32
@@ -153,7 +153,7 @@ def _swap(width: int) -> Builder:
     pair of lanes of which one is idle is refused.
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         first, second = (operand.first for operand in decoded.operands[:2])
         lanes = np.arange(context.target.lanes)
         odd = (lanes // width) % 2 == 1
@@ -176,7 +176,7 @@ builds("v_permlane32_swap_b32")(_swap(32))
 
 
 @builds("v_swap_b32")
-def swap(decoded: Decoded, context: Context) -> Step:
+def swap(decoded: Decoded, context: BuildContext) -> Step:
     """Two registers change places."""
     first, second = (operand.first for operand in decoded.operands)
 
@@ -189,7 +189,7 @@ def swap(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("v_swap_b16")
-def swap_halves(decoded: Decoded, context: Context) -> Step:
+def swap_halves(decoded: Decoded, context: BuildContext) -> Step:
     """`v_swap_b16 v1.l, v2.h`: two halves of registers change places."""
     if any(operand.half is None for operand in decoded.operands):
         raise NotCoveredError(decoded.text)

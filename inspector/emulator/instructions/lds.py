@@ -12,9 +12,9 @@ import numpy as np
 
 from ..delivery import deliver, issue
 from ..operands import M0, Decoded
-from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import U32, Array, Waves
-from .addressing import Form, extended, place_in_register
+from .addressing import AccessForm, extended, place_in_register
 from .spaces import StoredRegisters, read_lds, usable_lanes, write_lds
 
 _NAME: Final = re.compile(
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(
 
 
 @builds_matching(r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_[uib]\d+(_d16)?(_hi)?")
-def build(decoded: Decoded, context: Context) -> Step:
+def build(decoded: Decoded, context: BuildContext) -> Step:
     """A read or write of one place or, in the `2` forms, of two."""
     match = _NAME.fullmatch(decoded.name)
     if match is None or decoded.flag("gds"):
@@ -33,7 +33,7 @@ def build(decoded: Decoded, context: Context) -> Step:
     size = int(bits) // 8
     half = 1 if hi else 0 if d16 else None
     offsets = pair_offsets(decoded, size, stride=bool(stride)) if two else single_offset(decoded)
-    form = Form("lds", verb in ("write", "store"), size, sign == "i", half)
+    form = AccessForm("lds", verb in ("write", "store"), size, sign == "i", half)
     return (
         _write(decoded, context, offsets, form)
         if form.writes
@@ -69,7 +69,7 @@ def pair_offsets(decoded: Decoded, size: int, *, stride: bool) -> list[int]:
     return [decoded.number("offset0") * unit, decoded.number("offset1") * unit]
 
 
-def _read(decoded: Decoded, context: Context, offsets: list[int], form: Form) -> Step:
+def _read(decoded: Decoded, context: BuildContext, offsets: list[int], form: AccessForm) -> Step:
     """Returns the step of a read at one or two offsets from its address."""
     target, address = decoded.operands[:2]
     row = address.first
@@ -89,7 +89,7 @@ def _read(decoded: Decoded, context: Context, offsets: list[int], form: Form) ->
     return step
 
 
-def _write(decoded: Decoded, context: Context, offsets: list[int], form: Form) -> Step:
+def _write(decoded: Decoded, context: BuildContext, offsets: list[int], form: AccessForm) -> Step:
     """Returns the step of a write at one or two offsets from its address."""
     address, *data = decoded.operands
     row = address.first
@@ -113,7 +113,7 @@ def _write(decoded: Decoded, context: Context, offsets: list[int], form: Form) -
 
 
 @builds("ds_read_addtid_b32", "ds_load_addtid_b32", "ds_write_addtid_b32", "ds_store_addtid_b32")
-def by_lane_number(decoded: Decoded, context: Context) -> Step:
+def by_lane_number(decoded: Decoded, context: BuildContext) -> Step:
     """Lane i accesses M0[15:0] + offset + 4 * i (CDNA3 ISA, DS_READ_ADDTID_B32)."""
     data = decoded.operands[0]
     steps = (np.arange(context.target.lanes) * 4 + decoded.number("offset")).astype(U32)

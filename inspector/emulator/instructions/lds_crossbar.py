@@ -6,12 +6,12 @@ import numpy as np
 
 from ..delivery import deliver
 from ..operands import Decoded
-from ..registry import Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 
 
 @builds("ds_bpermute_b32", "ds_bpermute_fi_b32")
-def pull(decoded: Decoded, context: Context) -> Step:
+def pull(decoded: Decoded, context: BuildContext) -> Step:
     """Each lane reads the lane that its address / 4 names.
 
     An idle one gives 0, but not in the FI form (CDNA3 and RDNA4 ISA, DS_BPERMUTE_B32).
@@ -31,7 +31,7 @@ def pull(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("ds_permute_b32")
-def push(decoded: Decoded, context: Context) -> Step:
+def push(decoded: Decoded, context: BuildContext) -> Step:
     """Each active lane writes to the lane that its address / 4 names; the others get 0."""
     target, address, data = decoded.operands
     offset = U32(decoded.number("offset"))
@@ -47,7 +47,7 @@ def push(decoded: Decoded, context: Context) -> Step:
 
 
 @builds("ds_swizzle_b32")
-def swizzle(decoded: Decoded, context: Context) -> Step:
+def swizzle(decoded: Decoded, context: BuildContext) -> Step:
     """A fixed pattern; idle lanes give 0."""
     target, data = decoded.operands
     origin = swizzle_pattern(decoded.modifiers.get("offset", "0"), context.target.lanes)

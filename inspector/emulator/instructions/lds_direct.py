@@ -8,7 +8,7 @@ import numpy as np
 
 from ..delivery import issue
 from ..operands import M0, Decoded
-from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, extended, flat_addresses, form_of
 from .buffers import buffer_addresses
@@ -29,7 +29,7 @@ NOWHERE: Final = U32(0x7FFFFFFF)
 """LDS address by which Triton says that a lane takes no part (its lowering of masked copies)."""
 
 
-def load_to_lds(decoded: Decoded, context: Context) -> Step:
+def load_to_lds(decoded: Decoded, context: BuildContext) -> Step:
     """`buffer_load_dword v0, s[0:3], 0 offen lds`, `global_load_lds_dwordx4 v[0:1], off`.
 
     A lane's data goes to M0 + the instruction's offset + lane number * 4, or * 16 for 96 and 128
@@ -75,7 +75,7 @@ def load_to_lds(decoded: Decoded, context: Context) -> Step:
 
 def _put_later(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     inner: Array,
     rows: Array,
     size: int,
@@ -100,7 +100,7 @@ def _put_later(
 
 
 @builds_matching(r"global_load_async_to_lds_b(8|32|64|128)")
-def load_async(decoded: Decoded, context: Context) -> Step:
+def load_async(decoded: Decoded, context: BuildContext) -> Step:
     """`global_load_async_to_lds_b128 v1, v8, s[4:5] offset:16`: each lane names its LDS address.
 
     The offset counts for both addresses (LLVM, IntrinsicsAMDGPU.td, AMDGPUAsyncGlobalLoadToLDS).
@@ -127,7 +127,7 @@ def load_async(decoded: Decoded, context: Context) -> Step:
 
 
 @builds_matching(r"global_store_async_from_lds_b(8|32|64|128)")
-def store_async(decoded: Decoded, context: Context) -> Step:
+def store_async(decoded: Decoded, context: BuildContext) -> Step:
     """`global_store_async_from_lds_b64 v8, v1, s[4:5]`: address, LDS address."""
     form = form_of(decoded.name)
     lane, source, *base = decoded.operands

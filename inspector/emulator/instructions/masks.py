@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import crosslane
-from ..elementwise import Assignment, flushing
+from ..elementwise import ResultStep, flushing
 from ..operands import EXEC, VCC, Decoded, Operand
-from ..registry import Builder, Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import Read, result_destination, source
 from ..waves import U32, Array, Waves
 
@@ -69,7 +69,7 @@ def in_class(value: Array, classes: Array, kind: str) -> Array:
 
 
 @builds_matching(r"v_cmpx?_\w+")
-def compare(decoded: Decoded, context: Context) -> Step:
+def compare(decoded: Decoded, context: BuildContext) -> Step:
     """Sets a lane mask: VCC, the SGPRs named, or EXEC (`v_cmpx`). Idle lanes' bits become 0."""
     match = _COMPARE.fullmatch(decoded.name)
     if match is None:
@@ -102,7 +102,7 @@ def compare(decoded: Decoded, context: Context) -> Step:
 
 
 def _compared(
-    decoded: Decoded, context: Context, sources: Sequence[Operand], name: str, kind: str
+    decoded: Decoded, context: BuildContext, sources: Sequence[Operand], name: str, kind: str
 ) -> tuple[Read, Read]:
     """The two sources of a comparison, with denormals flushed as the mode has it."""
     is_class = name == "class"
@@ -135,7 +135,7 @@ def mask_operand(operand: Operand | None) -> Callable[[Waves], Array]:
 def _select(kind: str) -> Builder:
     """`v_cndmask`: the second source where the mask is set, else the first."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         _, first, second, *masks = decoded.operands
         halves = decoded.numbers("op_sel", (0, 0, 0, 0))
         where_clear, where_set = (
@@ -149,7 +149,7 @@ def _select(kind: str) -> Builder:
         )
         mask = mask_operand(masks[0] if masks else None)
         write = result_destination(decoded, kind, context.target, half=halves[-1])
-        return Assignment(
+        return ResultStep(
             lambda waves: np.where(mask(waves), where_set(waves), where_clear(waves)), write
         )
 
@@ -163,7 +163,7 @@ builds("v_cndmask_b16")(_select("u16"))
 def _carry(operation: str, *, reads_carry: bool) -> Builder:
     """32-bit `add`, `sub` or `subrev` with carry out into a lane mask, and in from one."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         _, carry_out, first, second, *carry_in = decoded.operands
         read_first, read_second = (
             source(

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from .. import numbers
+from ..matrix_products import Accumulator
 from ..operands import Operand, constant_bits
-from ..products import Accumulator
 from ..registry import NotCoveredError
 from ..waves import F32, I32, U32, Array, Waves
 from .matrix import Finish, flush_subnormals

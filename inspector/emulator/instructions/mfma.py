@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ..matrix_products import MatrixOperand, MatrixProduct
 from ..operands import Decoded, Operand, constant_bits
-from ..products import Product, Source
-from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves, paired
 from .matrix import (
     BITS,
@@ -133,7 +133,7 @@ def _from_lanes(take: Take, blgp: int) -> Take:
 
 
 @builds_matching(r"v_mfma_(f32|i32)_\w+")
-def mfma(decoded: Decoded, context: Context) -> Step:
+def mfma(decoded: Decoded, context: BuildContext) -> Step:
     """f32 or i32 results of f32, xf32, f16, bf16, i8, fp8 and bf8; one product or several."""
     match = _MFMA.fullmatch(decoded.name)
     if match is None or match[2] != match[3]:
@@ -150,25 +150,26 @@ def mfma(decoded: Decoded, context: Context) -> Step:
     blgp = decoded.number("blgp")
     if blgp and kinds not in ("f32", "f16", "bf16", "i8"):
         raise NotCoveredError(f"{decoded.text}: blgp of this type")
-    take_a = take_operand(a_kind, shape.rows, context.target)
-    take_b = take_operand(b_kind, shape.rows, context.target)
+    take_a = _with_blocks(take_operand(a_kind, shape.rows, context.target), shape)
+    take_a = _broadcast(take_a, decoded, shape)
+    take_b = _with_blocks(take_operand(b_kind, shape.rows, context.target), shape)
+    take_b = _from_lanes(take_b, blgp)
     flush = flushes(a_kind, context.target)
     cbsz = (decoded.number("cbsz"), decoded.number("abid"))
-    return Product(
-        Source(a_rows, _broadcast(_with_blocks(take_a, shape), decoded, shape),
-               (a_kind, shape, *cbsz, 0)),
-        Source(b_rows, _from_lanes(_with_blocks(take_b, shape), blgp), (b_kind, shape, 0, 0, blgp)),
+    return MatrixProduct(
+        MatrixOperand(a_rows, take_a, (a_kind, shape, *cbsz, 0)),
+        MatrixOperand(b_rows, take_b, (b_kind, shape, 0, 0, blgp)),
         multiply,
         result_order(shape.rows, shape.blocks),
         ("mfma", shape.rows, shape.blocks, out, flush),
         finish_into(target, Addend(c, out), out, flush=flush),
         registers_of(target, decoded.text),
         accumulator(target, c, out, flush=flush),
-    )  # fmt: skip
+    )
 
 
 @builds_matching(r"v_mfma_f64_\w+")
-def mfma_f64(decoded: Decoded, context: Context) -> Step:
+def mfma_f64(decoded: Decoded, context: BuildContext) -> Step:
     """16x16x4, and four blocks of 4x4x4; every element takes two registers.
 
     Results lie row after row: row 4 * (register pair) + group of 16x16; of 4x4x4, row l // 16 of

@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from ..matrix_products import MatrixOperand, MatrixProduct
 from ..operands import Decoded, Operand
-from ..products import Product, Source
-from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import I32, U32, Array, Waves
 from .matrix import (
     BITS,
@@ -37,13 +37,13 @@ _NAN_SCALE: Final = 0xFF
 
 
 @builds("v_mfma_f32_16x16x128_f8f6f4", "v_mfma_f32_32x32x64_f8f6f4")
-def mixed(decoded: Decoded, context: Context) -> Step:
+def mixed(decoded: Decoded, context: BuildContext) -> Step:
     """v_mfma_f32_*_f8f6f4: cbsz and blgp name the formats of A and B."""
     only_modifiers(decoded, "cbsz", "blgp")
     target, a, b, c = decoded.operands[:4]
     a_source, b_source = _mixed_sources(decoded, context, a, b)
     rows = _mixed_rows(decoded)
-    return Product(
+    return MatrixProduct(
         a_source,
         b_source,
         multiply,
@@ -62,7 +62,9 @@ def _mixed_rows(decoded: Decoded) -> int:
     return int(match[2].split("x")[0])
 
 
-def _mixed_sources(decoded: Decoded, context: Context, a: Operand, b: Operand) -> list[Source]:
+def _mixed_sources(
+    decoded: Decoded, context: BuildContext, a: Operand, b: Operand
+) -> list[MatrixOperand]:
     rows = _mixed_rows(decoded)
     sources = []
     for operand, modifier in ((a, "cbsz"), (b, "blgp")):
@@ -70,7 +72,9 @@ def _mixed_sources(decoded: Decoded, context: Context, a: Operand, b: Operand) -
         if operand.count * 32 != SCALED_K * BITS[kind]:
             raise NotCoveredError(f"{decoded.text}: registers that do not fit {kind}")
         take = _in_k_order(take_operand(kind, rows, context.target), 16 if BITS[kind] == 8 else 32)
-        sources.append(Source(registers_of(operand, decoded.text), take, (kind, rows, "k order")))
+        sources.append(
+            MatrixOperand(registers_of(operand, decoded.text), take, (kind, rows, "k order"))
+        )
     return sources
 
 
@@ -79,7 +83,7 @@ def _in_k_order(take: Take, chunk: int) -> Take:
 
 
 @builds_matching(r"v_mfma_scale_f32_\w+")
-def scaled(decoded: Decoded, context: Context) -> Step:
+def scaled(decoded: Decoded, context: BuildContext) -> Step:
     """A and B with a power of two for every 32 K of every row and column (E8M0, bias 127).
 
     The products of one K block are summed before they are scaled, the blocks' sums then added in

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..elementwise import Assignment, after_result, flushing
+from ..elementwise import ResultStep, after_result, flushing
 from ..operands import Decoded, Operand
-from ..registry import Builder, Context, ExecutionTarget, Step, builds
+from ..registry import BuildContext, Builder, ExecutionTarget, Step, builds
 from ..vector_operands import Read, destination, source, then_apply
 from ..waves import Array, Waves
 from .fused import fused
@@ -45,7 +45,7 @@ def _unsigned(operand: Operand) -> tuple[Operand, bool]:
 def _mixed(half: int | None, small: str = "f16") -> Builder:
     """V_FMA_MIX: a fused multiply-add in float32, written whole (None) or as one half."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         first, second, third = _mixed_sources(decoded, context.target, small)
         kind = "f32" if half is None else small
         write = destination(
@@ -59,7 +59,7 @@ def _mixed(half: int | None, small: str = "f16") -> Builder:
                 result = change(result)
             return result
 
-        return Assignment(value, write)
+        return ResultStep(value, write)
 
     return build
 

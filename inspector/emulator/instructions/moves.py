@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..operands import M0, VCC, Decoded, Operand
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .control import nothing
@@ -45,7 +45,7 @@ def _vector_relative(*, source: bool, destination: bool, halves: bool = False) -
     With `halves` bits 9:0 of M0 belong to the source, bits 25:16 to the destination.
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         to, value = decoded.operands
         plain = raw(value)
         if source and value.kind != "vgpr":
@@ -74,7 +74,7 @@ builds("v_movrelsd_2_b32")(_vector_relative(source=True, destination=True, halve
 
 
 @builds("v_swaprel_b32")
-def swap_vector_relative(decoded: Decoded, context: Context) -> Step:
+def swap_vector_relative(decoded: Decoded, context: BuildContext) -> Step:
     """Two registers that M0 shifts change places."""
     first, second = decoded.operands
 
@@ -106,7 +106,7 @@ def _scalar_relative(words: int, *, reads: bool, writes: bool, split: bool) -> B
     With `split`, bits 9:0 of M0 count for the source and 25:16 for the destination.
     """
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, origin = decoded.operands
         read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
 
@@ -154,7 +154,7 @@ def _look_up(bits: int) -> Builder:
     above = {4: 1, 6: 1, 8: 2}[bits]
     below = {4: 1, 6: 2, 8: 2}[bits]
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, first, second, selectors = decoded.operands
         if decoded.modifiers:
             raise NotCoveredError(decoded.text)

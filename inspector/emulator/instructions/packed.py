@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .. import numbers
-from ..elementwise import Assignment, Compute, after_result, flushing, saturated
+from ..elementwise import Compute, ResultStep, after_result, flushing, saturated
 from ..operands import Decoded, Operand, constant_bits
-from ..registry import Builder, Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
 from ..vector_operands import Read, source
 from ..waves import U32, Array, Waves
 from .fused import fused, fused_bfloat, fused_half
@@ -94,7 +94,7 @@ def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = 
     """
     integral = kind in ("u16", "i16")
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         compute = choose(context.target)
         sources = decoded.operands[1 : 1 + count]
         if accumulates:
@@ -122,7 +122,7 @@ def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = 
             )
             return low | (high << U32(16))
 
-        return Assignment(value, lambda waves, bits: waves.write(row, bits))
+        return ResultStep(value, lambda waves, bits: waves.write(row, bits))
 
     return build
 
@@ -133,7 +133,7 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
     def read_one(operand: Operand, second: int, negate: bool) -> Read:
         return source(_second_register(operand) if second else operand, kind, negate=negate)
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         sources = decoded.operands[1 : 1 + count]
         if len(sources) != count:
             raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
@@ -152,7 +152,7 @@ def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
     return build
 
 
-def _move_pair(decoded: Decoded, context: Context) -> Step:
+def _move_pair(decoded: Decoded, context: BuildContext) -> Step:
     """V_PK_MOV_B32: the low result from the first pair, the high one from the second."""
     first, second = decoded.operands[1:3]
     low, high = decoded.bits("op_sel", 2)

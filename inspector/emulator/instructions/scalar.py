@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..operands import Decoded
-from ..registry import Builder, Context, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..waves import ALL, I32, U32, Array, Waves
 from .scalar_operands import (
     define_scalar,
@@ -26,7 +26,7 @@ I64 = np.int64
 
 
 @builds("s_getpc_b64", "s_get_pc_i64")
-def program_counter(decoded: Decoded, context: Context) -> Step:
+def program_counter(decoded: Decoded, context: BuildContext) -> Step:
     """The next instruction's index: there are no addresses here."""
     write = scalar_destination(decoded.operands[0], "u64")
     next_index = np.uint64(context.index + 1)
@@ -103,7 +103,7 @@ define_scalar("s_abs_i32", "i32", "i32", np.abs, "nonzero")
 def _with_carry(*, subtract: bool) -> Builder:
     """32-bit sum or difference with SCC as carry, in and out."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         first, second = (scalar_source(operand, "u32") for operand in decoded.operands[1:])
         write = scalar_destination(decoded.operands[0], "u32")
 
@@ -127,7 +127,7 @@ builds("s_subb_u32", "s_sub_co_ci_u32")(_with_carry(subtract=True))
 def _select(kind: str) -> Builder:
     """S_CSELECT: the first source where SCC is set, else the second."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         first, second = (scalar_source(operand, kind) for operand in decoded.operands[1:])
         write = scalar_destination(decoded.operands[0], kind)
         return lambda waves: write(waves, np.where(waves.scc, first(waves), second(waves)))
@@ -142,7 +142,7 @@ builds("s_cselect_b64")(_select("u64"))
 def _conditional_move(kind: str) -> Builder:
     """S_CMOV: the destination changes where SCC is set."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         decoded = with_short_immediate(decoded)
         target = decoded.operands[0]
         read = scalar_source(decoded.operands[1], kind)
@@ -167,7 +167,7 @@ def _comparison(name: str, kind: str) -> Builder:
     """S_CMP: SCC becomes the outcome."""
     compare = COMPARISONS[name]
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         decoded = with_short_immediate(decoded)
         first, second = (scalar_source(operand, kind) for operand in decoded.operands)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..operands import Decoded
-from ..registry import Builder, Context, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import DTYPES
 from ..waves import I32, U32, Array, Waves
 from .scalar_operands import (
@@ -193,7 +193,7 @@ define_scalar("s_pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16))
 def _bit_test(expected: int, kind: str) -> Builder:
     """S_BITCMP: SCC becomes whether a bit of S0 is `expected`; S1 is its number."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         value = scalar_source(decoded.operands[0], kind)
         bit_number = scalar_source(decoded.operands[1], "u32")
         shift = low5 if kind == "u32" else low6
@@ -216,7 +216,7 @@ for _expected in (0, 1):
 def _set_bit(value: int, kind: str) -> Builder:
     """S_BITSET: sets or clears the bit of the destination whose number S0 is."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         bit_number = scalar_source(decoded.operands[1], "u32")
         before = scalar_source(decoded.operands[0], kind)
         write = scalar_destination(decoded.operands[0], kind)

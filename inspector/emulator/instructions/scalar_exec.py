@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..operands import EXEC, Decoded
-from ..registry import Builder, Context, Step, builds
+from ..registry import BuildContext, Builder, Step, builds
 from ..waves import Array, Waves
 from .scalar_operands import (
     scalar_destination,
@@ -24,7 +24,7 @@ I64 = np.int64
 def _save_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
     """D = EXEC; EXEC = compute(S0, EXEC); SCC = EXEC != 0."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         read = scalar_source(decoded.operands[1], kind)
         write = scalar_destination(decoded.operands[0], kind)
 
@@ -65,7 +65,7 @@ for _names, _compute in _SAVE_EXEC.items():
 def _write_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
     """EXEC = compute(S0, EXEC); D = EXEC; SCC = EXEC != 0."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         read = scalar_source(decoded.operands[1], kind)
         write = scalar_destination(decoded.operands[0], kind)
 

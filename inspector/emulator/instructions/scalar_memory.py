@@ -11,7 +11,7 @@ import numpy as np
 from ..delivery import deliver_scalar, issue
 from ..effects import returns_value
 from ..operands import Decoded, Operand
-from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 from .addressing import I64
@@ -30,7 +30,7 @@ Places = Callable[[Waves], tuple[Array, Array]]
 
 def scalar_places(
     decoded: Decoded,
-    context: Context,
+    context: BuildContext,
     base: Operand,
     offsets: tuple[Operand, ...],
     size: int,
@@ -92,7 +92,7 @@ def _offsets(
 
 
 @builds_matching(r"s_(buffer_)?load_\w+")
-def load(decoded: Decoded, context: Context) -> Step:
+def load(decoded: Decoded, context: BuildContext) -> Step:
     """`s_load_dwordx4 s[0:3], s[4:5], 0x10`, `s_buffer_load_b32 s0, s[4:7], s8`."""
     match = _LOAD.fullmatch(decoded.name)
     if match is None:
@@ -126,7 +126,7 @@ def load(decoded: Decoded, context: Context) -> Step:
 
 
 @builds_matching(r"s_(buffer_)?store_dword(x[24])?")
-def store(decoded: Decoded, context: Context) -> Step:
+def store(decoded: Decoded, context: BuildContext) -> Step:
     """`s_store_dwordx2 s[4:5], s[2:3], 0x10` (gfx8 to gfx10)."""
     match = _STORE.fullmatch(decoded.name)
     assert match is not None
@@ -153,7 +153,7 @@ def store(decoded: Decoded, context: Context) -> Step:
 
 
 @builds_matching(r"s_(buffer_)?atomic_\w+")
-def atomic(decoded: Decoded, context: Context) -> Step:
+def atomic(decoded: Decoded, context: BuildContext) -> Step:
     """`s_atomic_add s5, s[2:3], 0x10 glc`: waves take turns (gfx9)."""
     match = _ATOMIC.fullmatch(decoded.name)
     assert match is not None
@@ -196,6 +196,6 @@ def atomic(decoded: Decoded, context: Context) -> Step:
     "s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol", "s_gl1_inv",
     "s_icache_inv",
 )  # fmt: skip
-def cache(decoded: Decoded, context: Context) -> Step:
+def cache(decoded: Decoded, context: BuildContext) -> Step:
     """Caches are not modelled."""
     return lambda waves: issue(waves, context) if context.counters else None

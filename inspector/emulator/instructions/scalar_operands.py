@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE
 from ..operands import EXEC, Decoded, Operand, constant_bits
-from ..registry import Context, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..vector_operands import DTYPES
 from ..waves import U32, Array, Waves
 
@@ -110,7 +110,7 @@ def define_scalar(
     """
     sources = kinds.split()
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         decoded = with_short_immediate(decoded)
         operands = decoded.operands[1:]
         if len(operands) != len(sources):

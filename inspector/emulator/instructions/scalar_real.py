@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import numbers
 from ..operands import Decoded, Operand, constant_bits
-from ..registry import Context, Step, builds
+from ..registry import BuildContext, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
 from .fused import fused
 from .minmax import larger_number, largest, quieted, smaller_number, smallest
@@ -58,7 +58,7 @@ for _names, (_result, _kinds, _compute) in _SINGLE.items():
 
 
 @builds("s_fmac_f32")
-def accumulate(decoded: Decoded, context: Context) -> Step:
+def accumulate(decoded: Decoded, context: BuildContext) -> Step:
     """D = S0 * S1 + D, rounded once."""
     target, *sources = decoded.operands
     reads = [scalar_source(operand, "f32") for operand in (*sources, target)]
@@ -78,7 +78,7 @@ def _half_source(operand: Operand) -> Callable[[Waves], Array]:
 def _half(names: str, compute: Callable[..., Array], *, accumulates: bool = False) -> None:
     """Operations on f16; the result's upper half is 0."""
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         target, *sources = decoded.operands
         if accumulates:
             sources.append(target)
@@ -165,7 +165,7 @@ def _comparison(name: str, kind: str) -> None:
     """Registers S_CMP of floats: SCC becomes the outcome; kind `f16` or `f32`."""
     compare = _COMPARISONS[name]
 
-    def build(decoded: Decoded, context: Context) -> Step:
+    def build(decoded: Decoded, context: BuildContext) -> Step:
         reads = [
             _half_source(operand) if kind == "f16" else scalar_source(operand, "f32")
             for operand in decoded.operands

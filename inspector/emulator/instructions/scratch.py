@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..operands import Decoded, Operand
-from ..registry import Context, NotCoveredError
+from ..registry import BuildContext, NotCoveredError
 from ..vector_operands import raw
 from ..waves import U32, Array, Waves
 from .addressing import I64, Addresses
@@ -31,7 +31,9 @@ def private_addresses(decoded: Decoded, lane: Operand, base: tuple[Operand, ...]
     return addresses
 
 
-def stack_addresses(decoded: Decoded, context: Context, operands: tuple[Operand, ...]) -> Addresses:
+def stack_addresses(
+    decoded: Decoded, context: BuildContext, operands: tuple[Operand, ...]
+) -> Addresses:
     """`v0, s[0:3], s32 offen offset:4`, where s[0:3] are the stack's resource.
 
     The hardware interleaves the lanes' bytes; what a scalar offset adds counts for all lanes.

@@ -12,13 +12,13 @@ import numpy as np
 from msgspec import Struct
 
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE, cleared, masked
-from ..registry import Context
+from ..registry import BuildContext
 from ..waves import U32, Array, Waves
 from .addressing import I64
 
-Read = Callable[[Waves, Context, Array, "Array | None", int], Array]
-"""Waves, context, places [wave, lane], usable, bytes -> values as `Words.gather` gives them."""
-Write = Callable[[Waves, Context, Array, "Array | None", int, "StoredRegisters"], object]
+Read = Callable[[Waves, BuildContext, Array, "Array | None", int], Array]
+"""Waves, context, places [wave, lane], usable, bytes -> values as `MemoryWords.gather` has"""
+Write = Callable[[Waves, BuildContext, Array, "Array | None", int, "StoredRegisters"], object]
 """The same, and the registers whose contents are written."""
 
 
@@ -52,7 +52,7 @@ class StoredRegisters(Struct, frozen=True):
     half: int = 0
 
     def values(self, waves: Waves, size: int, lanes: Array | None) -> Array:
-        """Returns the `size` bytes that each lane stores, as `Words.scatter` takes them."""
+        """Returns the `size` bytes that each lane stores, as `MemoryWords.scatter` takes them."""
         count = max(size // 4, 1)
         block = waves.u32[self.first : self.first + count].reshape(count, -1)
         if lanes is not None:
@@ -66,7 +66,7 @@ class StoredRegisters(Struct, frozen=True):
 
 
 def lds_places(
-    waves: Waves, context: Context, inner: Array, size: int
+    waves: Waves, context: BuildContext, inner: Array, size: int
 ) -> tuple[Array, Array | None]:
     """Byte offsets in the memory of all workgroups, int64 [wave, lane], and which are inside.
 
@@ -94,7 +94,7 @@ def lds_places(
 
 
 def private_places(
-    waves: Waves, context: Context, inner: Array, size: int
+    waves: Waves, context: BuildContext, inner: Array, size: int
 ) -> tuple[Array, Array | None]:
     """Byte offsets in all lanes' private memory, int64 [wave, lane], and which are inside.
 
@@ -122,7 +122,7 @@ def both(first: Array | None, second: Array | None) -> Array | None:
 
 
 def read_global(
-    waves: Waves, context: Context, where: Array, usable: Array | None, size: int
+    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
 ) -> Array:
     """Reads from addresses of global memory."""
     machine = waves.machine
@@ -132,7 +132,7 @@ def read_global(
 
 
 def read_lds(
-    waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
+    waves: Waves, context: BuildContext, inner: Array, usable: Array | None, size: int
 ) -> Array:
     """Reads from addresses in the workgroup's LDS."""
     where, inside = lds_places(waves, context, inner, size)
@@ -143,7 +143,7 @@ def read_lds(
 
 
 def read_private(
-    waves: Waves, context: Context, inner: Array, usable: Array | None, size: int
+    waves: Waves, context: BuildContext, inner: Array, usable: Array | None, size: int
 ) -> Array:
     """Reads from addresses in the lanes' private memory."""
     where, inside = private_places(waves, context, inner, size)
@@ -153,7 +153,7 @@ def read_private(
 
 
 def read_flat(
-    waves: Waves, context: Context, where: Array, usable: Array | None, size: int
+    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
 ) -> Array:
     """Reads from flat addresses, in whichever memory they lead to."""
     parts = flat_parts(where, usable)
@@ -169,7 +169,7 @@ def read_flat(
 
 def write_global(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     where: Array,
     usable: Array | None,
     size: int,
@@ -183,7 +183,7 @@ def write_global(
 
 def put_global(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     where: Array,
     usable: Array | None,
     size: int,
@@ -200,7 +200,7 @@ def put_global(
 
 def write_lds(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     inner: Array,
     usable: Array | None,
     size: int,
@@ -217,7 +217,7 @@ def write_lds(
 
 def put_lds(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     where: Array,
     usable: Array | None,
     size: int,
@@ -234,7 +234,7 @@ def put_lds(
 
 def write_private(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     inner: Array,
     usable: Array | None,
     size: int,
@@ -249,7 +249,7 @@ def write_private(
 
 def write_flat(
     waves: Waves,
-    context: Context,
+    context: BuildContext,
     where: Array,
     usable: Array | None,
     size: int,

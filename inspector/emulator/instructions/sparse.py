@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from ..operands import Decoded, Operand
-from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from . import wmma
 from .matrix import (
@@ -99,7 +99,7 @@ def _sparse_step(
 
 
 @builds_matching(r"v_smfmac_\w+")
-def smfmac(decoded: Decoded, context: Context) -> Step:
+def smfmac(decoded: Decoded, context: BuildContext) -> Step:
     """With cbsz 0, abid chooses the set of indices; otherwise the first counts (CDNA3 ISA, 7.4)."""
     match = _SMFMAC.fullmatch(decoded.name)
     if match is None or len(decoded.operands) != 4:
@@ -128,7 +128,7 @@ def smfmac(decoded: Decoded, context: Context) -> Step:
 
 
 @builds_matching(r"v_swmmac_\w+")
-def swmmac(decoded: Decoded, context: Context) -> Step:
+def swmmac(decoded: Decoded, context: BuildContext) -> Step:
     """RDNA4; index_key chooses the set. The indices of iu4 are not documented well enough."""
     match = _SWMMAC.fullmatch(decoded.name)
     if match is None or context.target.arch not in ("gfx1200", "gfx1201"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..delivery import deliver
 from ..operands import Decoded
-from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
 from .addressing import flat_addresses
 from .spaces import (
@@ -64,7 +64,7 @@ _TRANSPOSED: Final[dict[str, tuple[int, int, Origin]]] = {
 
 
 @builds_matching("|".join(_TRANSPOSED))
-def read_transposed(decoded: Decoded, context: Context) -> Step:
+def read_transposed(decoded: Decoded, context: BuildContext) -> Step:
     """Each lane reads its bytes; then elements change lanes by a fixed pattern.
 
     Sources: CDNA4 ISA, 11.4 "MFMA Transpose Load from LDS", and CDNA5 ISA, 10.9 (global) and 11.2.4

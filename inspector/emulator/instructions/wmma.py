@@ -20,9 +20,9 @@ from typing import Final
 
 import numpy as np
 
+from ..matrix_products import MatrixOperand, MatrixProduct
 from ..operands import Decoded, Operand
-from ..products import Product, Source
-from ..registry import Context, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import Array
 from .matrix import (
     BITS,
@@ -69,8 +69,8 @@ def kinds_of(name: str, decoded: Decoded) -> tuple[str, str]:
 
 
 def source_of(
-    operand: Operand, kind: str, depth: int, decoded: Decoded, context: Context, which: int
-) -> Source:
+    operand: Operand, kind: str, depth: int, decoded: Decoded, context: BuildContext, which: int
+) -> MatrixOperand:
     """A (0) or B (1) as [wave, k, row], from the lanes that count."""
     lane_depth = 32 * operand.count // BITS[kind]
     lanes = ROWS * depth // lane_depth
@@ -86,7 +86,7 @@ def source_of(
         return values.reshape(len(values), depth, ROWS)
 
     sign = tuple(decoded.numbers(name, (0, 0, 0))[which] for name in ("neg_lo", "neg_hi"))
-    return Source(registers_of(operand, decoded.text), take, (kind, lanes, depth, sign))
+    return MatrixOperand(registers_of(operand, decoded.text), take, (kind, lanes, depth, sign))
 
 
 def _negated_elements(decoded: Decoded, kind: str, which: int) -> Array | None:
@@ -111,7 +111,7 @@ def signs_fit(decoded: Decoded, kind: str) -> None:
 
 
 @builds_matching(r"v_wmma_(f32|f16|bf16|bf16f32|i32)_\w+")
-def wmma(decoded: Decoded, context: Context) -> Step:
+def wmma(decoded: Decoded, context: BuildContext) -> Step:
     """One product; f16 and bf16 results are rounded once, from the float32 sum with C."""
     match = _WMMA.fullmatch(decoded.name)
     if match is None:
@@ -122,7 +122,7 @@ def wmma(decoded: Decoded, context: Context) -> Step:
     target, a, b, c = decoded.operands[:4]
     a_kind, b_kind = kinds_of(kinds, decoded)
     lanes, generation = context.target.lanes, context.target.generation
-    return Product(
+    return MatrixProduct(
         source_of(a, a_kind, depth, decoded, context, 0),
         source_of(b, b_kind, depth, decoded, context, 1),
         multiply,
@@ -135,7 +135,7 @@ def wmma(decoded: Decoded, context: Context) -> Step:
     )  # fmt: skip
 
 
-def _finish(decoded: Decoded, context: Context, out: str) -> Finish:
+def _finish(decoded: Decoded, context: BuildContext, out: str) -> Finish:
     """Returns the step that adds C and writes D, with op_sel, clamp and C's signs."""
     halves = decoded.numbers("op_sel", (0, 0, 0))
     if any(halves[:2]) or (any(halves) and (context.target.generation != 11 or "16" not in out)):

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from ..operands import Decoded, Operand
-from ..registry import Context, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..waves import I32, U32, Array, Waves
 from .matrix import (
     BITS,
@@ -34,7 +34,7 @@ _MIXED: Final = re.compile(r"v_wmma_(?:(scale|scale16)_)?f32_(?:16x16x128_f8f6f4
 
 @builds("v_wmma_f32_16x16x128_f8f6f4", "v_wmma_f32_32x16x128_f4")
 @builds_matching(r"v_wmma_scale(16)?_f32_\w+")
-def mixed(decoded: Decoded, context: Context) -> Step:
+def mixed(decoded: Decoded, context: BuildContext) -> Step:
     """f8f6f4 and f4, with a power of two for every 32 (16) K, or without."""
     match = _MIXED.fullmatch(decoded.name)
     if match is None or context.target.lanes != 2 * ROWS:
@@ -88,7 +88,7 @@ def _format(decoded: Decoded, which: str, tall: bool) -> str:
 
 
 def _take_ordered(
-    operand: Operand, kind: str, sets: int, decoded: Decoded, context: Context
+    operand: Operand, kind: str, sets: int, decoded: Decoded, context: BuildContext
 ) -> Take:
     """[wave, k, row], K in order, for one or two sets of 16 rows."""
     if operand.count * 32 != 64 * BITS[kind] * sets:

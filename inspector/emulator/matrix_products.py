@@ -24,7 +24,7 @@ _NAMES: Final = count()
 """Keys of `Waves.memo`, each used once in this process."""
 
 
-class Source(Struct, frozen=True):
+class MatrixOperand(Struct, frozen=True):
     """An operand: its registers, and how they become numbers.
 
     Args:
@@ -77,7 +77,7 @@ class Accumulator(Struct, frozen=True):
         return product
 
 
-class Product(Struct, frozen=True):
+class MatrixProduct(Struct, frozen=True):
     """A matrix instruction's step.
 
     Args:
@@ -90,8 +90,8 @@ class Product(Struct, frozen=True):
         accumulator: D and C where the next product may go on from the sum; None: it may not.
     """
 
-    left: Source
-    right: Source
+    left: MatrixOperand
+    right: MatrixOperand
     multiply: Callable[[Array, Array], Array]
     arrange: Callable[[Array], Array]
     layout: tuple[Any, ...]
@@ -143,7 +143,7 @@ def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
     shares: dict[tuple[Any, ...], _Share] = {}
     chains: dict[int, int] = {}  # registers of D -> the last product that wrote them
     for index, (touched, step, _) in enumerate(steps):
-        if not isinstance(step, Product):
+        if not isinstance(step, MatrixProduct):
             _forget(shares, chains, touched)
             continue
         plan = _Plan(_shared(shares, step.left), _shared(shares, step.right))
@@ -158,13 +158,13 @@ def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
     linked = list(steps)
     for index, plan in plans.items():
         touched, product, site = steps[index]
-        assert isinstance(product, Product)
+        assert isinstance(product, MatrixProduct)
         if max(plan.left.uses, plan.right.uses) > 1 or plan.follows or plan.goes_on:
             linked[index] = (touched, _linked(product, plan), site)
     return linked
 
 
-def _shared(shares: dict[tuple[Any, ...], _Share], source: Source) -> _Share:
+def _shared(shares: dict[tuple[Any, ...], _Share], source: MatrixOperand) -> _Share:
     """Returns the share of an operand, the one from an earlier product if there is one."""
     return shares.setdefault(source.key, _Share(next(_NAMES), source.bits))
 
@@ -182,7 +182,7 @@ def _continue_chain(
     plans: dict[int, _Plan],
     chains: dict[int, int],
     index: int,
-    product: Product,
+    product: MatrixProduct,
 ) -> None:
     """Ties a product to the one that wrote its C, if nothing else has looked there since."""
     keeps = product.accumulator
@@ -193,7 +193,7 @@ def _continue_chain(
     before = chains.get(target)
     if before is not None and keeps is not None and keeps.start == keeps.rows:
         earlier = steps[before][1]
-        assert isinstance(earlier, Product)
+        assert isinstance(earlier, MatrixProduct)
         if earlier.layout == product.layout:
             plans[before].goes_on = plans[index].follows = True
             plans[index].chain = plans[before].chain
@@ -205,7 +205,7 @@ def _continue_chain(
             plans[index].chain = next(_NAMES)
 
 
-def _linked(product: Product, plan: _Plan) -> Step:
+def _linked(product: MatrixProduct, plan: _Plan) -> Step:
     """Returns the step of a product that shares operands or keeps its sum for the next product."""
     left = _reader(product.left, plan.left, plan.left_use)
     right = _reader(product.right, plan.right, plan.right_use)
@@ -254,7 +254,7 @@ def _linked(product: Product, plan: _Plan) -> Step:
     return go_on if plan.goes_on else end
 
 
-def _reader(source: Source, share: _Share, use: int) -> Callable[[Waves], Array]:
+def _reader(source: MatrixOperand, share: _Share, use: int) -> Callable[[Waves], Array]:
     """Returns the reader of an operand that several products may share.
 
     Args:
