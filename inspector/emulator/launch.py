@@ -20,7 +20,7 @@ from ..model import Function, Machine, WaveStart
 from .calls import joined
 from .counts import AccessCounter
 from .footprint import Footprint
-from .global_races import GlobalShadow
+from .global_shadow import GlobalShadow
 from .lockstep import EmulationLimitError, LaunchLimits, Scheduler
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import KinspectError
 from ..model import Block, Instruction
 from .effects import returns_value
-from .machine import first_active
+from .memory import first_active
 from .program import BlockEnd, EndKind, PreparedCode
 from .registry import NotCoveredError
 from .waves import Array, Waves

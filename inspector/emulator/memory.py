@@ -38,6 +38,12 @@ def cleared(values: Array, wanted: Array | None) -> Array:
     return values
 
 
+def first_active(where: Array, usable: Array | None) -> int | None:
+    """The first lane's address; None where no lane is active."""
+    active = where.reshape(-1) if usable is None else where[usable]
+    return int(active[0]) if active.size else None
+
+
 class MemoryWords:
     """Bytes, seen in words of 1 to 16 bytes."""
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from .counts import AccessCount
 from .footprint import Spans
-from .global_races import Granules
+from .global_shadow import Granules
 from .machine import Trouble
 from .program import PreparedCode, is_coherent
 

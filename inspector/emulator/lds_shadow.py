@@ -40,7 +40,7 @@ class _Read(Struct, frozen=True):
     stamps: Array
 
 
-class LocalShadow:
+class LdsShadow:
     """The last writer and the readers of each granule.
 
     Args:
