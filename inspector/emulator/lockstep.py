@@ -8,16 +8,14 @@ a wave which spins on a lock does not stop the wave that holds it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import KinspectError
-from ..model import Block, Instruction
 from .effects import returns_value
-from .memory import first_active
-from .program import BlockEnd, EndKind, PreparedCode
+from .hangs import describe_standing
+from .program import BlockEnd, CodeBlock, EndKind, PreparedCode
 from .registry import NotCoveredError
 from .waves import Array, Waves
 
@@ -28,8 +26,6 @@ _TURNS = 64
 """Backward jumps that one group may take while others wait."""
 _LOCK_TURNS = _TURNS
 """Turns that a jump round a lock counts as: other waves have to run to release the lock."""
-MOST_PLACES = 4
-"""Groups of waves that a message names."""
 
 
 class LaunchLimits:
@@ -185,52 +181,68 @@ class Scheduler:
                 if registers & waves.outstanding.registers:
                     self._hazard(waves, registers, site)
                 step(waves)
-            leave = block.leave
-            if leave.kind is EndKind.END:
-                self._barriers.leave(waves.workgroup)
+            following = self._leave(number, block, waves)
+            if following is None:
                 return
-            if leave.kind is EndKind.BARRIER:
-                if not self._barrier(leave.site, leave.following, waves):
-                    return
-                number = leave.following
+            if block.leave.kind is EndKind.BARRIER:  # nobody goes first who has not arrived
+                number = following
                 continue
-            if leave.kind is EndKind.SIGNAL:
-                self._machine.at_barrier(leave.site, waves)
-                self._signal(waves)
-                following = leave.following
-            elif leave.kind is EndKind.BRANCH:
-                assert leave.taken is not None
-                taken = leave.taken(waves)
-                if leave.mask is not None:
-                    block.divided += waves.divided(leave.mask)
-                if taken.all():
-                    block.taken += waves.count
-                    following = leave.target
-                elif not taken.any():
-                    following = leave.following
-                else:
-                    block.taken += int(np.count_nonzero(taken))
-                    for where, which in ((leave.target, taken), (leave.following, ~taken)):
-                        part = waves.select(which)
-                        part.turns += self._jump(number, where)
-                        self._ready.setdefault(where, []).append(part)
-                    return
-            elif leave.kind is EndKind.INDIRECT:
-                places = self._places(leave, waves)
-                following = int(places[0])
-                if (places != following).any():
-                    for where in np.unique(places).tolist():
-                        part = waves.select(places == where)
-                        part.turns += self._jump(number, where)
-                        self._ready.setdefault(where, []).append(part)
-                    return
-            else:
-                following = leave.target if leave.kind is EndKind.JUMP else leave.following
             waves.turns += self._jump(number, following)
             number = following
             if self._ready and self._must_yield(number, waves):
                 self._ready.setdefault(number, []).append(waves)
                 return
+
+    def _leave(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
+        """Returns the block that all waves go on to; None where they end, wait or part."""
+        leave = block.leave
+        kind = leave.kind
+        if kind is EndKind.END:
+            self._barriers.leave(waves.workgroup)
+            return None
+        if kind is EndKind.BARRIER:
+            passes = self._barrier(leave.site, leave.following, waves)
+            return leave.following if passes else None
+        if kind is EndKind.BRANCH:
+            return self._branch(number, block, waves)
+        if kind is EndKind.INDIRECT:
+            return self._indirect(number, leave, waves)
+        if kind is EndKind.SIGNAL:
+            self._machine.at_barrier(leave.site, waves)
+            self._signal(waves)
+        return leave.target if kind is EndKind.JUMP else leave.following
+
+    def _branch(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
+        """Counts which waves take a branch; returns where all go, None where they part."""
+        leave = block.leave
+        assert leave.taken is not None
+        taken = leave.taken(waves)
+        if leave.mask is not None:
+            block.divided += waves.divided(leave.mask)
+        if taken.all():
+            block.taken += waves.count
+            return leave.target
+        if not taken.any():
+            return leave.following
+        block.taken += int(np.count_nonzero(taken))
+        self._part(number, leave.target, waves.select(taken))
+        self._part(number, leave.following, waves.select(~taken))
+        return None
+
+    def _indirect(self, number: int, leave: BlockEnd, waves: Waves) -> int | None:
+        """Returns where all waves go by a call or a return; None where they part."""
+        places = self._places(leave, waves)
+        following = int(places[0])
+        if (places == following).all():
+            return following
+        for where in np.unique(places).tolist():
+            self._part(number, where, waves.select(places == where))
+        return None
+
+    def _part(self, number: int, where: int, waves: Waves) -> None:
+        """Makes waves that leave their group ready at another block."""
+        waves.turns += self._jump(number, where)
+        self._ready.setdefault(where, []).append(waves)
 
     def _places(self, leave: BlockEnd, waves: Waves) -> Array:
         """The blocks that a call or a return leads to, [wave]."""
@@ -238,7 +250,7 @@ class Scheduler:
             return leave.goes(waves)
         text = self._code.decoded[leave.site].text
         if text.startswith("s_trap"):
-            raise TrapError(f"the kernel stopped itself: {self._line(leave.site)}")
+            raise TrapError(f"the kernel stopped itself: {self._code.line(leave.site)}")
         raise NotCoveredError(text)
 
     def _jump(self, number: int, following: int) -> int:
@@ -261,8 +273,6 @@ class Scheduler:
         clashing = waves.outstanding.would_clash(registers, counter, result)
         if clashing:
             self._machine.unwaited(site, clashing, waves)
-
-    # ------------------------------------------------------------------ barriers
 
     def _signal(self, waves: Waves) -> None:
         """Counts waves as arrived, and remembers which generation their signal belongs to."""
@@ -308,71 +318,9 @@ class Scheduler:
                 )
         self._waiting = still_waiting
 
-    # ------------------------------------------------------------------ where waves stand
-
     def _standing(self) -> str:
-        """Returns where every group of waves stands, in words, and notes each as a trouble."""
-        waiting = [
-            (f"wait at {self._line(group.site)}", group.site, group.waves)
-            for group in self._waiting
-        ]
+        """Returns where every group of waves stands, and notes each as a trouble."""
+        waiting = [(group.site, group.waves) for group in self._waiting]
         running = [] if self._running is None else [self._running]
         running += [(block, waves) for block, groups in self._ready.items() for waves in groups]
-        moving = [(*self._activity(block, waves), waves) for block, waves in running]
-        places = []
-        for activity, site, waves in waiting + moving:
-            groups = "workgroups" if (waves.group_id != waves.group_id[0]).any() else "workgroup"
-            who = f"waves {_numbers(waves.wave)} of {groups} {_numbers(waves.group_id)}"
-            self._machine.note("hang", site, f"{who} {activity}")
-            places.append(f"{who} {activity}")
-        more = f", and {len(places) - MOST_PLACES} more groups" if len(places) > MOST_PLACES else ""
-        return "; ".join(places[:MOST_PLACES]) + more
-
-    def _activity(self, number: int, waves: Waves) -> tuple[str, int]:
-        """Returns what waves at a block do, in words, and the instruction to name for it."""
-        code, block = self._code, self._code.blocks[number]
-        loop = min(
-            (
-                loop
-                for loop in code.function.loops
-                if any(_holds(code.function.blocks[b], block.first) for b in loop.blocks)
-            ),
-            key=lambda loop: len(loop.blocks),
-            default=None,
-        )
-        if loop is None:
-            return f"run {self._line(block.first)}", block.first
-        sites = [
-            site
-            for b in loop.blocks
-            for site in range(code.function.blocks[b].start, code.function.blocks[b].stop)
-        ]
-        for site in sites:
-            instruction = code.function.instructions[site]
-            access = self._machine.last_access.get(site)
-            if access is None or not _may_spin(instruction):
-                continue
-            address = first_active(*access[:2])
-            if address is not None:
-                where = self._machine.place_of(address)
-                return f"spin on {where}, at {self._line(site)}", site
-        return f"run the loop at {self._line(min(sites))}", min(sites)
-
-    def _line(self, site: int) -> str:
-        """Returns an instruction with its line in the assembly."""
-        line = self._code.function.instructions[site].line
-        return f"{self._code.decoded[site].text} (line {line})"
-
-
-def _holds(block: Block, site: int) -> bool:
-    return block.start <= site < block.stop
-
-
-def _may_spin(instruction: Instruction) -> bool:
-    """Returns whether a loop may wait for the value that an instruction loads."""
-    return instruction.cls in ("atomic", "global_load")
-
-
-def _numbers(waves: Array) -> str:
-    numbers: Sequence[int] = sorted(set(waves.tolist()))
-    return ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
+        return describe_standing(self._code, self._machine, waiting, running)

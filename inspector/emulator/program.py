@@ -107,6 +107,10 @@ class PreparedCode(Struct):
         """Returns the counts of each block."""
         return [(block.runs, block.taken, block.divided) for block in self.blocks]
 
+    def line(self, site: int) -> str:
+        """An instruction with its line in the assembly."""
+        return f"{self.decoded[site].text} (line {self.function.instructions[site].line})"
+
     def recount(self, tallies: Iterable[Tally]) -> None:
         """Goes on from counts of another time."""
         for block, (runs, taken, divided) in zip(self.blocks, tallies, strict=True):

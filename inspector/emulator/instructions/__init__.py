@@ -26,6 +26,7 @@ from . import (
     scalar_bits,
     scalar_exec,
     scalar_memory,
+    transposed_loads,
 )
 
 _OTHERS: Final = (
@@ -48,7 +49,6 @@ _OTHERS: Final = (
     "scalar_real",
     "scratch",
     "sparse",
-    "transposed_loads",
     "wmma",
     "wmma_scaled",
 )
@@ -86,4 +86,5 @@ __all__ = [
     "scalar_bits",
     "scalar_exec",
     "scalar_memory",
+    "transposed_loads",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..delivery import deliver
 from ..operands import Decoded
-from ..registry import BuildContext, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import U32, Array, Waves
 from .addressing import flat_addresses
 from .spaces import (
@@ -63,7 +63,7 @@ _TRANSPOSED: Final[dict[str, tuple[int, int, Origin]]] = {
 }
 
 
-@builds_matching("|".join(_TRANSPOSED))
+@builds(*_TRANSPOSED)
 def read_transposed(decoded: Decoded, context: BuildContext) -> Step:
     """Each lane reads its bytes; then elements change lanes by a fixed pattern.
 
