@@ -6,17 +6,13 @@ repeat theirs, so that what is sorted at the end are places of waves and not add
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from msgspec import Struct
 
-Array = np.ndarray[Any, Any]
-Spans = tuple[Array, Array]
-"""First bytes and ends (the byte behind the last one), int64 [span]."""
-_LAST = (1 << 62) - 1
-"""Stands behind all addresses."""
+from .spans import Array, Spans, size_of, united
+
 MOST_PENDING = 1 << 15
 """Accesses that are kept before they are put together."""
 MOST_LOOSE = 1 << 20
@@ -81,7 +77,7 @@ class Touched:
             for does in (reads, writes)
         )
         self._folded = {}
-        return Footprint(_size(read), _size(written))
+        return Footprint(size_of(read), size_of(written))
 
     def _fold(self) -> None:
         """Puts the accesses of each instruction together."""
@@ -94,51 +90,3 @@ class Touched:
             if len(parts) > 1:
                 self._folded[site] = [united(parts)]
         self._spans, self._places, self._pending, self._loose = {}, {}, 0, 0
-
-
-def spans_of(addresses: Array, size: int) -> Spans:
-    """The bytes that lanes touch: `size` bytes at each of their addresses."""
-    distinct = np.unique(addresses)
-    if not len(distinct):
-        return distinct, distinct
-    gap = distinct[1:] - distinct[:-1] > size
-    first, last = np.concatenate([[True], gap]), np.concatenate([gap, [True]])
-    return distinct[first], distinct[last] + size
-
-
-def spans_of_rows(addresses: Array, active: Array, size: int) -> tuple[Spans, Array]:
-    """The spans of every wave, those of each in ascending order, and the wave of each span.
-
-    Args:
-        addresses: int64 [wave, lane].
-        active: which lanes take part, bool [wave, lane].
-        size: bytes of each lane.
-    """
-    order = np.sort(np.where(active, addresses, _LAST), 1)
-    inside = order != _LAST
-    begins = inside.copy()
-    begins[:, 1:] &= order[:, 1:] - order[:, :-1] > size
-    ends = inside.copy()
-    ends[:, :-1] &= begins[:, 1:] | ~inside[:, 1:]
-    return (order[begins], order[ends] + size), np.nonzero(begins)[0]
-
-
-def united(parts: Iterable[Spans]) -> Spans:
-    """Disjoint spans in ascending order that cover the same bytes."""
-    listed = list(parts)
-    if not listed:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    starts = np.concatenate([part[0] for part in listed])
-    ends = np.concatenate([part[1] for part in listed])
-    if not len(starts):
-        return starts, ends
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
-    first = np.concatenate([[True], starts[1:] > ends[:-1]])
-    last = np.concatenate([first[1:], [True]])
-    return starts[first], ends[last]
-
-
-def _size(spans: Spans) -> int:
-    """Returns the bytes that disjoint spans cover."""
-    return int((spans[1] - spans[0]).sum())

@@ -74,7 +74,7 @@ builds("v_movrelsd_2_b32")(_vector_relative(source=True, destination=True, halve
 
 
 @builds("v_swaprel_b32")
-def swap_vector_relative(decoded: Decoded, context: BuildContext) -> Step:
+def swap_relative(decoded: Decoded, context: BuildContext) -> Step:
     """Two registers that M0 shifts change places."""
     first, second = decoded.operands
 
