@@ -20,7 +20,7 @@ from kinspect.inspector.emulator.memory import (
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.program import PreparedCode, prepare
 from kinspect.inspector.emulator.registry import ExecutionTarget
-from kinspect.inspector.emulator.waves import Waves
+from kinspect.inspector.emulator.waves import WaveIds, Waves
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load
 
@@ -99,9 +99,8 @@ def run_lines(
     private = PrivateMemory(scratch, waves, waves, lanes)
     machine.move_in(local, private, 1, scheduler.generations)
     number = np.arange(waves)
-    state = Waves.new(
-        max(512, code.vector_registers), lanes, number, number * 0, number * 0, machine
-    )
+    ids = WaveIds(number, number * 0, number * 0)
+    state = Waves.new(max(512, code.vector_registers), lanes, ids, machine)
     for row, value in (vgprs or {}).items():
         state.u32[row] = _words(value)
     for row, value in (sgprs or {}).items():

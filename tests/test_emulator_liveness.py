@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kinspect.inspector.emulator.liveness import Liveness, liveness
 from kinspect.inspector.emulator.register_sets import SCALAR_BIT, rows_of
-from kinspect.inspector.emulator.undefined import set_up
+from kinspect.inspector.emulator.start import initial_registers
 from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.model import Function
@@ -132,7 +132,7 @@ def test_live_is_what_some_path_has_written_and_some_path_reads(name: str) -> No
     assert start is not None
     read_later, written_before = [0] * len(live.before), [0] * len(live.before)
     for path in paths(function, 3):
-        written = set_up(start, live.target)
+        written = initial_registers(start, live.target)
         for index in path:
             written_before[index] |= written
             written |= live.effects[index].writes

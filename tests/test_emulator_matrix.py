@@ -18,7 +18,7 @@ from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.program import PreparedCode, prepare
 from kinspect.inspector.emulator.register_sets import vector_bits
 from kinspect.inspector.emulator.registry import ExecutionTarget, NotCoveredError
-from kinspect.inspector.emulator.waves import Waves
+from kinspect.inspector.emulator.waves import WaveIds, Waves
 from kinspect.inspector.isa.text import parse_text
 
 Array = np.ndarray[Any, Any]
@@ -112,7 +112,7 @@ def run(
     """`count` waves after some lines; `rows`: register -> [lane] before; `active`: EXEC."""
     code = code_of(arch, lines, lanes)
     each = np.arange(count)
-    waves = Waves.new(128, code.target.lanes, each, each, each, None)
+    waves = Waves.new(128, code.target.lanes, WaveIds(each, each, each), None)
     for row, words in rows.items():
         waves.u32[row] = words.view(np.uint32) if words.dtype == np.float32 else words
     if active is not None:
@@ -773,7 +773,7 @@ def test_nothing_is_kept_of_registers_that_a_load_may_yet_write(awaited: int) ->
     line = "v_mfma_f32_32x32x2_f32 v[0:15], v32, v33, v[0:15]"
     code = code_of("gfx942", [line, line])
     zero = np.zeros(1, np.int64)
-    waves = Waves.new(64, 64, zero, zero, zero, None)
+    waves = Waves.new(64, 64, WaveIds(zero, zero, zero), None)
     waves.f32[32:34] = 1
     waves.outstanding.registers = vector_bits(awaited, 1)
     (_, first, _), (_, second, _) = code.blocks[0].steps

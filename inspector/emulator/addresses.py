@@ -29,7 +29,7 @@ from .program import decoded_instructions
 from .register_sets import SCALAR_BIT, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
 from .slices import ACCESSES, address_bits, needed
-from .start import KERNARG_ADDRESS, initial_waves, target_of, waves_of
+from .start import KERNARG_ADDRESS, GridShape, initial_waves, target_of, waves_of
 from .steps import step_anywhere
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
@@ -182,9 +182,13 @@ class _Sweep:
         start = function.resources.wave_start
         assert start is not None
         state = initial_waves(
-            start, self._target, registers, threads, (9, 9, 9), np.array(WORKGROUPS),
+            start,
+            self._target,
+            GridShape(threads, (9, 9, 9)),
+            np.array(WORKGROUPS),
             self._machine,
-        )  # fmt: skip
+            registers=registers,
+        )
         if start.kernarg_ptr is not None:
             state.set_pair(
                 start.kernarg_ptr,

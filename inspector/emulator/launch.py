@@ -24,11 +24,19 @@ from .global_shadow import GlobalShadow
 from .lockstep import EmulationLimitError, LaunchLimits, Scheduler
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
-from .processes import NotIndependentError, ShareResult, apart, independent
+from .processes import NotIndependentError, ShareResult, execute_shares, has_independent_workgroups
 from .program import PreparedCode, prepare
 from .register_sets import SCALAR_BIT, name_of
 from .registry import NotCoveredError
-from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, initial_waves, target_of, waves_of
+from .start import (
+    DISPATCH_ADDRESS,
+    KERNARG_ADDRESS,
+    GridShape,
+    initial_registers,
+    initial_waves,
+    target_of,
+    waves_of,
+)
 from .undefined import (
     BLOCKS,
     MOST_BYTES,
@@ -40,7 +48,6 @@ from .undefined import (
     copies_of,
     first_read,
     live_at_entry,
-    set_up,
     undefined_uses,
 )
 from .waves import Array
@@ -119,21 +126,13 @@ class Emulator:
         Raises:
             KinspectError: the file does not say in which state a wave starts.
         """
-        resources = function.resources
-        start = resources.wave_start
-        if start is None:
-            raise KinspectError(
-                f"{function.name}: the file does not say in which registers a wave starts",
-                "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
-            )
-        self.start: WaveStart = start
-        self.scratch_bytes = resources.scratch_bytes or 0
+        self.start = _wave_start(function)
+        self.scratch_bytes = function.resources.scratch_bytes or 0
         self.target = target_of(function, gpu.arch)
         constants = constants or Constants()
         self._constants = constants.data
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in constants.symbols.items()}
         function, called = joined(function, functions)
-        addresses |= called
         with without_collections():
             self.code: PreparedCode = prepare(
                 function,
@@ -141,18 +140,19 @@ class Emulator:
                 gpu.counters,
                 gpu.waitcnt_fields,
                 mfma_cycles=gpu.mfma_cycles,
-                symbols=addresses,
+                symbols=addresses | called,
                 calls=bool(called),
             )
         # Looked for at the first launch that is checked; 0 from then on.
-        self._undefined = live_at_entry(function, self.code.effects) & ~set_up(start, self.target)
+        set_up = initial_registers(self.start, self.target)
+        self._undefined = live_at_entry(function, self.code.effects) & ~set_up
         line_bytes = gpu.cache_line_bytes
         self.counts = None if line_bytes is None else AccessCounter(gpu.arch, line_bytes)
 
     @functools.cached_property
-    def independent(self) -> bool:
+    def is_divisible(self) -> bool:
         """Whether several processes may execute a launch."""
-        return independent(self.code)
+        return has_independent_workgroups(self.code)
 
     def run(
         self, launch: Launch, buffers: list[Buffer], machine: MachineState | None = None
@@ -169,14 +169,7 @@ class Emulator:
             if launch.workgroups is None
             else np.array(launch.workgroups, np.int64)
         )
-        machine = machine or MachineState(
-            GlobalMemory(buffers),
-            self.code.lds_granule if launch.checks else None,
-            self.counts,
-            GlobalShadow(math.prod(launch.grid), self.code.global_granule)
-            if launch.checks
-            else None,
-        )
+        machine = machine or self._machine(launch, buffers)
         undefined = self._undefined
         if launch.checks:
             self._look_for_undefined(launch, buffers, numbers, machine)
@@ -193,7 +186,7 @@ class Emulator:
             raise
         except NotIndependentError:
             # Nothing of it counts, and the next launch looks as this one did.
-            self.independent, self._undefined = False, undefined
+            self.is_divisible, self._undefined = False, undefined
             raise
         if launch.checks:
             self._note_hazards(machine)
@@ -205,9 +198,17 @@ class Emulator:
             executed,
         )
 
+    def _machine(self, launch: Launch, buffers: list[Buffer]) -> MachineState:
+        """Returns the state of a launch, with what its accesses are watched by."""
+        memory = GlobalMemory(buffers)
+        if not launch.checks:
+            return MachineState(memory, counts=self.counts)
+        shadow = GlobalShadow(math.prod(launch.grid), self.code.global_granule)
+        return MachineState(memory, self.code.lds_granule, self.counts, shadow)
+
     def _shares(self, launch: Launch, numbers: Array) -> list[Array]:
         """The workgroups of each process: whole slices, the same ones whoever executes them."""
-        if launch.processes < 2 or not launch.checks or not self.independent:
+        if launch.processes < 2 or not launch.checks or not self.is_divisible:
             return [numbers]
         per_slice = self._per_slice(launch)
         starts = np.arange(0, len(numbers), per_slice)
@@ -215,10 +216,14 @@ class Emulator:
         return np.split(numbers, [share[0] for share in shares[1:]])
 
     def _execute_apart(
-        self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: LaunchLimits
+        self,
+        launch: Launch,
+        shares: Sequence[Array],
+        machine: MachineState,
+        limits: LaunchLimits,
     ) -> Array:
         """Executes each share of the workgroups as `_execute` does, in a process of its own."""
-        code, counts, buffers = self.code, self.counts, machine.memory.buffers
+        code, counts = self.code, self.counts
         own = os.getpid()
 
         def execute(share: Array) -> ShareResult:
@@ -229,36 +234,45 @@ class Emulator:
                 if counts is not None:
                     counts.begin()
             executed = self._execute(launch, share, machine, limits, {})
-            return ShareResult(
-                executed,
-                code.tallies,
-                list(machine.troubles.values()),
-                counts.accesses if counts is not None else {},
-                counts.touched.folded() if forked and counts is not None else {},
-                [b.address for b in buffers if b.words is not None and b.words.written],
-                machine.granules(),
-            )
+            return self._share_result(executed, machine, forked=forked)
 
         tallies = code.tallies
         accesses = {} if counts is None else copy.deepcopy(counts.accesses)
         try:
-            parts = apart(shares, execute)
+            results = execute_shares(shares, execute)
         except NotIndependentError:
             code.recount(tallies)
             if counts is not None:
                 counts.begin(accesses)
             raise
-        for part in parts[1:]:  # the first is this process's own
-            code.add(part.blocks)
-            for trouble in part.troubles:
-                machine.note(trouble.kind, trouble.site, trouble.detail)
-            if counts is not None:
-                counts.add(part.accesses, part.spans)
-            for address in part.written:
-                buffer = machine.memory.buffer_at(address)
-                if buffer is not None and buffer.words is not None:
-                    buffer.words.written = True
-        return np.concatenate([part.executed for part in parts])
+        for result in results[1:]:  # the first is this process's own
+            self._add_share(result, machine)
+        return np.concatenate([result.executed for result in results])
+
+    def _share_result(self, executed: Array, machine: MachineState, *, forked: bool) -> ShareResult:
+        """Returns what a process that executed a share of the workgroups hands over."""
+        counts = self.counts
+        return ShareResult(
+            executed,
+            self.code.tallies,
+            list(machine.troubles.values()),
+            counts.accesses if counts is not None else {},
+            counts.touched.folded() if forked and counts is not None else {},
+            [b.address for b in machine.memory.buffers if b.words is not None and b.words.written],
+            machine.granules(),
+        )
+
+    def _add_share(self, result: ShareResult, machine: MachineState) -> None:
+        """Adds what another process has done."""
+        self.code.add(result.blocks)
+        for trouble in result.troubles:
+            machine.note(trouble.kind, trouble.site, trouble.detail)
+        if self.counts is not None:
+            self.counts.add(result.accesses, result.spans)
+        for address in result.written:
+            buffer = machine.memory.buffer_at(address)
+            if buffer is not None and buffer.words is not None:
+                buffer.words.written = True
 
     def _per_slice(self, launch: Launch) -> int:
         """Returns how many workgroups run together."""
@@ -284,44 +298,58 @@ class Emulator:
         Returns:
             Instructions that the waves of each workgroup executed, int64 [workgroup].
         """
-        memory = machine.memory
-        padded = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
-        memory.add(buffer_of(padded, KERNARG_ADDRESS, "kernel arguments"))
-        if self._constants:
-            raw = np.frombuffer(self._constants, np.uint8)
-            memory.add(buffer_of(raw, CONSTANTS_ADDRESS, "the program's constants"))
-        packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
-        memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
+        self._add_inputs(launch, machine.memory)
         machine.work_items = math.prod(launch.threads)
-        waves_each = waves_of(launch.threads, self.target)
         per_slice = self._per_slice(launch)
-        executed = []
+        executed = [np.zeros(0, np.int64)]
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
-                ids = numbers[start : start + per_slice]
-                local = LocalMemory(launch.lds_bytes, len(ids))
-                private = PrivateMemory(
-                    self.scratch_bytes, len(ids) * waves_each, waves_each, self.target.lanes
-                )
-                scheduler = Scheduler(self.code, machine, limits, len(ids))
-                machine.move_in(local, private, len(ids), scheduler.generations)
-                waves = initial_waves(
-                    self.start,
-                    self.target,
-                    self.code.vector_registers,
-                    launch.threads,
-                    launch.grid,
-                    ids,
-                    machine,
-                )
-                for row, value in fill.items():
-                    if row < SCALAR_BIT:
-                        waves.u32[row] = value
-                    else:
-                        waves.scalar[row - SCALAR_BIT] = value
-                scheduler.run(waves)
-                executed.append(scheduler.executed)
-        return np.concatenate(executed) if executed else np.zeros(0, np.int64)
+                slice_numbers = numbers[start : start + per_slice]
+                executed.append(self._execute_slice(launch, slice_numbers, machine, limits, fill))
+        return np.concatenate(executed)
+
+    def _execute_slice(
+        self,
+        launch: Launch,
+        numbers: Array,
+        machine: MachineState,
+        limits: LaunchLimits,
+        fill: Fill,
+    ) -> Array:
+        """Runs workgroups together, with LDS and scratch memory of their own; see `_execute`."""
+        count, waves_each = len(numbers), waves_of(launch.threads, self.target)
+        scheduler = Scheduler(self.code, machine, limits, count)
+        machine.move_in(
+            LocalMemory(launch.lds_bytes, count),
+            PrivateMemory(self.scratch_bytes, count * waves_each, waves_each, self.target.lanes),
+            count,
+            scheduler.generations,
+        )
+        waves = initial_waves(
+            self.start,
+            self.target,
+            GridShape(launch.threads, launch.grid),
+            numbers,
+            machine,
+            registers=self.code.vector_registers,
+        )
+        for row, value in fill.items():
+            if row < SCALAR_BIT:
+                waves.u32[row] = value
+            else:
+                waves.scalar[row - SCALAR_BIT] = value
+        scheduler.run(waves)
+        return scheduler.executed
+
+    def _add_inputs(self, launch: Launch, memory: GlobalMemory) -> None:
+        """Adds what a launch reads besides its buffers."""
+        arguments = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
+        memory.add(buffer_of(arguments, KERNARG_ADDRESS, "kernel arguments"))
+        if self._constants:
+            constants = np.frombuffer(self._constants, np.uint8)
+            memory.add(buffer_of(constants, CONSTANTS_ADDRESS, "the program's constants"))
+        packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
+        memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
 
     def _look_for_undefined(
         self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: MachineState
@@ -379,6 +407,17 @@ class Emulator:
         return self.counts.touched.take(
             lambda site: classes[site] not in STORES, lambda site: classes[site] in WRITES
         )
+
+
+def _wave_start(function: Function) -> WaveStart:
+    """The state in which a kernel's waves start; raises KinspectError where the file lacks it."""
+    start = function.resources.wave_start
+    if start is None:
+        raise KinspectError(
+            f"{function.name}: the file does not say in which registers a wave starts",
+            "it needs the kernel descriptor (.amdhsa_kernel, or a code object)",
+        )
+    return start
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from .operands import TTMP, VCC
 from .program import CONDITIONS
 from .register_sets import SCALAR_BIT, scalar_bits
 from .registry import NotCoveredError
-from .start import initial_waves, target_of
+from .start import GridShape, initial_waves, target_of
 from .unknowns import Arguments, DrawnMemory, Probe
 from .waves import U32, Array, Waves
 
@@ -156,9 +156,13 @@ class _Walk:
         target, start = self._code.target, self._function.resources.wave_start
         assert start is not None
         state = initial_waves(
-            start, target, max(4, (self._code.touched & VECTOR).bit_length()),
-            (waves * target.lanes, 1, 1), (9, 9, 9), np.array((0,)), self._machine,
-        )  # fmt: skip
+            start,
+            target,
+            GridShape((waves * target.lanes, 1, 1), (9, 9, 9)),
+            np.array((0,)),
+            self._machine,
+            registers=max(4, (self._code.touched & VECTOR).bit_length()),
+        )
         known = EXEC_BITS | _WAVE_NUMBER | (1 if target.packs_work_items else 7)
         return WaveGroup(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
 

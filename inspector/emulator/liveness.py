@@ -23,8 +23,7 @@ from .effects import Effect, effects_of
 from .operands import EXEC, SUFFIXES, VCC, decode
 from .register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from .registry import ExecutionTarget
-from .start import target_of
-from .undefined import set_up
+from .start import initial_registers, target_of
 
 _LOW: Final = (1 << HIGH_HALVES) - 1
 _VECTORS: Final = vector_bits(0, SCALAR_BIT)
@@ -231,7 +230,7 @@ def _arriving(function: Function, effects: Sequence[Effect], target: ExecutionTa
     arriving = [0] * len(blocks)
     start = function.resources.wave_start
     if blocks:
-        arriving[0] = _LOW if start is None else set_up(start, target)
+        arriving[0] = _LOW if start is None else initial_registers(start, target)
     waiting = list(range(len(blocks)))[::-1]
     while waiting:
         number = waiting.pop()

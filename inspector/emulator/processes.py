@@ -29,7 +29,7 @@ from .spans import Spans
 
 Array = np.ndarray[Any, Any]
 
-MOST: Final = 8
+MOST_PROCESSES: Final = 8
 """Processes: past that, memory is what they wait for."""
 _CLOCKS: Final = frozenset(
     {"s_memtime", "s_memrealtime", "s_sendmsg_rtn_b64", "s_get_shader_cycles_u64"}
@@ -66,14 +66,14 @@ class ShareResult(Struct, frozen=True):
     granules: dict[int, Granules]
 
 
-def available() -> int:
+def usable_processes() -> int:
     """How many processes may work at once; 1 where forks are not safe."""
     if sys.platform != "linux" or threading.active_count() > 1:
         return 1
-    return min(len(os.sched_getaffinity(0)), MOST)
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES)
 
 
-def independent(code: PreparedCode) -> bool:
+def has_independent_workgroups(code: PreparedCode) -> bool:
     """Returns whether workgroups cannot learn anything of one another, unless they race."""
     for instruction, decoded in zip(code.function.instructions, code.decoded, strict=True):
         if instruction.cls == "atomic" or decoded.name in _CLOCKS:
@@ -85,11 +85,13 @@ def independent(code: PreparedCode) -> bool:
     return True
 
 
-def apart(numbers: Sequence[Array], execute: Callable[[Array], ShareResult]) -> list[ShareResult]:
+def execute_shares(
+    shares: Sequence[Array], execute: Callable[[Array], ShareResult]
+) -> list[ShareResult]:
     """Executes each share of workgroups, the first in this process.
 
     Args:
-        numbers: numbers of each share's workgroups.
+        shares: numbers of each share's workgroups.
         execute: executes a share; in a fork it may change anything of this process's.
 
     Raises:
@@ -98,8 +100,8 @@ def apart(numbers: Sequence[Array], execute: Callable[[Array], ShareResult]) -> 
     """
     children: list[tuple[int, int]] = []
     try:
-        children.extend(_fork(share, execute) for share in numbers[1:])
-        parts = [execute(numbers[0])]
+        children.extend(_fork(share, execute) for share in shares[1:])
+        parts = [execute(shares[0])]
         while children:
             child, descriptor = children[0]
             with os.fdopen(descriptor, "rb") as stream:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ..model import Function, WaveStart
 from .machine import MachineState
-from .operands import EXEC, TTMP
+from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
+from .register_sets import scalar_bits, vector_bits
 from .registry import ExecutionTarget
-from .waves import U32, Array, Waves
+from .waves import U32, Array, WaveIds, Waves
 
 KERNARG_ADDRESS = 0x7E00_0000_0000
 DISPATCH_ADDRESS = 0x7E01_0000_0000
+_FLAT_SCRATCH: Final = 102
 
 
 def target_of(function: Function, arch: str) -> ExecutionTarget:
@@ -46,32 +50,52 @@ def waves_of(threads: tuple[int, int, int], target: ExecutionTarget) -> int:
     return -(-math.prod(threads) // target.lanes)
 
 
+class GridShape(Struct, frozen=True):
+    """Work-items of a workgroup in x, y, z, and workgroups of the grid."""
+
+    threads: tuple[int, int, int]
+    workgroups: tuple[int, int, int]
+
+
 def initial_waves(
     start: WaveStart,
     target: ExecutionTarget,
-    registers: int,
-    threads: tuple[int, int, int],
-    grid: tuple[int, int, int],
-    ids: Array,
+    shape: GridShape,
+    numbers: Array,
     machine: MachineState,
+    *,
+    registers: int,
 ) -> Waves:
     """The waves of some workgroups as the hardware starts them.
 
     Args:
         start: the registers that hold each initial value.
         target: the GPU.
-        registers: vector registers to have.
-        threads: work-items of a workgroup in x, y, z.
-        grid: workgroups in x, y, z.
-        ids: numbers of the workgroups.
+        shape: of the grid and its workgroups.
+        numbers: numbers of the workgroups, int64 [workgroup].
         machine: the state that the waves share.
+        registers: vector registers to have.
     """
-    waves_each = waves_of(threads, target)
-    workgroup = np.repeat(np.arange(len(ids)), waves_each)
-    wave = np.tile(np.arange(waves_each), len(ids))
-    group_id = ids[workgroup]
-    waves = Waves.new(registers, target.lanes, wave, workgroup, group_id, machine)
-    item = wave[:, None] * target.lanes + np.arange(target.lanes)
+    each = waves_of(shape.threads, target)
+    workgroup = np.repeat(np.arange(len(numbers)), each)
+    ids = WaveIds(np.tile(np.arange(each), len(numbers)), workgroup, numbers[workgroup])
+    waves = Waves.new(registers, target.lanes, ids, machine)
+    _set_work_items(waves, start, target, shape.threads)
+    for register, value in (
+        (start.kernarg_ptr, KERNARG_ADDRESS),
+        (start.dispatch_ptr, DISPATCH_ADDRESS),
+    ):
+        if register is not None:
+            waves.set_pair(register, np.full(waves.count, value, np.uint64))
+    _set_workgroups(waves, start, target, shape.workgroups)
+    return waves
+
+
+def _set_work_items(
+    waves: Waves, start: WaveStart, target: ExecutionTarget, threads: tuple[int, int, int]
+) -> None:
+    """Sets the lanes' numbers of work-items, and EXEC where there are more lanes than these."""
+    item = waves.wave[:, None] * target.lanes + np.arange(target.lanes)
     size_x, size_y, _ = threads
     x, y, z = item % size_x, item // size_x % size_y, item // (size_x * size_y)
     if target.packs_work_items:
@@ -82,24 +106,45 @@ def initial_waves(
     total = math.prod(threads)
     if total % target.lanes:
         waves.set_mask(EXEC, item < total)
-    for register, value in (
-        (start.kernarg_ptr, KERNARG_ADDRESS),
-        (start.dispatch_ptr, DISPATCH_ADDRESS),
-    ):
-        if register is not None:
-            waves.set_pair(register, np.full(waves.count, value, np.uint64))
+
+
+def _set_workgroups(
+    waves: Waves, start: WaveStart, target: ExecutionTarget, grid: tuple[int, int, int]
+) -> None:
+    """Sets the numbers of the waves' workgroups in x, y and z."""
     grid_x, grid_y, _ = grid
-    group = (group_id % grid_x, group_id // grid_x % grid_y, group_id // (grid_x * grid_y))
+    number = waves.group_id
+    group = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
     if target.generation >= 12:
         # LLVM's AMDGPUUsage: workgroup x in ttmp9, y and z in the halves of ttmp7; the wave's
         # number in its workgroup in bits 25 to 29 of ttmp8.
         waves.scalar[TTMP + 9] = group[0]
         waves.scalar[TTMP + 7] = (group[1] & 0xFFFF) | (group[2] << 16)
-        waves.scalar[TTMP + 8] = wave.astype(U32) << U32(25)
-    else:
-        next_sgpr = start.user_sgprs
-        for passed, number in zip(start.workgroup_ids, group, strict=True):
-            if passed:
-                waves.scalar[next_sgpr] = number
-                next_sgpr += 1
-    return waves
+        waves.scalar[TTMP + 8] = waves.wave.astype(U32) << U32(25)
+        return
+    next_sgpr = start.user_sgprs
+    for passed, coordinate in zip(start.workgroup_ids, group, strict=True):
+        if passed:
+            waves.scalar[next_sgpr] = coordinate
+            next_sgpr += 1
+
+
+def initial_registers(start: WaveStart, target: ExecutionTarget) -> int:
+    """The set of registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
+    known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)
+    pairs = (start.dispatch_ptr, start.queue_ptr, start.kernarg_ptr, start.dispatch_id,
+             start.flat_scratch_init)  # fmt: skip
+    for first, count in (
+        *((pair, 2) for pair in pairs),
+        (start.private_segment_buffer, 4),
+        (start.private_segment_size, 1),
+        (start.preload_sgpr, start.preload_dwords),
+    ):
+        if first is not None:
+            known |= scalar_bits(first, count)
+    if target.generation < 12:  # from gfx12 on these are trap temporaries
+        system = sum(start.workgroup_ids) + start.workgroup_info + start.wave_offset
+        known |= scalar_bits(start.user_sgprs, system)
+    known |= scalar_bits(_FLAT_SCRATCH, VCC - _FLAT_SCRATCH)
+    known |= scalar_bits(TTMP, M0 - TTMP) | scalar_bits(EXEC, SCALAR_ROWS - EXEC)
+    return known

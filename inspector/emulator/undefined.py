@@ -20,17 +20,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..model import Function, WaveStart
+from ..model import Function
 from .effects import Effect
 from .machine import MachineState
 from .memory import Buffer, GlobalMemory, Outside
-from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
-from .register_sets import rows_of, scalar_bits, vector_bits
-from .registry import ExecutionTarget
+from .register_sets import rows_of
 
 Array = np.ndarray[Any, Any]
 
-_FLAT_SCRATCH: Final = 102
 MOST_BYTES: Final = 1 << 28
 """Bytes of buffers that are copied; a launch on more is not looked at."""
 MOST_CULPRITS: Final = 4
@@ -44,27 +41,6 @@ Access = tuple[int, int]
 """Index of the instruction; a checksum of addresses and, of a write, of values."""
 Fill = dict[int, int]
 """Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
-
-
-def set_up(start: WaveStart, target: ExecutionTarget) -> int:
-    """Bit set of the registers that hold something when a wave begins (LLVM's AMDGPUUsage)."""
-    known = vector_bits(0, 1 if target.packs_work_items else start.work_item_dims + 1)
-    pairs = (start.dispatch_ptr, start.queue_ptr, start.kernarg_ptr, start.dispatch_id,
-             start.flat_scratch_init)  # fmt: skip
-    for first, count in (
-        *((pair, 2) for pair in pairs),
-        (start.private_segment_buffer, 4),
-        (start.private_segment_size, 1),
-        (start.preload_sgpr, start.preload_dwords),
-    ):
-        if first is not None:
-            known |= scalar_bits(first, count)
-    if target.generation < 12:  # from gfx12 on these are trap temporaries
-        system = sum(start.workgroup_ids) + start.workgroup_info + start.wave_offset
-        known |= scalar_bits(start.user_sgprs, system)
-    known |= scalar_bits(_FLAT_SCRATCH, VCC - _FLAT_SCRATCH)
-    known |= scalar_bits(TTMP, M0 - TTMP) | scalar_bits(EXEC, SCALAR_ROWS - EXEC)
-    return known
 
 
 def live_at_entry(function: Function, effects: Sequence[Effect]) -> int:
@@ -113,9 +89,6 @@ def first_read(function: Function, effects: Sequence[Effect], register: int) -> 
                     seen.add(successor)
                     waiting.append(successor)
     return 0
-
-
-# ---------------------------------------------------------------------- runs that are compared
 
 
 class AccessRecorder(MachineState):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .operands import EXEC, SCALAR_ROWS, VCC
 from .outstanding import OutstandingQueues
@@ -18,6 +19,33 @@ Array = np.ndarray[Any, Any]
 
 U32, I32, F32 = np.uint32, np.int32, np.float32
 ALL = 0xFFFFFFFF
+
+
+class WaveIds(Struct, frozen=True):
+    """Where waves belong.
+
+    Args:
+        wave: each wave's number in its workgroup, [wave].
+        workgroup: each wave's workgroup as a slot of the resident ones (0 .. slots - 1).
+        group_id: each wave's workgroup number in the grid (x + y * X + z * X * Y).
+    """
+
+    wave: Array
+    workgroup: Array
+    group_id: Array
+
+    def take(self, index: Array) -> WaveIds:
+        """Those of some of the waves."""
+        return WaveIds(self.wave[index], self.workgroup[index], self.group_id[index])
+
+    @staticmethod
+    def join(parts: Sequence[WaveIds]) -> WaveIds:
+        """Those of several groups of waves, one group behind the other."""
+        return WaveIds(
+            np.concatenate([part.wave for part in parts]),
+            np.concatenate([part.workgroup for part in parts]),
+            np.concatenate([part.group_id for part in parts]),
+        )
 
 
 class Waves:
@@ -29,17 +57,15 @@ class Waves:
         scalar: SGPRs, VCC, trap temporaries, M0, EXEC by `operands`' rows, uint32 [row, wave].
         scc: the scalar condition code, bool [wave].
         full: whether every lane of every wave is active.
-        wave: each wave's number in its workgroup.
-        workgroup: each wave's workgroup as a slot of the resident ones (0 .. slots - 1).
-        group_id: each wave's workgroup number in the grid (x + y * X + z * X * Y).
+        ids: where the waves belong; also as `wave`, `workgroup`, `group_id`.
         machine: what they share: memories, counts, findings.
         outstanding: memory results that have not been waited for.
         turns: how often these waves jumped backwards, for fair turns.
-        memo: what steps of one block leave for later ones of it (`products`).
+        memo: what steps of one block leave for later ones of it (`matrix_products`).
     """
 
     __slots__ = (
-        "_active", "_bits", "f32", "full", "group_id", "i32", "lanes", "machine", "memo",
+        "_active", "_bits", "f32", "full", "group_id", "i32", "ids", "lanes", "machine", "memo",
         "outstanding", "scalar", "scc", "turns", "u32", "vector", "wave", "workgroup",
     )  # fmt: skip
 
@@ -48,10 +74,9 @@ class Waves:
         vector: Array,
         scalar: Array,
         scc: Array,
-        wave: Array,
-        workgroup: Array,
-        group_id: Array,
+        ids: WaveIds,
         machine: Any,
+        *,
         outstanding: OutstandingQueues | None = None,
         turns: int = 0,
     ) -> None:
@@ -60,9 +85,10 @@ class Waves:
         self.f32 = vector.view(F32)
         self.scalar = scalar
         self.scc = scc
-        self.wave = wave
-        self.workgroup = workgroup
-        self.group_id = group_id
+        self.ids = ids
+        self.wave = ids.wave
+        self.workgroup = ids.workgroup
+        self.group_id = ids.group_id
         self.machine = machine
         self.outstanding = outstanding or OutstandingQueues()
         self.turns = turns
@@ -71,34 +97,17 @@ class Waves:
         self.exec_changed()
 
     @classmethod
-    def new(
-        cls,
-        registers: int,
-        lanes: int,
-        wave: Array,
-        workgroup: Array,
-        group_id: Array,
-        machine: Any,
-    ) -> Waves:
+    def new(cls, registers: int, lanes: int, ids: WaveIds, machine: Any) -> Waves:
         """Waves with all registers 0 and all lanes active."""
-        count = len(wave)
+        count = len(ids.wave)
         scalar = np.zeros((SCALAR_ROWS, count), U32)
         scalar[EXEC : EXEC + lanes // 32] = ALL
-        return cls(
-            np.zeros((registers, count, lanes), U32),
-            scalar,
-            np.zeros(count, bool),
-            wave,
-            workgroup,
-            group_id,
-            machine,
-        )
+        vector = np.zeros((registers, count, lanes), U32)
+        return cls(vector, scalar, np.zeros(count, bool), ids, machine)
 
     @property
     def count(self) -> int:
         return len(self.wave)
-
-    # ------------------------------------------------------------------ EXEC and masks
 
     def exec_changed(self) -> None:
         """Notes a write to EXEC; every writer calls it."""
@@ -166,8 +175,6 @@ class Waves:
     def execz(self) -> Array:
         return ~self.mask_nonzero(EXEC)
 
-    # ------------------------------------------------------------------ scalar pairs
-
     def pair(self, row: int) -> Array:
         """Two scalar registers as uint64 [wave]."""
         return self.scalar[row] | (self.scalar[row + 1].astype(np.uint64) << np.uint64(32))
@@ -176,8 +183,6 @@ class Waves:
         """Writes uint64 [wave] to two scalar registers."""
         self.scalar[row] = value.astype(U32)
         self.scalar[row + 1] = (value >> np.uint64(32)).astype(U32)
-
-    # ------------------------------------------------------------------ vector writes
 
     def write(self, row: int, value: Array) -> None:
         """Writes a 32-bit value of any type to the active lanes of a vector register."""
@@ -210,8 +215,6 @@ class Waves:
         self.write(row, halves[:, ::2])
         self.write(row + 1, halves[:, 1::2])
 
-    # ------------------------------------------------------------------ parting and joining
-
     def select(self, which: Array) -> Waves:
         """Returns copies of the waves that `which` names (bool or indices)."""
         index = np.flatnonzero(which) if which.dtype == bool else which
@@ -219,12 +222,10 @@ class Waves:
             self.vector.take(index, 1),  # `take` keeps the order in memory, indexing need not
             self.scalar.take(index, 1),
             self.scc[index],
-            self.wave[index],
-            self.workgroup[index],
-            self.group_id[index],
+            self.ids.take(index),
             self.machine,
-            self.outstanding.select(index),
-            self.turns,
+            outstanding=self.outstanding.select(index),
+            turns=self.turns,
         )
 
     @staticmethod
@@ -233,19 +234,16 @@ class Waves:
         if len(parts) == 1:
             return parts[0]
         outstanding = OutstandingQueues.join([part.outstanding for part in parts], parts)
-        workgroup = np.concatenate([part.workgroup for part in parts])
-        wave = np.concatenate([part.wave for part in parts])
-        order = np.lexsort((wave, workgroup))
+        ids = WaveIds.join([part.ids for part in parts])
+        order = np.lexsort((ids.wave, ids.workgroup))
         return Waves(
             np.concatenate([part.vector for part in parts], 1).take(order, 1),
             np.concatenate([part.scalar for part in parts], 1).take(order, 1),
             np.concatenate([part.scc for part in parts])[order],
-            wave[order],
-            workgroup[order],
-            np.concatenate([part.group_id for part in parts])[order],
+            ids.take(order),
             parts[0].machine,
-            outstanding.select(order),
-            max(part.turns for part in parts),
+            outstanding=outstanding.select(order),
+            turns=max(part.turns for part in parts),
         )
 
 

@@ -33,7 +33,7 @@ from ..emulator.instructions import import_all
 from ..emulator.launch import Emulator, Launch
 from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
-from ..emulator.processes import NotIndependentError, available
+from ..emulator.processes import NotIndependentError, usable_processes
 from ..emulator.registry import NotCoveredError
 from ..errors import KinspectError
 from ..isa.asm.data import read_constants
@@ -297,7 +297,7 @@ def main() -> None:
     parser.add_argument("--profile", type=Path)
     parser.add_argument("--processes", type=int)
     options = parser.parse_args()
-    service = Service(options.descriptor, options.processes or available())
+    service = Service(options.descriptor, options.processes or usable_processes())
     encode = msgspec.json.Encoder().encode
     for line in sys.stdin.buffer:
         reply = service.answer(msgspec.json.decode(line))
