@@ -4,18 +4,12 @@ These GPUs do not wait by themselves when an instruction meets the registers of 
 instruction that is not done, when a matrix instruction reads what the VALU has just written, or
 when an instruction uses the result of a dot product: a number of other instructions, or `s_nop`,
 must stand between. The check looks at the code once, on every path, and costs nothing while it
-runs; only places whose instructions were executed are reported.
-
-Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), and CDNA4 ISA, 7.6,
-which ask for the same but in two places, where LLVM's fewer wait states hold here: gfx950's
-overwritten result of a 16x16x4 product of f64 (19 in the document, 11 in LLVM), and a matrix
-instruction behind a dot product (3, 0 in LLVM). Passes are the machine file's cycles by 4. An
-accumulator that the next product takes over as a whole needs 0: the hardware takes care of it.
+runs; only places whose instructions were executed are reported. How many wait states are
+needed: `mfma_wait_states`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -24,13 +18,13 @@ from msgspec.structs import replace
 
 from ..model import Function, Instruction
 from .effects import Effect, bits_of
+from .mfma_wait_states import EarlierInstruction, WaitStates
 from .operands import EXEC, Decoded, Operand
 from .register_sets import scalar_bits
 
 ARCHS: Final = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 LONGEST: Final = 20
 """No hazard reaches further, in wait states."""
-_CLOCKS_OF_A_PASS: Final = 4
 _JUMP: Final = 1
 """Wait states that a branch which is taken is given beyond its own. No document says so: LLVM
 counts the s_branch behind it, which is not executed, and its loops would be reported without."""
@@ -41,9 +35,6 @@ _MEMORY: Final = frozenset(
         "scratch_load", "scratch_store", "lds_direct",
     }
 )  # fmt: skip
-_DOUBLE: Final = re.compile(r"v_mfma_f64_\w+")
-_SINGLE: Final = re.compile(r"v_mfma_f32_\d+x\d+x\d+(_\d+b)?_?f32")
-"""Products of f32, which gfx940 and later run outside of the XDL unit (LLVM, is_gfx940_xdl)."""
 
 
 class Hazard(Struct, frozen=True):
@@ -62,119 +53,6 @@ class Hazard(Struct, frozen=True):
     needed: int
     between: int
     why: str
-
-
-class _Past(Struct, frozen=True):
-    """An instruction that later ones may come too close to.
-
-    Args:
-        site: its index.
-        matrix: whether it is a matrix instruction.
-        result: the registers that it writes.
-        writes: registers of its result that no later product has waited for and written.
-        accumulates: registers that it reads as C.
-        dot: the mnemonic of a dot product.
-    """
-
-    site: int
-    matrix: bool
-    result: int
-    writes: int
-    accumulates: int = 0
-    dot: str = ""
-
-
-class _Code:
-    """A function's instructions, seen for hazards."""
-
-    def __init__(
-        self,
-        function: Function,
-        decoded: Sequence[Decoded],
-        arch: str,
-        cycles: Mapping[str, int],
-    ) -> None:
-        self.instructions = function.instructions
-        self.decoded = decoded
-        self.later = arch != "gfx90a"
-        self.latest = arch == "gfx950"
-        self._cycles = cycles
-
-    def passes(self, site: int) -> int | None:
-        """Passes of a matrix instruction; None where the machine file does not say."""
-        name = self.decoded[site].name
-        cycles = self._cycles.get(f"{name}:narrow", self._cycles.get(name))
-        return None if cycles is None else cycles // _CLOCKS_OF_A_PASS
-
-    def is_double(self, site: int) -> bool:
-        return _DOUBLE.fullmatch(self.decoded[site].name) is not None
-
-    def is_xdl(self, site: int) -> bool:
-        """Whether the XDL unit carries it out; up to gfx90a all but those of f64."""
-        if self.is_double(site):
-            return False
-        return not (self.later and _SINGLE.fullmatch(self.decoded[site].name))
-
-    # ------------------------------------------------------------------ needed wait states
-
-    def to_accumulator(self, past: _Past, site: int, operand: Operand) -> int:
-        """Wait states where matrix instruction `past` writes the C of that at `site`."""
-        passes = self.passes(past.site)
-        if passes is None:
-            return 0
-        double = self.is_double(site)
-        if self.is_double(past.site):
-            small = "4x4x4" in self.decoded[past.site].name
-            if bits_of(operand) == past.result:
-                return 4 if small and double and "4x4x4" in self.decoded[site].name else 0
-            if not (double or self.later) or self.is_xdl(site):
-                return 0
-            return 4 if small else 17 if self.latest else 9
-        if bits_of(operand) == past.result:
-            return 2 if self.later and passes == 2 else 0
-        if not self.later:
-            return passes + int(double)
-        if not self.is_xdl(past.site):
-            return 0 if self.is_xdl(site) else passes
-        extra = self.latest and (passes != 2 or self.is_xdl(site))
-        return passes + 1 + int(extra)
-
-    def to_source(self, past: _Past, site: int) -> int:
-        """Wait states where matrix instruction `past` writes the A or B of that at `site`."""
-        if self.is_double(past.site):
-            if "4x4x4" in self.decoded[past.site].name:
-                return 6
-            return 19 if self.latest else 11
-        return self._until_written(past)
-
-    def to_other(self, past: _Past, *, memory: bool) -> int:
-        """Wait states where another instruction reads what matrix instruction `past` writes."""
-        if self.is_double(past.site):
-            if "4x4x4" in self.decoded[past.site].name:
-                return 9 if memory else 6
-            return 18 if memory else 19 if self.latest else 11
-        return self._until_written(past)
-
-    def to_overwriting(self, past: _Past) -> int:
-        """Wait states where another instruction writes what `past` writes too."""
-        if self.is_double(past.site):
-            return 6 if "4x4x4" in self.decoded[past.site].name else 11
-        return self._until_written(past)
-
-    def _until_written(self, past: _Past) -> int:
-        passes = self.passes(past.site)
-        if passes is None:
-            return 0
-        if not self.later or self.is_xdl(past.site):
-            return passes + 3 + int(self.latest and passes != 2)
-        return passes + 2
-
-    def from_accumulator(self, past: _Past) -> int:
-        """Wait states where another instruction writes what `past` reads as C."""
-        passes = self.passes(past.site)
-        if passes is None or self.is_double(past.site):
-            return 0
-        return 0 if self.later and not self.is_xdl(past.site) else passes - 1
 
 
 def wait_states(inst: Instruction, parts: Decoded) -> int:
@@ -206,36 +84,50 @@ def hazards_of(
     pairs = zip(function.instructions, decoded, strict=True)
     if not any(inst.cls == "mfma" or parts.name.startswith(_DOT) for inst, parts in pairs):
         return []
-    code = _Code(function, decoded, arch, cycles)
+    code = WaitStates(function, decoded, arch, cycles)
     hazards: dict[tuple[int, int], Hazard] = {}
-    entering: list[dict[int, tuple[int, _Past]]] = [{} for _ in function.blocks]
+    entering: list[_Ages] = [{} for _ in function.blocks]
     waiting = list(range(len(function.blocks)))
     while waiting:
-        number = waiting.pop(0)
-        block = function.blocks[number]
-        leaving = _walk(code, effects, range(block.start, block.stop), entering[number], hazards)
+        block = function.blocks[waiting.pop(0)]
+        sites = range(block.start, block.stop)
+        leaving = _walk(code, effects, sites, entering[block.index], hazards)
         for successor in block.successors:
-            before = entering[successor]
             jumps = function.blocks[successor].start != block.stop
-            merged = dict(before)
-            for site, (leaving_age, past) in leaving.items():
-                age = leaving_age + (_JUMP if jumps else 0)
-                if site not in merged or age < merged[site][0]:
-                    merged[site] = (age, past)
-            if merged != before:
+            merged = _merged(entering[successor], leaving, _JUMP if jumps else 0)
+            if merged != entering[successor]:
                 entering[successor] = merged
                 if successor not in waiting:
                     waiting.append(successor)
     return [hazards[key] for key in sorted(hazards)]
 
 
+_Ages = dict[int, tuple[int, EarlierInstruction]]
+"""Index of an earlier instruction -> the wait states since it, and what it does."""
+
+
+def _merged(entering: _Ages, leaving: _Ages, between: int) -> _Ages:
+    """The earlier instructions at a block's start where another way leads there too.
+
+    Args:
+        entering: those by the other ways.
+        leaving: those at the end of a block that leads there.
+        between: wait states between that end and the start.
+    """
+    merged = dict(entering)
+    for site, (age, earlier) in leaving.items():
+        if site not in merged or age + between < merged[site][0]:
+            merged[site] = (age + between, earlier)
+    return merged
+
+
 def _walk(
-    code: _Code,
+    code: WaitStates,
     effects: Sequence[Effect],
     sites: range,
-    entering: Mapping[int, tuple[int, _Past]],
+    entering: _Ages,
     hazards: dict[tuple[int, int], Hazard],
-) -> dict[int, tuple[int, _Past]]:
+) -> _Ages:
     """Goes through a block; returns what its successors may come too close to, with ages."""
     clock = 0
     pasts = [(-age, past) for age, past in entering.values()]
@@ -254,22 +146,32 @@ def _walk(
                 if known is None or between < known.between:
                     hazards[key] = Hazard(past.site, site, needed, between, why)
         clock += wait_states(inst, parts)
-        if inst.cls == "mfma":
-            c = parts.operands[3] if len(parts.operands) > 3 else None
-            if "smfmac" in parts.name:
-                c = parts.operands[0]
-            accumulates = bits_of(c) if c is not None else 0
-            result = effects[site].writes
+        earlier = _as_earlier(code, site, effects[site])
+        if earlier is None:
+            continue
+        if earlier.matrix:
             pasts = [
-                (then, replace(past, writes=past.writes & ~result) if past.matrix else past)
+                (then, replace(past, writes=past.writes & ~earlier.result) if past.matrix else past)
                 for then, past in pasts
             ]
-            pasts.append((clock, _Past(site, True, result, result, accumulates)))
-        elif inst.cls in _VALU and not parts.name.startswith("ds_"):
-            result = effects[site].writes
-            dot = parts.name if parts.name.startswith(_DOT) else ""
-            pasts.append((clock, _Past(site, False, result, result, dot=dot)))
+        pasts.append((clock, earlier))
     return {past.site: (clock - then, past) for then, past in pasts if clock - then < LONGEST}
+
+
+def _as_earlier(code: WaitStates, site: int, effect: Effect) -> EarlierInstruction | None:
+    """Returns what later instructions may come too close to; None for other instructions."""
+    inst, parts = code.instructions[site], code.decoded[site]
+    result = effect.writes
+    if inst.cls == "mfma":
+        c = parts.operands[3] if len(parts.operands) > 3 else None
+        if "smfmac" in parts.name:
+            c = parts.operands[0]
+        accumulates = bits_of(c) if c is not None else 0
+        return EarlierInstruction(site, True, result, result, accumulates)
+    if inst.cls in _VALU and not parts.name.startswith("ds_"):
+        dot = parts.name if parts.name.startswith(_DOT) else ""
+        return EarlierInstruction(site, False, result, result, dot=dot)
+    return None
 
 
 _EXEC: Final = scalar_bits(EXEC, 2)
@@ -279,7 +181,9 @@ _AFTER_DOT: Final = 3
 _DOT: Final = "v_dot"
 
 
-def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, str]:
+def _needed(
+    code: WaitStates, past: EarlierInstruction, site: int, effect: Effect
+) -> tuple[int, str]:
     """Wait states between an earlier instruction and one that meets its registers, and why."""
     inst, parts = code.instructions[site], code.decoded[site]
     if inst.cls == "mfma":
@@ -317,7 +221,7 @@ def _needed(code: _Code, past: _Past, site: int, effect: Effect) -> tuple[int, s
     return max(needs)
 
 
-def _behind_dot(past: _Past, parts: Decoded, effect: Effect) -> tuple[int, str]:
+def _behind_dot(past: EarlierInstruction, parts: Decoded, effect: Effect) -> tuple[int, str]:
     """Returns the wait states behind a dot product, and why.
 
     The same operation may take the result as C at once; any other use has to wait.
@@ -339,7 +243,7 @@ def _sources(parts: Decoded) -> list[tuple[int, Operand]]:
 
 
 def _between_matrices(
-    code: _Code, past: _Past, site: int, index: int, operand: Operand
+    code: WaitStates, past: EarlierInstruction, site: int, index: int, operand: Operand
 ) -> tuple[int, str]:
     """Returns the wait states between two matrix instructions that meet in one source, and why.
 
