@@ -28,7 +28,7 @@ from .operands import EXEC
 from .program import decoded_instructions
 from .register_sets import SCALAR_BIT, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
-from .slices import ACCESSES, address_bits, needed
+from .slices import ACCESSES, address_bits, address_slice
 from .start import KERNARG_ADDRESS, GridShape, initial_waves, target_of, waves_of
 from .steps import step_anywhere
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
@@ -140,7 +140,7 @@ class _Sweep:
             effect_of(inst, parts, target)
             for inst, parts in zip(function.instructions, self._decoded, strict=True)
         ]
-        chosen, self._live = needed(function, self._decoded, self._effects)
+        chosen, self._live = address_slice(function, self._decoded, self._effects)
         rows = 0
         for site in chosen:
             rows |= self._effects[site].reads | self._effects[site].writes

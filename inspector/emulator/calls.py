@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from ..model import Function
+from ..model import Block, Function, Loop
 from .operands import Decoded
 from .registry import NotCoveredError
 from .waves import Array, Waves
@@ -37,31 +37,10 @@ def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, d
         if name in starts or name not in by_name:
             continue
         callee = by_name[name]
-        starts[name] = first = len(instructions)
-        offset = len(blocks)
+        starts[name] = len(instructions)
+        loops += [_moved_loop(loop, name, len(blocks)) for loop in callee.loops]
+        blocks += [_moved_block(block, len(instructions), len(blocks)) for block in callee.blocks]
         instructions += callee.instructions
-        blocks += [
-            replace(
-                block,
-                index=block.index + offset,
-                start=block.start + first,
-                stop=block.stop + first,
-                successors=tuple(number + offset for number in block.successors),
-                predecessors=tuple(number + offset for number in block.predecessors),
-            )
-            for block in callee.blocks
-        ]
-        loops += [
-            replace(
-                loop,
-                id=f"{name} {loop.id}",
-                header=loop.header + offset,
-                blocks=tuple(number + offset for number in loop.blocks),
-                latches=tuple(number + offset for number in loop.latches),
-                parent=None if loop.parent is None else f"{name} {loop.parent}",
-            )
-            for loop in callee.loops
-        ]
         waiting += callee.calls
     if not starts:
         return kernel, {}
@@ -69,6 +48,30 @@ def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, d
         kernel, instructions=tuple(instructions), blocks=tuple(blocks), loops=tuple(loops)
     )
     return program, starts
+
+
+def _moved_block(block: Block, instructions: int, blocks: int) -> Block:
+    """A callee's block where that many instructions and blocks stand before the callee."""
+    return replace(
+        block,
+        index=block.index + blocks,
+        start=block.start + instructions,
+        stop=block.stop + instructions,
+        successors=tuple(number + blocks for number in block.successors),
+        predecessors=tuple(number + blocks for number in block.predecessors),
+    )
+
+
+def _moved_loop(loop: Loop, callee: str, blocks: int) -> Loop:
+    """A callee's loop where that many blocks stand before the callee."""
+    return replace(
+        loop,
+        id=f"{callee} {loop.id}",
+        header=loop.header + blocks,
+        blocks=tuple(number + blocks for number in loop.blocks),
+        latches=tuple(number + blocks for number in loop.latches),
+        parent=None if loop.parent is None else f"{callee} {loop.parent}",
+    )
 
 
 def transfer_of(
@@ -102,6 +105,3 @@ def transfer_of(
         return np.asarray(blocks)
 
     return goes
-
-
-__all__ = ["joined", "transfer_of"]

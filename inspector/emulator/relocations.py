@@ -68,6 +68,3 @@ def _resolved(
     else:
         bits = (value >> (32 if match[2] == "rel32@hi" else 0)) & 0xFFFF_FFFF
     return Operand("constant", operand.text, integer=bits)
-
-
-__all__ = ["resolved"]

@@ -41,7 +41,7 @@ def _address_operands(instruction: Instruction, parts: Decoded) -> Sequence[Oper
     return sources
 
 
-def needed(
+def address_slice(
     function: Function, decoded: Sequence[Decoded], effects: Sequence[Effect]
 ) -> tuple[list[int], list[int]]:
     """Accesses, all scalar instructions and what both depend on.
@@ -82,16 +82,13 @@ def backward_slice(
         masks: registers that are needed wherever anything is carried out.
 
     Returns:
-        As `needed` does.
+        As `address_slice` does.
     """
     blocks = function.blocks
     at_start = [0] * len(blocks)
     chosen: set[int] = set()
-    changed, rounds = True, 0
-    while changed:
-        changed, rounds = False, rounds + 1
-        if rounds > MOST_ROUNDS:
-            return [], at_start
+    for _ in range(MOST_ROUNDS):
+        changed = False
         for block in reversed(blocks):
             wanted = masks
             for successor in block.successors:
@@ -108,4 +105,6 @@ def backward_slice(
             if wanted != at_start[block.index]:
                 at_start[block.index] = wanted
                 changed = True
-    return sorted(chosen), at_start
+        if not changed:
+            return sorted(chosen), at_start
+    return [], at_start

@@ -135,14 +135,16 @@ def copies_of(buffers: Iterable[Buffer]) -> list[Buffer]:
     ]
 
 
-def undefined_uses(
-    registers: int, run: Callable[[Fill], list[Access] | None]
-) -> list[tuple[int, int]]:
+Run = Callable[[Fill], list[Access] | None]
+"""Executes some workgroups with registers filled; None where they do not come to an end."""
+
+
+def undefined_uses(registers: int, run: Run) -> list[tuple[int, int]]:
     """The registers among some on which an access depends.
 
     Args:
         registers: bit set of those that may be read before they are written.
-        run: executes the workgroups with registers filled; None where they do not come to an end.
+        run: executes the workgroups.
 
     Returns:
         Row of the register, index of the first access that differs; at most `MOST_CULPRITS`.
@@ -150,35 +152,39 @@ def undefined_uses(
     plain = run({})
     if plain is None:
         return []
-
-    def difference(rows: Sequence[int]) -> int | None:
-        filled = run(dict.fromkeys(rows, FILL))
-        if filled is None:  # it does not end, or cannot go on, with these values
-            return plain[-1][0] if plain else None
-        pairs = zip(plain, filled, strict=False)
-        differing = next((a[0] for a, b in pairs if a != b), None)
-        if differing is None and len(plain) != len(filled):
-            longer = max(plain, filled, key=len)
-            return longer[min(len(plain), len(filled))][0]
-        return differing
-
     uses: list[tuple[int, int]] = []
     rows = rows_of(registers)
     while rows and len(uses) < MOST_CULPRITS:
-        shown = difference(rows)
-        if shown is None:
+        if _first_difference(plain, rows, run) is None:
             break
-        suspects = rows
-        while len(suspects) > 1:
-            half = suspects[: len(suspects) // 2]
-            shown_by_half = difference(half)
-            if shown_by_half is None:
-                suspects = suspects[len(suspects) // 2 :]
-            else:
-                suspects, shown = half, shown_by_half
-        alone = difference(suspects)
-        if alone is None:  # only several together show
+        culprit = _culprit(plain, rows, run)
+        shown = _first_difference(plain, [culprit], run)
+        if shown is None:  # only several together show
             break
-        uses.append((suspects[0], alone))
-        rows = [row for row in rows if row != suspects[0]]
+        uses.append((culprit, shown))
+        rows = [row for row in rows if row != culprit]
     return uses
+
+
+def _culprit(plain: Sequence[Access], rows: Sequence[int], run: Run) -> int:
+    """Returns one register of those that together make a difference, by halving."""
+    suspects = rows
+    while len(suspects) > 1:
+        middle = len(suspects) // 2
+        shows = _first_difference(plain, suspects[:middle], run) is not None
+        suspects = suspects[:middle] if shows else suspects[middle:]
+    return suspects[0]
+
+
+def _first_difference(plain: Sequence[Access], rows: Sequence[int], run: Run) -> int | None:
+    """Returns the index of the first access that differs where registers are filled; None: none."""
+    filled = run(dict.fromkeys(rows, FILL))
+    if filled is None:  # it does not end, or cannot go on, with these values
+        return plain[-1][0] if plain else None
+    for before, after in zip(plain, filled, strict=False):
+        if before != after:
+            return before[0]
+    if len(plain) == len(filled):
+        return None
+    longer = max(plain, filled, key=len)
+    return longer[min(len(plain), len(filled))][0]
