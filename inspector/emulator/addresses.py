@@ -22,15 +22,16 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..model import Block, Function, Instruction, Machine
-from .effects import effect_of
+from ..model import Function, Instruction, Machine
+from .effects import effects_of
 from .operands import EXEC
 from .program import decoded_instructions
-from .register_sets import SCALAR_BIT, scalar_bits
+from .register_sets import SCALAR_BIT, rows_of, scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
 from .slices import ACCESSES, address_bits, address_slice
 from .start import KERNARG_ADDRESS, GridShape, initial_waves, target_of, waves_of
 from .steps import step_anywhere
+from .taken_edges import TakenEdges
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 from .waves import ALL, U32, Array, Waves
 
@@ -136,27 +137,17 @@ class _Sweep:
         self._function = function
         self._target = target
         self._decoded = decoded_instructions(function, target)
-        self._effects = [
-            effect_of(inst, parts, target)
-            for inst, parts in zip(function.instructions, self._decoded, strict=True)
-        ]
+        self._effects = effects_of(function.instructions, self._decoded, target)
+        self._edges = TakenEdges(function, self._decoded)
         chosen, self._live = address_slice(function, self._decoded, self._effects)
-        rows = 0
-        for site in chosen:
-            rows |= self._effects[site].reads | self._effects[site].writes
-        vector = rows & ((1 << SCALAR_BIT) - 1)
-        self._rows = [row for row in range(vector.bit_length()) if vector >> row & 1]
-        waves = waves_of(threads, target)
+        vector = self._vector_registers(chosen)
+        self._rows = rows_of(vector)
         self._live_behind = [
             functools.reduce(operator.or_, (self._live[to] for to in block.successors), 0) & vector
             for block in function.blocks
         ]
-        register_count = sum(
-            self._live_behind[block.index].bit_count()
-            for block in function.blocks
-            if not all(self._follows(block.index, to) for to in block.successors)
-        )
-        words = register_count * waves * target.lanes * DRAWS
+        self._count = waves_of(threads, target)
+        words = self._registers_held() * self._count * target.lanes * DRAWS
         self.is_affordable = bool(chosen) and words <= MOST_HELD
         if not self.is_affordable:
             return
@@ -165,17 +156,26 @@ class _Sweep:
             site: step_anywhere(function.instructions[site], self._decoded[site], target, labels)
             for site in chosen
         }
-        self._loops = [frozenset(loop.blocks) for loop in function.loops]
-        self._taken: set[tuple[int, int]] = set()
-        """Edges between blocks that some draw takes."""
-        self._closed: set[tuple[int, int]] = set()
-        """Edges taken only by waves without an active lane."""
         self._random = np.random.default_rng(3)
         self._machine = Probe(DrawnMemory(arguments))
-        self._count = waves
         self._waves = self._begin(function, threads, max([4, *(row + 1 for row in self._rows)]))
         self._places: dict[tuple[int, int], Places] = {}
         self.uncovered: dict[int, str] = {}
+
+    def _vector_registers(self, chosen: Sequence[int]) -> int:
+        """The set of vector registers that instructions read or write."""
+        registers = 0
+        for site in chosen:
+            registers |= self._effects[site].reads | self._effects[site].writes
+        return registers & ((1 << SCALAR_BIT) - 1)
+
+    def _registers_held(self) -> int:
+        """How many vector registers are kept at the ends of blocks."""
+        return sum(
+            self._live_behind[block.index].bit_count()
+            for block in self._function.blocks
+            if not self._edges.falls_through(block)
+        )
 
     def _begin(self, function: Function, threads: tuple[int, int, int], registers: int) -> Waves:
         """All waves of one workgroup, for each draw."""
@@ -206,11 +206,11 @@ class _Sweep:
         with np.errstate(all="ignore"):
             for sweep in range(SWEEPS if self._function.loops else 1):
                 for block in blocks:
-                    before = self._before(block.index)
+                    before = self._edges.before(block.index)
                     states = [ends[number] for number in before if number in ends]
                     if block.index == 0:
                         states.insert(0, entry)
-                    if before == [current] and self._follows(current, block.index):
+                    if before == [current] and self._edges.follows(current, block.index):
                         scattered = scattered & self._live[block.index]
                     elif states:
                         scattered = self._enter(states, self._live[block.index])
@@ -218,8 +218,8 @@ class _Sweep:
                         continue  # nothing leads there
                     scattered = self._block(block.start, block.stop, scattered)
                     current = block.index
-                    self._leave(block)
-                    if not all(self._follows(current, to) for to in block.successors):
+                    self._edges.leave(block, self._waves)
+                    if not self._edges.falls_through(block):
                         ends[current] = self._state(self._live_behind[current], scattered)
                 if sweep == 0 and len(self._places) == 0:
                     break
@@ -236,56 +236,6 @@ class _Sweep:
             waves.scc.copy(),
             scattered,
         )
-
-    def _follows(self, number: int, following: int) -> bool:
-        """Whether a block is entered from the one above it alone."""
-        return following == number + 1 and self._function.blocks[following].predecessors == (
-            number,
-        )
-
-    def _before(self, index: int) -> list[int]:
-        """The blocks that lead to one: those that do so in some draw, if any does."""
-        before = [
-            number
-            for number in self._function.blocks[index].predecessors
-            if (number, index) not in self._closed
-        ]
-        likely = [number for number in before if (number, index) in self._taken]
-        return likely or before
-
-    def _leave(self, block: Block) -> None:
-        """Notes which ways out of a block are taken.
-
-        Where EXEC is empty a branch goes round code that would do nothing: as if it went through.
-        A loop ends, whatever its counter is in the first round.
-        """
-        last = self._decoded[block.stop - 1].name if block.stop > block.start else ""
-        reached = block.index == 0 or any(
-            (number, block.index) in self._taken for number in block.predecessors
-        )
-        for to in block.successors:
-            jumps = to != block.index + 1
-            if last == "s_cbranch_execz" and jumps:
-                self._closed.add((block.index, to))
-            elif reached and (self._leaves_loop(block.index, to) or self._goes(last, jumps=jumps)):
-                self._taken.add((block.index, to))
-
-    def _goes(self, last: str, *, jumps: bool) -> bool:
-        """Returns whether some wave takes a branch (`jumps`) or goes on behind it."""
-        waves = self._waves
-        if not last.startswith("s_cbranch_") or "exec" in last:
-            return True
-        if "scc" in last:
-            condition = waves.scc if last.endswith("1") else ~waves.scc
-        elif "vcc" in last:
-            condition = waves.vccz if last.endswith("vccz") else ~waves.vccz
-        else:
-            return True
-        return bool((condition if jumps else ~condition).any())
-
-    def _leaves_loop(self, number: int, to: int) -> bool:
-        """Returns whether an edge leads out of a loop."""
-        return any(number in loop and to not in loop for loop in self._loops)
 
     def _enter(self, states: Sequence[_State], live: int) -> int:
         """Merges the registers at the ends of the blocks before; returns the scattered ones.
