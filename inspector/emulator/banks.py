@@ -29,6 +29,10 @@ _READ_B128_GFX950: Final = (
     (*range(4), *range(12, 16), *range(20, 28)),
     (*range(4, 12), *range(16, 20), *range(28, 32)),
 )
+_IDLE: Final = -(1 << 60)
+"""Stands for the dword of a lane that takes no part; no address comes near it."""
+_LANES_OF_A_PHASE: Final = {4: 32, 8: 16, 16: 8}
+"""Bytes of each lane -> lanes that meet in the banks together, of consecutive ones."""
 
 
 class Phases(Struct, frozen=True):
@@ -68,28 +72,26 @@ def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
         writes: whether it is a write.
     """
     width = 4 if size <= 4 else 8 if size <= 8 else 16
-    rdna = lanes == 32
+    contiguous = _contiguous(lanes, _LANES_OF_A_PHASE[width])
+    wide_read = width == 16 and not writes
     if arch == "gfx950":
-        if width == 16 and not writes and size == 16:
+        if wide_read and size == 16:
             return Phases(_both_halves(_READ_B128_GFX950, lanes), 64, "derived")
-        if width == 16 and not writes:  # 96 bits
+        if wide_read:  # 96 bits
             return Phases(_both_halves(_READ_B128_CDNA3, lanes), 32, "derived")
         if width == 8 and not writes:
             return Phases(_contiguous(lanes, 32), 64, "derived")
-        each = {4: 32, 8: 16, 16: 8}[width]
-        return Phases(_contiguous(lanes, each), 32, "derived" if width > 4 else "estimated")
+        return Phases(contiguous, 32, "derived" if width > 4 else "estimated")
     banks = 64 if arch == "gfx1250" else 32
-    if rdna:
-        each = {4: 32, 8: 16, 16: 8}[width]
-        contiguous = width < 16 or writes or arch.startswith("gfx12")
-        groups = _contiguous(lanes, each) if contiguous else _READ_B128_CDNA3
-        return Phases(groups, banks, "derived" if contiguous and banks == 32 else "estimated")
-    if width == 16 and not writes:
-        known = arch in ("gfx940", "gfx941", "gfx942")
+    if lanes == 32:  # RDNA
+        if wide_read and not arch.startswith("gfx12"):
+            return Phases(_READ_B128_CDNA3, banks, "estimated")
+        return Phases(contiguous, banks, "derived" if banks == 32 else "estimated")
+    if wide_read:
+        known = arch in ("gfx940", "gfx941", "gfx942") and size == 16
         groups = _both_halves(_READ_B128_CDNA3, lanes)
-        return Phases(groups, banks, "derived" if known and size == 16 else "estimated")
-    each = {4: 32, 8: 16, 16: 8}[width]
-    return Phases(_contiguous(lanes, each), banks, "derived")
+        return Phases(groups, banks, "derived" if known else "estimated")
+    return Phases(contiguous, banks, "derived")
 
 
 def data_cycles(
@@ -124,10 +126,6 @@ def data_cycles(
         cycles += filled.max(1)
         ideal += -(-filled.sum(1) // phases.banks)
     return cycles, ideal
-
-
-_IDLE: Final = -(1 << 60)
-"""Stands for the dword of a lane that takes no part; no address comes near it."""
 
 
 def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) -> int:

@@ -37,8 +37,6 @@ _READS_RESULT: Final = re.compile(
     r"|s_fmac_\w+|s_addk_\w+|s_mulk_\w+|s_cmovk?_\w+|s_bitset[01]_\w+"
 )
 _COMPARES_LANES: Final = re.compile(r"v_cmpx_\w+")
-
-
 _MIXED: Final = re.compile(r"v_(?:fma|mad)_mix(lo|hi)_\w+")
 _WRITES_HALF: Final = re.compile(
     r"v_cvt_(scalef32_)?(sr_)?pk_(fp8|bf8)_\w+|v_cvt_scalef32_f16_(fp8|bf8)"
@@ -54,6 +52,26 @@ _WRITES_BYTE: Final = re.compile(
     r"v_cvt_sr_(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?(fp8|bf8)_\w+|v_cvt_scalef32_(sr_)?pk_fp4_\w+"
 )
 """Operations that write a byte or 4 bits: both halves keep some bits."""
+_HALF_TYPES: Final = ("f16", "bf16", "i16", "u16")
+_CONVERTS: Final = re.compile(r"v_cvt_(?!pk|norm|sr|scalef32|off)\w+?_(\w+?)")
+_HALF_SOURCES: Final = re.compile(
+    r"v_(add|sub|subrev|mul|mul_lo|fma|mad|max|min|max3|min3|med3|pack_b32|div_fixup|sqrt|rcp|rsq"
+    r"|exp|log|floor|ceil|trunc|rndne|fract|lshlrev|lshrrev|ashrrev|and|or|xor)(_nc|_num)?"
+    r"_(f16|i16|u16|b16)"
+)
+"""All of whose sources have 16 bits."""
+_STORES_HALF: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:byte|short|b8|b16)(?:_d16_hi)?"
+)
+"""Stores of 8 and 16 bits; where `d16_hi` stands in front (gfx11), both halves count as read."""
+_NARROW_STORE: Final = re.compile(
+    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:d16_(hi)_)?(?:byte|short|b8|b16)(?:_d16_(hi))?"
+)
+_ALWAYS_VALID: Final = frozenset(
+    {"quad_perm", "row_ror", "row_mirror", "row_half_mirror", "row_newbcast", "row_share",
+     "row_xmask", "dpp8", "wave_rol", "wave_ror"}
+)  # fmt: skip
+"""DPP controls that read an existing lane for every lane."""
 
 
 class Effect(Struct, frozen=True):
@@ -89,6 +107,11 @@ def bits_of(operand: Operand) -> int:
     return 0
 
 
+_KNOWN: Final[dict[tuple[str, str, str, ExecutionTarget], Effect]] = {}
+"""Kernels of a script share most of their instructions, and several analyses ask for each."""
+_MOST_KNOWN: Final = 1 << 15
+
+
 def effects_of(
     instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: ExecutionTarget
 ) -> list[Effect]:
@@ -109,16 +132,13 @@ def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Eff
     return effect
 
 
-_KNOWN: Final[dict[tuple[str, str, str, ExecutionTarget], Effect]] = {}
-"""Kernels of a script share most of their instructions, and several analyses ask for each."""
-_MOST_KNOWN: Final = 1 << 15
-
-
 def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
     """Returns an instruction's registers; of a dual one, those of both halves."""
     if " :: " not in parts.text:
-        return _single(inst, parts, target)
-    first, second = (_single(inst, half, target) for half in halves_of(parts, target.accum_offset))
+        return half_effect(inst, parts, target)
+    first, second = (
+        half_effect(inst, half, target) for half in halves_of(parts, target.accum_offset)
+    )
     return Effect(
         first.reads | second.reads,
         first.writes | second.writes,
@@ -129,13 +149,8 @@ def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Ef
     )
 
 
-def half_effect(inst: Instruction, half: Decoded, target: ExecutionTarget) -> Effect:
-    """Returns the registers that one half of a dual instruction (`halves_of`) reads and writes."""
-    return _single(inst, half, target)
-
-
-def _single(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
-    """Returns the registers of an instruction, or of one half of a dual instruction."""
+def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
+    """Returns the registers of an instruction, or of one half of a dual one (`halves_of`)."""
     written, sources = results_and_sources(inst, parts)
     reads = writes = reads_low = reads_high = 0
     for number, operand in enumerate(sources):
@@ -202,19 +217,6 @@ def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
     return None
 
 
-_HALF_TYPES: Final = ("f16", "bf16", "i16", "u16")
-_CONVERTS: Final = re.compile(r"v_cvt_(?!pk|norm|sr|scalef32|off)\w+?_(\w+?)")
-_HALF_SOURCES: Final = re.compile(
-    r"v_(add|sub|subrev|mul|mul_lo|fma|mad|max|min|max3|min3|med3|pack_b32|div_fixup|sqrt|rcp|rsq"
-    r"|exp|log|floor|ceil|trunc|rndne|fract|lshlrev|lshrrev|ashrrev|and|or|xor)(_nc|_num)?"
-    r"_(f16|i16|u16|b16)"
-)
-"""All of whose sources have 16 bits."""
-_STORES_HALF: Final = re.compile(
-    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:byte|short|b8|b16)(?:_d16_hi)?"
-)
-
-
 def result_count(inst: Instruction, parts: Decoded) -> int:
     """How many of the first operands are results."""
     name = parts.name
@@ -273,13 +275,6 @@ def _keeps_lanes(parts: Decoded) -> bool:
     return masks != {"0xf"} or reaches_past
 
 
-_ALWAYS_VALID: Final = frozenset(
-    {"quad_perm", "row_ror", "row_mirror", "row_half_mirror", "row_newbcast", "row_share",
-     "row_xmask", "dpp8", "wave_rol", "wave_ror"}
-)  # fmt: skip
-"""DPP controls that read an existing lane for every lane."""
-
-
 def _operands_of(parts: Decoded) -> list[Operand]:
     """Returns an instruction's operands; of a dual one, those of both halves."""
     if " :: " not in parts.text:
@@ -297,11 +292,6 @@ def result_halves(parts: Decoded) -> int:
     """The halves of the first operand's registers, which a load writes."""
     first = parts.operands[0]
     return half_bits(first.first, first.count) if first.kind == "vgpr" else 0
-
-
-_NARROW_STORE: Final = re.compile(
-    r"(global|flat|scratch|buffer|ds)_(?:store|write)_(?:d16_(hi)_)?(?:byte|short|b8|b16)(?:_d16_(hi))?"
-)
 
 
 def _stored_half(parts: Decoded) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ..model import Function
-from .effects import bits_of, effect_of, half_effect
+from .effects import Effect, bits_of, effect_of, half_effect
 from .instructions.lds import plain_places
 from .lds_groups import WaveGroup
 from .lds_slices import (
@@ -61,14 +61,7 @@ class LdsCode:
             with_scc(effect_of(inst, parts, self.target), parts)
             for inst, parts in zip(function.instructions, self.decoded, strict=True)
         ]
-        self._halves = {
-            site: tuple(
-                half_effect(function.instructions[site], half, self.target)
-                for half in halves_of(parts, self.target.accum_offset)
-            )
-            for site, parts in enumerate(self.decoded)
-            if " :: " in parts.text
-        }
+        self._halves = self._effects_of_halves()
         registers_alone = list(self.effects)
         spills = spills_of(function, self.decoded)
         for site, spill in spills.items():
@@ -92,6 +85,17 @@ class LdsCode:
             else step_anywhere(function.instructions[site], self.decoded[site], target, labels)
             for site in self.chosen
             if site not in self.plain
+        }
+
+    def _effects_of_halves(self) -> dict[int, tuple[Effect, ...]]:
+        """Returns the effects of both operations of each dual instruction, by index."""
+        return {
+            site: tuple(
+                half_effect(self.function.instructions[site], half, self.target)
+                for half in halves_of(parts, self.target.accum_offset)
+            )
+            for site, parts in enumerate(self.decoded)
+            if " :: " in parts.text
         }
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
 from ..model import Block, Function, Loop, Machine
@@ -15,9 +15,26 @@ ROUNDS: Final = 3
 KNOWN_ROUNDS: Final = 20
 """Iterations of a loop that ends by what is known."""
 
-Planned = tuple[int, int, tuple[tuple[str, bool, int], ...], tuple[tuple[str, int], ...]]
-"""Index of an instruction (-1: none), registers that those before it write which are passed over,
-the counters that it raises (in order or not, with their largest value), those it waits for."""
+
+class Raised(NamedTuple):
+    """A counter that an instruction raises."""
+
+    counter: str
+    in_order: bool
+    limit: int
+    """The counter's largest value."""
+
+
+class Planned(NamedTuple):
+    """An instruction that matters for LDS, with what is passed over in front of it."""
+
+    site: int
+    """Its index; -1 at the end of a block."""
+    skipped: int
+    """Registers that the instructions passed over write."""
+    raised: tuple[Raised, ...]
+    waits: tuple[tuple[str, int], ...]
+    """Counters that it waits for, and how many operations may stay outstanding."""
 
 
 def plan_of(
@@ -31,11 +48,13 @@ def plan_of(
         items: list[Planned] = []
         skipped = 0
         for inst in function.instructions[block.start : block.stop]:
-            raised: tuple[tuple[str, bool, int], ...] = ()
+            raised: tuple[Raised, ...] = ()
             waits: tuple[tuple[str, int], ...] = ()
             if inst.cls in RAISING:
                 raised = tuple(
-                    (event.counter, bool(event.order), gpu.counters.get(event.counter, 1 << 30))
+                    Raised(
+                        event.counter, bool(event.order), gpu.counters.get(event.counter, 1 << 30)
+                    )
                     for event in events_of(inst, counters)
                 )
             elif inst.cls == "wait":
@@ -45,9 +64,9 @@ def plan_of(
                 skipped |= effects[inst.index].writes
                 if not (raised or waits or inst.cls in ("barrier", "barrier_signal")):
                     continue
-            items.append((inst.index, skipped, raised, waits))
+            items.append(Planned(inst.index, skipped, raised, waits))
             skipped = 0
-        items.append((-1, skipped, (), ()))
+        items.append(Planned(-1, skipped, (), ()))
         plan.append(items)
     return plan
 
@@ -71,7 +90,12 @@ def reached_accesses(function: Function) -> list[frozenset[int]]:
 
 
 class Loops:
-    """Decides how often loops go round."""
+    """Decides how often loops go round.
+
+    Args:
+        blocks: of the function.
+        loops: of the function; a loop's number is its place here.
+    """
 
     def __init__(self, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
         inside = [frozenset(loop.blocks) for loop in loops]

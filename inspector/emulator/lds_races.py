@@ -124,8 +124,6 @@ class _Comparison:
         """Returns each pair of instructions once, in the order of the code."""
         return tuple(sorted(self._races.values(), key=lambda race: (race.first, race.second)))
 
-    # ------------------------------------------------------------------ sets of granules
-
     def _of_access(self, access: LdsAccess) -> dict[int, int]:
         """Returns the granules that an access touches, by wave."""
         masks = dict.fromkeys(access.waves, 0)
@@ -167,8 +165,6 @@ class _Comparison:
             bits[waves, np.minimum(first + step, last)] = True
         packed = np.packbits(bits, axis=1, bitorder="little")
         return [int.from_bytes(row.tobytes(), "little") for row in packed]
-
-    # ------------------------------------------------------------------ comparing
 
     def _epochs(self) -> Iterator[dict[int, _Touched]]:
         """Yields, for each time between two barriers, what each wave touches in it."""

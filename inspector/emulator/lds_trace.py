@@ -8,10 +8,7 @@ left undecided. Loops go round a few times: one iteration meets the next.
 Waves part where they branch by what is known (their number, say), so that code which takes turns at
 staggered barriers is followed as it is. A branch on what is unknown is taken by all waves alike.
 
-An access lasts from its issue to the wait that covers it. Barriers are counted for each wave: it is
-in the span of all barriers from the number that the wave had waited for at the issue to the number
-that it had signalled at the end. Two accesses of different waves are in order where one's span
-begins behind the other's end.
+`lds_accesses` says how long an access lasts, and which ones are in order.
 """
 
 from __future__ import annotations
@@ -112,7 +109,7 @@ class _Unread(MemoryWords):
         """Does nothing."""
 
 
-class _Watch(Probe):
+class _LdsProbe(Probe):
     """A probe that keeps atomics of LDS as well."""
 
     def __init__(self, arguments: Arguments) -> None:
@@ -135,12 +132,14 @@ class _State(Struct, eq=False):
 
 
 class _Walk:
+    """The waves of a workgroup on their way, and the other ways that they might have gone."""
+
     def __init__(self, function: Function, gpu: Machine, waves: int, arguments: Arguments) -> None:
         """Puts all waves at the kernel's entry."""
         self._function = function
         self._code = LdsCode(function, target_of(function, gpu.arch))
         self._chosen = frozenset(self._code.chosen)
-        self._machine = _Watch(arguments)
+        self._machine = _LdsProbe(arguments)
         self._plan = plan_of(function, gpu, self._code.chosen, self._code.effects)
         self._loops = Loops(function.blocks, function.loops)
         self._reach = reached_accesses(function)
@@ -239,8 +238,6 @@ class _Walk:
                     self._end(group, queue)
                 group.queues = {}
         return WaveGroup.join(meeting)
-
-    # ------------------------------------------------------------------ one block
 
     def _block(self, group: WaveGroup) -> None:
         """Carries out a block for a group, with its accesses, waits and barriers."""
@@ -350,8 +347,6 @@ class _Walk:
                 self._trace.overtaken.append((access, on_the_way))
         self._trace.accesses.append(access)
         return (access,)
-
-    # ------------------------------------------------------------------ from block to block
 
     def _leave(self, group: WaveGroup) -> None:
         """Sends a group on to the blocks behind its block; waves may part there."""

@@ -23,8 +23,6 @@ def _half_values() -> Array:
 
 F16: Final = _half_values()
 """Value of every float16."""
-
-
 HALVES: Final = frozenset({"u16", "i16", "f16", "bf16"})
 """Kinds of operands that have 16 bits."""
 
@@ -84,9 +82,6 @@ def half_bits(value: Array, kind: str, *, saturates: bool = False) -> Array:
     return value.view(np.uint16).astype(U32)
 
 
-# ---------------------------------------------------------------------- 8, 6 and 4 bits
-
-
 def _small_floats(exponent: int, mantissa: int, bias: int, nans: str) -> Array:
     """Values of all bit patterns of a small float.
 
@@ -141,6 +136,7 @@ class SmallFormat(Struct, frozen=True):
     """How a small float is encoded.
 
     Args:
+        width: bits of a code.
         mantissa: bits of the mantissa.
         lowest: exponent of the smallest normal number.
         top: code of the largest number.
@@ -149,6 +145,7 @@ class SmallFormat(Struct, frozen=True):
         signless: whether 0 and NaN have no sign (FNUZ).
     """
 
+    width: int
     mantissa: int
     lowest: int
     top: int
@@ -158,16 +155,16 @@ class SmallFormat(Struct, frozen=True):
 
 
 FORMATS: Final = {
-    "fp8": SmallFormat(3, -6, 0x7E, 0x7F, 0x7F),
-    "bf8": SmallFormat(2, -14, 0x7B, 0x7C, 0x7F),
-    "fp8_fnuz": SmallFormat(3, -7, 0x7F, 0x80, 0x80, signless=True),
-    "bf8_fnuz": SmallFormat(2, -15, 0x7F, 0x80, 0x80, signless=True),
+    "fp8": SmallFormat(8, 3, -6, 0x7E, 0x7F, 0x7F),
+    "bf8": SmallFormat(8, 2, -14, 0x7B, 0x7C, 0x7F),
+    "fp8_fnuz": SmallFormat(8, 3, -7, 0x7F, 0x80, 0x80, signless=True),
+    "bf8_fnuz": SmallFormat(8, 2, -15, 0x7F, 0x80, 0x80, signless=True),
     # Without infinities and NaN, both become the largest number (HIP's amd_hip_ocp_host.hpp).
-    "fp6": SmallFormat(3, 0, 0x1F, 0x1F, 0x1F),
-    "bf6": SmallFormat(2, -2, 0x1F, 0x1F, 0x1F),
-    "fp4": SmallFormat(1, 0, 0x7, 0x7, 0x7),
-    "f16": SmallFormat(10, -14, 0x7BFF, 0x7C00, 0x7E00),
-    "bf16": SmallFormat(7, -126, 0x7F7F, 0x7F80, 0x7FC0),
+    "fp6": SmallFormat(6, 3, 0, 0x1F, 0x1F, 0x1F),
+    "bf6": SmallFormat(6, 2, -2, 0x1F, 0x1F, 0x1F),
+    "fp4": SmallFormat(4, 1, 0, 0x7, 0x7, 0x7),
+    "f16": SmallFormat(16, 10, -14, 0x7BFF, 0x7C00, 0x7E00),
+    "bf16": SmallFormat(16, 7, -126, 0x7F7F, 0x7F80, 0x7FC0),
 }
 
 
@@ -204,14 +201,7 @@ def to_small(
     beyond = form.top if saturates else form.beyond
     code = np.where((code > form.top) | np.isinf(wide), beyond, code)
     code = np.where(np.isnan(wide), form.nan, code)
-    width = _WIDTHS[kind]
     signed = np.signbit(wide)
     if form.signless:
         signed = signed & (code != 0) & (code != form.nan)
-    return np.where(signed, code | 1 << (width - 1), code).astype(U32)
-
-
-_WIDTHS: Final = {
-    "fp8": 8, "bf8": 8, "fp8_fnuz": 8, "bf8_fnuz": 8, "fp6": 6, "bf6": 6, "fp4": 4,
-    "f16": 16, "bf16": 16,
-}  # fmt: skip
+    return np.where(signed, code | 1 << (form.width - 1), code).astype(U32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,10 @@ def load(arch: str, folder: Path = _FOLDER) -> Machine:
 
 @functools.cache
 def _load(arch: str, folder: Path) -> Machine:
-    # Checked against the list of files, so that a name with a path in it opens nothing.
     """The machine of a bare gfx name; raises as `load` does. Each machine is read once."""
+    # Checked against the list of files, so that a name with a path in it opens nothing.
     if arch not in names(folder):
-        import difflib  # only on the way to an error
-
-        near = difflib.get_close_matches(arch, names(folder), n=3, cutoff=0.6)
+        near = _nearest(arch, names(folder), 3)
         hint = f"did you mean {', '.join(near)}?" if near else "see kinspect arch list"
         raise KinspectError(f"unknown target '{arch}'", hint)
     description = _describe(arch, folder, ())
@@ -162,8 +160,14 @@ def _read_mapping(path: Path) -> dict[str, Any]:
 def _fault(
     arch: str, key: str, problem: str, allowed: frozenset[str] = frozenset()
 ) -> KinspectError:
-    import difflib
-
-    near = difflib.get_close_matches(key.rpartition(".")[2], sorted(allowed), n=1)
+    """The error for a fault of a machine file; its hint names the allowed key that is nearest."""
+    near = _nearest(key.rpartition(".")[2], sorted(allowed), 1)
     hint = f"did you mean {near[0]}?" if near else "see machines/gfx906.yaml for a whole file"
     return KinspectError(f"machines/{arch}.yaml: {key} {problem}", hint)
+
+
+def _nearest(name: str, known: Sequence[str], most: int) -> list[str]:
+    """The known names that are spelt most like one."""
+    import difflib  # only on the way to an error
+
+    return difflib.get_close_matches(name, known, most)
