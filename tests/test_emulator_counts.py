@@ -7,8 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from kinspect.inspector.emulator.banks import conflict_cycles, phases_of
-from kinspect.inspector.emulator.footprint import Touched
-from kinspect.inspector.emulator.spans import lines_of_rows, lines_touched, spans_of, spans_of_rows
+from kinspect.inspector.emulator.footprint import (
+    Touched,
+    lines_of_rows,
+    lines_touched,
+    spans_of,
+    spans_of_rows,
+)
 
 ALL = np.ones(64, bool)
 LANES = np.arange(64)

@@ -14,8 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from .banks import conflict_cycles, phases_of
-from .footprint import Touched
-from .spans import Spans, lines_of_rows, lines_touched, spans_of, spans_of_rows
+from .footprint import Spans, Touched, lines_of_rows, lines_touched, spans_of, spans_of_rows
 from .waves import Array, Waves
 
 MOST_PATTERNS: Final = 4096

@@ -14,18 +14,11 @@ from ..model import Function
 from .effects import Effect, bits_of, effect_of, half_effect
 from .instructions.lds import plain_places
 from .lds_groups import WaveGroup
-from .lds_slices import (
-    EXEC_BITS,
-    LDS_CLASSES,
-    SCC_BIT,
-    lds_address_bits,
-    lds_slice,
-    with_scc,
-)
 from .operands import EXEC, Decoded, halves_of
 from .program import decoded_instructions
 from .register_sets import scalar_bits
 from .registry import ExecutionTarget, NotCoveredError, Step
+from .slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
 from .stack_slots import spills_of, with_rows
 from .steps import step_anywhere
 from .waves import ALL, Array

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from ..isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
 from ..model import Block, Function, Loop, Machine
 from .effects import Effect
-from .lds_slices import LDS_CLASSES
+from .slices import LDS_CLASSES
 
 ROUNDS: Final = 3
 """Iterations of a loop whose end depends on what is unknown; of one with loops in it one less."""

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from ..model import Function, Machine
 from .lds_accesses import AccessBytes, LdsAccess, LdsTrace
-from .lds_slices import LDS_CLASSES
 from .lds_trace import traces_of
+from .slices import LDS_CLASSES
 from .unknowns import Arguments
 
 _LARGEST: Final = 1 << 18

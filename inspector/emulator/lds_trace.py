@@ -27,12 +27,12 @@ from .lds_accesses import KINDS, AccessBytes, LdsAccess, LdsTrace, LdsTraces
 from .lds_code import LdsCode
 from .lds_groups import VECTOR, Pending, WaveGroup
 from .lds_paths import Loops, plan_of, reached_accesses
-from .lds_slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from .memory import MemoryWords
 from .operands import TTMP, VCC
 from .program import CONDITIONS
 from .register_sets import SCALAR_BIT, scalar_bits
 from .registry import NotCoveredError
+from .slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from .start import GridShape, initial_waves, target_of
 from .unknowns import Arguments, DrawnMemory, Probe
 from .waves import U32, Array, Waves

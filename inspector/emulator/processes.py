@@ -22,10 +22,10 @@ import numpy as np
 from msgspec import Struct
 
 from .counts import AccessCount
+from .footprint import Spans
 from .global_shadow import Granules
 from .machine import Trouble
 from .program import PreparedCode, is_coherent
-from .spans import Spans
 
 Array = np.ndarray[Any, Any]
 

@@ -257,7 +257,7 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     """The use of an access of global memory."""
     import numpy as np
 
-    from ..emulator.spans import lines_of_rows, spans_of_rows
+    from ..emulator.footprint import lines_of_rows, spans_of_rows
 
     line = machine.cache_line_bytes
     if line is None:

@@ -19,10 +19,11 @@ from .addressing import (
     flat_addresses,
     form_of,
     place_in_register,
+    private_addresses,
+    stack_addresses,
 )
 from .buffers import buffer_addresses
 from .lds_direct import load_to_lds
-from .scratch import private_addresses, stack_addresses
 from .spaces import READS, WRITES, StoredRegisters, usable_lanes
 
 

@@ -10,9 +10,8 @@ from ..delivery import issue
 from ..operands import M0, Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
-from .addressing import Addresses, extended, flat_addresses, form_of
+from .addressing import Addresses, extended, flat_addresses, form_of, private_addresses
 from .buffers import buffer_addresses
-from .scratch import private_addresses
 from .spaces import (
     READS,
     lanes_of,

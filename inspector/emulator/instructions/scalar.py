@@ -1,4 +1,4 @@
-"""Scalar integer arithmetic, comparisons and moves: one value per wave.
+"""Scalar integer arithmetic, comparisons, moves and writes of EXEC: one value per wave.
 
 Source: CDNA3 ISA, 12.1 to 12.5; RDNA3 ISA, 16.1 to 16.5.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..operands import Decoded
+from ..operands import EXEC, Decoded
 from ..registry import BuildContext, Builder, Step, builds
 from ..waves import ALL, I32, U32, Array, Waves
 from .scalar_operands import (
@@ -186,3 +186,76 @@ for _name in COMPARISONS:
         if _kind.endswith("32"):
             _words.append(f"s_cmpk_{_name}_{_kind}")
         builds(*_words)(_comparison(_name, _kind))
+
+
+def _save_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
+    """D = EXEC; EXEC = compute(S0, EXEC); SCC = EXEC != 0."""
+
+    def build(decoded: Decoded, context: BuildContext) -> Step:
+        read = scalar_source(decoded.operands[1], kind)
+        write = scalar_destination(decoded.operands[0], kind)
+
+        def step(waves: Waves) -> None:
+            before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC].copy()
+            after = np.broadcast_to(compute(read(waves), before), before.shape)
+            write(waves, before)
+            if kind == "u64":
+                waves.set_pair(EXEC, after)
+            else:
+                waves.scalar[EXEC] = after
+            waves.scc = after != 0
+            waves.exec_changed()
+
+        return step
+
+    return build
+
+
+_SAVE_EXEC: dict[str, Callable[[Array, Array], Array]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "andn2 and_not1": lambda s, e: s & ~e,
+    "andn1 and_not0": lambda s, e: ~s & e,
+    "orn2 or_not1": lambda s, e: s | ~e,
+    "orn1 or_not0": lambda s, e: ~s | e,
+    "nand": lambda s, e: ~(s & e),
+    "nor": lambda s, e: ~(s | e),
+    "xnor": lambda s, e: ~(s ^ e),
+}
+for _names, _compute in _SAVE_EXEC.items():
+    for _bits in ("32", "64"):
+        _words = [f"s_{name}_saveexec_b{_bits}" for name in _names.split()]
+        builds(*_words)(_save_exec(_compute, "u" + _bits))
+
+
+def _write_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
+    """EXEC = compute(S0, EXEC); D = EXEC; SCC = EXEC != 0."""
+
+    def build(decoded: Decoded, context: BuildContext) -> Step:
+        read = scalar_source(decoded.operands[1], kind)
+        write = scalar_destination(decoded.operands[0], kind)
+
+        def step(waves: Waves) -> None:
+            before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC]
+            after = np.broadcast_to(compute(read(waves), before), before.shape).copy()
+            if kind == "u64":
+                waves.set_pair(EXEC, after)
+            else:
+                waves.scalar[EXEC] = after
+            waves.exec_changed()
+            write(waves, after)
+            waves.scc = after != 0
+
+        return step
+
+    return build
+
+
+for _bits in ("32", "64"):
+    builds(f"s_andn1_wrexec_b{_bits}", f"s_and_not0_wrexec_b{_bits}")(
+        _write_exec(lambda s, e: ~s & e, "u" + _bits)
+    )
+    builds(f"s_andn2_wrexec_b{_bits}", f"s_and_not1_wrexec_b{_bits}")(
+        _write_exec(lambda s, e: s & ~e, "u" + _bits)
+    )
