@@ -149,8 +149,8 @@ def test_a_fork_that_dies_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_workgroups_that_may_talk_stay_together(instruction: str) -> None:
-    assert emulator(COPY).independent
-    assert not emulator(COPY + instruction + "\n").independent
+    assert emulator(COPY).is_divisible
+    assert not emulator(COPY + instruction + "\n").is_divisible
 
 
 SCRIPT = """

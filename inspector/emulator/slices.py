@@ -1,7 +1,7 @@
 """The instructions that the addresses of memory accesses depend on: backward slices.
 
-One is for the addresses of all accesses; every scalar instruction is in it, since branches and masks
-rest on these. The other is for the LDS addresses alone, and follows SCC as if it were a register.
+One is for the addresses of all accesses; every scalar instruction is in it, since branches and
+masks rest on these. The other is for LDS addresses alone, and follows SCC as if it were a register.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from ..waves import I32, U32, Array, Waves
 from .integer import low5
 
 U64 = np.uint64
-I64 = np.int64
 
 
 def bit_field(value: Array, start: Array, length: Array) -> Array:
