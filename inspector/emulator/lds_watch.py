@@ -35,7 +35,7 @@ class WatchedWorkgroups:
         )
         self._last_workgroups: Array | None = None
         nobody = np.zeros(0, np.int64)
-        self._last_waves = (nobody, nobody, nobody)
+        self._last_waves: tuple[Array, Array, Array] = (nobody, nobody, nobody)
 
     @property
     def slots(self) -> int:
