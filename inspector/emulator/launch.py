@@ -7,7 +7,6 @@ import functools
 import gc
 import math
 import os
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,19 +20,23 @@ from .calls import joined
 from .counts import AccessCounter
 from .footprint import Footprint
 from .global_shadow import GlobalShadow
-from .lockstep import EmulationLimitError, LaunchLimits, Scheduler
+from .grid import CONSTANTS_ADDRESS, GridRunner
+from .lockstep import EmulationLimitError, LaunchLimits
 from .machine import MachineState, Trouble
-from .memory import Buffer, GlobalMemory, LocalMemory, PrivateMemory, buffer_of
-from .processes import NotIndependentError, ShareResult, execute_shares, has_independent_workgroups
+from .memory import Buffer, GlobalMemory
+from .processes import (
+    NotIndependentError,
+    ShareResult,
+    add_share,
+    execute_shares,
+    has_independent_workgroups,
+    share_result,
+)
 from .program import PreparedCode, prepare
-from .register_sets import SCALAR_BIT, name_of
+from .register_sets import name_of
 from .registry import NotCoveredError
 from .start import (
-    DISPATCH_ADDRESS,
-    KERNARG_ADDRESS,
-    GridShape,
     initial_registers,
-    initial_waves,
     target_of,
     waves_of,
 )
@@ -52,12 +55,9 @@ from .undefined import (
 )
 from .waves import Array
 
-CONSTANTS_ADDRESS = 0x7E03_0000_0000
 STORES = frozenset({"global_store", "lds_direct_store"})
 WRITES = STORES | {"atomic"}
 """Classes of instructions that write global memory; an atomic reads it as well."""
-SLICE_WAVES = 256
-"""Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
 
 class Launch(Struct, frozen=True):
@@ -127,10 +127,8 @@ class Emulator:
             KinspectError: the file does not say in which state a wave starts.
         """
         self.start = _wave_start(function)
-        self.scratch_bytes = function.resources.scratch_bytes or 0
         self.target = target_of(function, gpu.arch)
         constants = constants or Constants()
-        self._constants = constants.data
         addresses = {name: CONSTANTS_ADDRESS + offset for name, offset in constants.symbols.items()}
         function, called = joined(function, functions)
         with without_collections():
@@ -143,6 +141,8 @@ class Emulator:
                 symbols=addresses | called,
                 calls=bool(called),
             )
+        scratch_bytes = function.resources.scratch_bytes or 0
+        self._grid = GridRunner(self.code, self.start, scratch_bytes, constants.data)
         # Looked for at the first launch that is checked; 0 from then on.
         set_up = initial_registers(self.start, self.target)
         self._undefined = live_at_entry(function, self.code.effects) & ~set_up
@@ -180,7 +180,7 @@ class Emulator:
             if len(shares) > 1:
                 executed = self._execute_apart(launch, shares, machine, limits)
             else:
-                executed = self._execute(launch, numbers, machine, limits, {})
+                executed = self._grid.run(launch, numbers, machine, limits, {})
         except EmulationLimitError as error:
             error.troubles = tuple(machine.troubles.values())
             raise
@@ -210,7 +210,7 @@ class Emulator:
         """The workgroups of each process: whole slices, the same ones whoever executes them."""
         if launch.processes < 2 or not launch.checks or not self.is_divisible:
             return [numbers]
-        per_slice = self._per_slice(launch)
+        per_slice = self._grid.per_slice(launch)
         starts = np.arange(0, len(numbers), per_slice)
         shares = np.array_split(starts, max(min(launch.processes, len(starts)), 1))
         return np.split(numbers, [share[0] for share in shares[1:]])
@@ -222,7 +222,7 @@ class Emulator:
         machine: MachineState,
         limits: LaunchLimits,
     ) -> Array:
-        """Executes each share of the workgroups as `_execute` does, in a process of its own."""
+        """Executes each share of the workgroups in a process of its own; see `GridRunner.run`."""
         code, counts = self.code, self.counts
         own = os.getpid()
 
@@ -233,8 +233,8 @@ class Emulator:
                 code.recount([(0, 0, 0)] * len(code.blocks))
                 if counts is not None:
                     counts.begin()
-            executed = self._execute(launch, share, machine, limits, {})
-            return self._share_result(executed, machine, forked=forked)
+            executed = self._grid.run(launch, share, machine, limits, {})
+            return share_result(executed, code, machine, counts, forked=forked)
 
         tallies = code.tallies
         accesses = {} if counts is None else copy.deepcopy(counts.accesses)
@@ -246,110 +246,8 @@ class Emulator:
                 counts.begin(accesses)
             raise
         for result in results[1:]:  # the first is this process's own
-            self._add_share(result, machine)
+            add_share(result, code, machine, counts)
         return np.concatenate([result.executed for result in results])
-
-    def _share_result(self, executed: Array, machine: MachineState, *, forked: bool) -> ShareResult:
-        """Returns what a process that executed a share of the workgroups hands over."""
-        counts = self.counts
-        return ShareResult(
-            executed,
-            self.code.tallies,
-            list(machine.troubles.values()),
-            counts.accesses if counts is not None else {},
-            counts.touched.folded() if forked and counts is not None else {},
-            [b.address for b in machine.memory.buffers if b.words is not None and b.words.written],
-            machine.granules(),
-        )
-
-    def _add_share(self, result: ShareResult, machine: MachineState) -> None:
-        """Adds what another process has done."""
-        self.code.add(result.blocks)
-        for trouble in result.troubles:
-            machine.note(trouble.kind, trouble.site, trouble.detail)
-        if self.counts is not None:
-            self.counts.add(result.accesses, result.spans)
-        for address in result.written:
-            buffer = machine.memory.buffer_at(address)
-            if buffer is not None and buffer.words is not None:
-                buffer.words.written = True
-
-    def _per_slice(self, launch: Launch) -> int:
-        """Returns how many workgroups run together."""
-        return max(1, SLICE_WAVES // waves_of(launch.threads, self.target))
-
-    def _execute(
-        self,
-        launch: Launch,
-        numbers: Array,
-        machine: MachineState,
-        limits: LaunchLimits,
-        fill: Fill,
-    ) -> Array:
-        """Runs workgroups on the machine's memory, some at a time.
-
-        Args:
-            launch: what is launched.
-            numbers: numbers of the workgroups.
-            machine: takes what they do.
-            limits: the time and blocks for all of them.
-            fill: contents of registers that nothing sets up.
-
-        Returns:
-            Instructions that the waves of each workgroup executed, int64 [workgroup].
-        """
-        self._add_inputs(launch, machine.memory)
-        machine.work_items = math.prod(launch.threads)
-        per_slice = self._per_slice(launch)
-        executed = [np.zeros(0, np.int64)]
-        with np.errstate(all="ignore"):
-            for start in range(0, len(numbers), per_slice):
-                slice_numbers = numbers[start : start + per_slice]
-                executed.append(self._execute_slice(launch, slice_numbers, machine, limits, fill))
-        return np.concatenate(executed)
-
-    def _execute_slice(
-        self,
-        launch: Launch,
-        numbers: Array,
-        machine: MachineState,
-        limits: LaunchLimits,
-        fill: Fill,
-    ) -> Array:
-        """Runs workgroups together, with LDS and scratch memory of their own; see `_execute`."""
-        count, waves_each = len(numbers), waves_of(launch.threads, self.target)
-        scheduler = Scheduler(self.code, machine, limits, count)
-        machine.move_in(
-            LocalMemory(launch.lds_bytes, count),
-            PrivateMemory(self.scratch_bytes, count * waves_each, waves_each, self.target.lanes),
-            count,
-            scheduler.generations,
-        )
-        waves = initial_waves(
-            self.start,
-            self.target,
-            GridShape(launch.threads, launch.grid),
-            numbers,
-            machine,
-            registers=self.code.vector_registers,
-        )
-        for row, value in fill.items():
-            if row < SCALAR_BIT:
-                waves.u32[row] = value
-            else:
-                waves.scalar[row - SCALAR_BIT] = value
-        scheduler.run(waves)
-        return scheduler.executed
-
-    def _add_inputs(self, launch: Launch, memory: GlobalMemory) -> None:
-        """Adds what a launch reads besides its buffers."""
-        arguments = np.frombuffer(launch.arguments.ljust(512, b"\0"), np.uint8)
-        memory.add(buffer_of(arguments, KERNARG_ADDRESS, "kernel arguments"))
-        if self._constants:
-            constants = np.frombuffer(self._constants, np.uint8)
-            memory.add(buffer_of(constants, CONSTANTS_ADDRESS, "the program's constants"))
-        packet = np.frombuffer(_dispatch_packet(launch), np.uint8)
-        memory.add(buffer_of(packet, DISPATCH_ADDRESS, "dispatch packet"))
 
     def _look_for_undefined(
         self, launch: Launch, buffers: list[Buffer], numbers: Array, machine: MachineState
@@ -364,7 +262,7 @@ class Emulator:
         def run(fill: Fill) -> list[Access] | None:
             recorder = AccessRecorder(copies_of(buffers))
             try:
-                self._execute(launch, chosen, recorder, LaunchLimits(SECONDS, BLOCKS), fill)
+                self._grid.run(launch, chosen, recorder, LaunchLimits(SECONDS, BLOCKS), fill)
             except (EmulationLimitError, NotCoveredError):
                 return None
             return recorder.accesses
@@ -430,12 +328,3 @@ def without_collections() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _dispatch_packet(launch: Launch) -> bytes:
-    """The AQL packet, from which some code reads its size (hsa_kernel_dispatch_packet)."""
-    items = [threads * groups for threads, groups in zip(launch.threads, launch.grid, strict=True)]
-    return struct.pack(
-        "<HHHHHHIIIIIQQQQ", 0, 3, *launch.threads, 0, *items, 0, launch.lds_bytes, 0,
-        KERNARG_ADDRESS, 0, 0,
-    )  # fmt: skip

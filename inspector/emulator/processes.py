@@ -21,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from .counts import AccessCount
+from .counts import AccessCount, AccessCounter
 from .footprint import Spans
 from .global_shadow import Granules
-from .machine import Trouble
+from .machine import MachineState, Trouble
 from .program import PreparedCode, is_coherent
 
 Array = np.ndarray[Any, Any]
@@ -64,6 +64,49 @@ class ShareResult(Struct, frozen=True):
     spans: dict[int, list[Spans]]
     written: list[int]
     granules: dict[int, Granules]
+
+
+def share_result(
+    executed: Array,
+    code: PreparedCode,
+    machine: MachineState,
+    counts: AccessCounter | None,
+    *,
+    forked: bool,
+) -> ShareResult:
+    """Returns what a process that executed a share of the workgroups hands over.
+
+    Args:
+        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
+        code: what was executed, with its counts.
+        machine: the state that it left.
+        counts: of accesses; None where they were not counted.
+        forked: whether it is another process than the one that is handed this.
+    """
+    return ShareResult(
+        executed,
+        code.tallies,
+        list(machine.troubles.values()),
+        counts.accesses if counts is not None else {},
+        counts.touched.folded() if forked and counts is not None else {},
+        [b.address for b in machine.memory.buffers if b.words is not None and b.words.written],
+        machine.granules(),
+    )
+
+
+def add_share(
+    result: ShareResult, code: PreparedCode, machine: MachineState, counts: AccessCounter | None
+) -> None:
+    """Adds what another process has done; see `share_result`."""
+    code.add(result.blocks)
+    for trouble in result.troubles:
+        machine.note(trouble.kind, trouble.site, trouble.detail)
+    if counts is not None:
+        counts.add(result.accesses, result.spans)
+    for address in result.written:
+        buffer = machine.memory.buffer_at(address)
+        if buffer is not None and buffer.words is not None:
+            buffer.words.written = True
 
 
 def usable_processes() -> int:
