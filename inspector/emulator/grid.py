@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..model import WaveStart
+from .checks.undefined import Fill
 from .lockstep import LaunchLimits, Scheduler
 from .machine import MachineState
 from .memory import GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .program import PreparedCode
 from .register_sets import SCALAR_BIT
 from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, GridShape, initial_waves, waves_of
-from .undefined import Fill
 from .waves import Array
 
 if TYPE_CHECKING:

@@ -17,9 +17,22 @@ from ..errors import KinspectError
 from ..isa.asm.data import Constants
 from ..model import Function, Machine, WaveStart
 from .calls import joined
+from .checks.global_shadow import GlobalShadow
+from .checks.undefined import (
+    BLOCKS,
+    MOST_BYTES,
+    SECONDS,
+    WORKGROUPS,
+    Access,
+    AccessRecorder,
+    Fill,
+    copies_of,
+    first_read,
+    live_at_entry,
+    undefined_uses,
+)
 from .counts import AccessCounter
 from .footprint import Footprint
-from .global_shadow import GlobalShadow
 from .grid import CONSTANTS_ADDRESS, GridRunner
 from .lockstep import EmulationLimitError, LaunchLimits
 from .machine import MachineState, Trouble
@@ -39,19 +52,6 @@ from .start import (
     initial_registers,
     target_of,
     waves_of,
-)
-from .undefined import (
-    BLOCKS,
-    MOST_BYTES,
-    SECONDS,
-    WORKGROUPS,
-    Access,
-    AccessRecorder,
-    Fill,
-    copies_of,
-    first_read,
-    live_at_entry,
-    undefined_uses,
 )
 from .waves import Array
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import KinspectError
+from .checks.hangs import describe_standing
 from .effects import returns_value
-from .hangs import describe_standing
 from .program import BlockEnd, CodeBlock, EndKind, PreparedCode
 from .registry import NotCoveredError
 from .waves import Array, Waves

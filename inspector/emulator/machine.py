@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from .checks.global_shadow import GlobalShadow, Granules
+from .checks.global_watch import GlobalAccess, GlobalWatch
+from .checks.lds_watch import LdsWatch, WatchedWorkgroups
 from .counts import AccessCounter
-from .global_shadow import GlobalShadow, Granules
-from .global_watch import GlobalAccess, GlobalWatch
-from .lds_watch import LdsWatch, WatchedWorkgroups
 from .memory import GlobalMemory, LocalMemory, PrivateMemory
 from .register_sets import HIGH_HALVES, SCALAR_BIT
 from .registry import BuildContext

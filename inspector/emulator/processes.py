@@ -21,9 +21,9 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
 from .footprint import Spans
-from .global_shadow import Granules
 from .machine import MachineState, Trouble
 from .program import PreparedCode, is_coherent
 

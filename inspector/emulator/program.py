@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
 from .calls import transfer_of
+from .checks.hazards import Hazard, hazards_of
 from .effects import Effect, effects_of, result_halves, touched_halves, vector_rows
-from .hazards import Hazard, hazards_of
 from .matrix_products import link
 from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, decode

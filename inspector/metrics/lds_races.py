@@ -1,6 +1,6 @@
 """LDS races: accesses of different waves to the same bytes that nothing orders.
 
-`emulator.lds_races` analyses the code without running it. A kernel without races is one whose
+`emulator.lds` analyses the code without running it. A kernel without races is one whose
 decidable accesses are all in order; their number is part of the figure.
 """
 
@@ -18,7 +18,7 @@ from .lanes import is_in_a_row
 from .subject import Subject, source_line
 
 if TYPE_CHECKING:
-    from ..emulator.lds_races import Race, RaceReport
+    from ..emulator.lds.races import Race, RaceReport
 
 RACES: Final = "lds.races"
 _FEWER_WAVES: Final = "a launch may use fewer waves than the kernel allows; pass --waves"
@@ -80,7 +80,7 @@ def _report(subject: Subject, accesses: int) -> tuple[RaceReport | None, str]:
         return None, _FEWER_WAVES
     if importlib.util.find_spec("numpy") is None:
         return None, NOT_LOOKED_AT
-    from ..emulator.lds_races import races_of
+    from ..emulator.lds.races import races_of
 
     arguments = known_arguments(subject)
     try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from ..memory import Buffer, GlobalMemory, first_active
+from ..registry import BuildContext
+from ..waves import Array, Waves
 from .global_shadow import GlobalShadow, Granules
 from .lds_watch import Note, WatchedWorkgroups
-from .memory import Buffer, GlobalMemory, first_active
-from .registry import BuildContext
-from .waves import Array, Waves
 
 
 class GlobalAccess(Struct):

@@ -8,12 +8,12 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from .crosslane import DPP_CONTROLS
-from .effects import Effect
-from .lds_accesses import LdsAccess
-from .operands import Decoded
-from .register_sets import SCALAR_BIT
-from .waves import Array, Waves
+from ..crosslane import DPP_CONTROLS
+from ..effects import Effect
+from ..operands import Decoded
+from ..register_sets import SCALAR_BIT
+from ..waves import Array, Waves
+from .accesses import LdsAccess
 
 VECTOR: Final = (1 << SCALAR_BIT) - 1
 """The set of all vector rows."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Block, Instruction, Loop
-from .memory import first_active
-from .program import PreparedCode
-from .waves import Array, Waves
+from ...model import Block, Instruction, Loop
+from ..memory import first_active
+from ..program import PreparedCode
+from ..waves import Array, Waves
 
 if TYPE_CHECKING:
-    from .machine import MachineState
+    from ..machine import MachineState
 
 MOST_PLACES: Final = 4
 """Groups of waves that a message names."""

@@ -1,6 +1,6 @@
 """Accesses of LDS by different waves that nothing keeps in order, found without running the kernel.
 
-`lds_trace` says which bytes each wave touches and between which barriers. Of two accesses at the
+`trace` says which bytes each wave touches and between which barriers. Of two accesses at the
 same time one of which writes, only those are told whose bytes are known and meet for certain.
 
 Nothing is told of two writes (layouts that hold elements twice write the same values), of a read of
@@ -17,11 +17,11 @@ from typing import Final, Literal
 import numpy as np
 from msgspec import Struct
 
-from ..model import Function, Machine
-from .lds_accesses import AccessBytes, LdsAccess, LdsTrace
-from .lds_trace import traces_of
-from .slices import LDS_CLASSES
-from .unknowns import Arguments
+from ...model import Function, Machine
+from ..slices import LDS_CLASSES
+from ..unknowns import Arguments
+from .accesses import AccessBytes, LdsAccess, LdsTrace
+from .trace import traces_of
 
 _LARGEST: Final = 1 << 18
 """No LDS has more bytes: lanes beyond take no part (Triton masks copies into LDS so)."""

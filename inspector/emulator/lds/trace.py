@@ -8,7 +8,7 @@ left undecided. Loops go round a few times: one iteration meets the next.
 Waves part where they branch by what is known (their number, say), so that code which takes turns at
 staggered barriers is followed as it is. A branch on what is unknown is taken by all waves alike.
 
-`lds_accesses` says how long an access lasts, and which ones are in order.
+`accesses` says how long an access lasts, and which ones are in order.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..isa.barriers import has_special_barriers
-from ..isa.mnemonics import FLOW_CLASSES, Flow, flow_of
-from ..model import Function, Instruction, Machine
-from .lds_accesses import KINDS, AccessBytes, LdsAccess, LdsTrace, LdsTraces
-from .lds_code import LdsCode
-from .lds_groups import VECTOR, Pending, WaveGroup
-from .lds_paths import Loops, plan_of, reached_accesses
-from .memory import MemoryWords
-from .operands import TTMP, VCC
-from .program import CONDITIONS
-from .register_sets import SCALAR_BIT, scalar_bits
-from .registry import NotCoveredError
-from .slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
-from .start import GridShape, initial_waves, target_of
-from .unknowns import Arguments, DrawnMemory, Probe
-from .waves import U32, Array, Waves
+from ...isa.barriers import has_special_barriers
+from ...isa.mnemonics import FLOW_CLASSES, Flow, flow_of
+from ...model import Function, Instruction, Machine
+from ..memory import MemoryWords
+from ..operands import TTMP, VCC
+from ..program import CONDITIONS
+from ..register_sets import SCALAR_BIT, scalar_bits
+from ..registry import NotCoveredError
+from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
+from ..start import GridShape, initial_waves, target_of
+from ..unknowns import Arguments, DrawnMemory, Probe
+from ..waves import U32, Array, Waves
+from .accesses import KINDS, AccessBytes, LdsAccess, LdsTrace, LdsTraces
+from .code import LdsCode
+from .groups import VECTOR, Pending, WaveGroup
+from .paths import Loops, plan_of, reached_accesses
 
 MOST_STEPS: Final = 30_000
 """Instructions that are carried out, at most."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from .memory import LocalMemory
+from ..memory import LocalMemory
 
 Array = np.ndarray[Any, Any]
 

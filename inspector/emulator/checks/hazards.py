@@ -16,11 +16,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import Function, Instruction
-from .effects import Effect, bits_of
+from ...model import Function, Instruction
+from ..effects import Effect, bits_of
+from ..operands import EXEC, Decoded, Operand
+from ..register_sets import scalar_bits
 from .mfma_wait_states import EarlierInstruction, WaitStates
-from .operands import EXEC, Decoded, Operand
-from .register_sets import scalar_bits
 
 ARCHS: Final = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 LONGEST: Final = 20

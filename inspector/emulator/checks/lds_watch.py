@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from ..memory import LocalMemory
+from ..waves import Array, Waves
 from .lds_shadow import LdsShadow
-from .memory import LocalMemory
-from .waves import Array, Waves
 
 WATCHED_WORKGROUPS: Final = 4
 """Workgroups that are watched for races, of those that run together."""

@@ -10,18 +10,18 @@ from typing import Final
 
 import numpy as np
 
-from ..model import Function
-from .effects import Effect, bits_of, effect_of, half_effect
-from .instructions.lds import plain_places
-from .lds_groups import WaveGroup
-from .operands import EXEC, Decoded, halves_of
-from .program import decoded_instructions
-from .register_sets import scalar_bits
-from .registry import ExecutionTarget, NotCoveredError, Step
-from .slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
+from ...model import Function
+from ..effects import Effect, bits_of, effect_of, half_effect
+from ..instructions.lds import plain_places
+from ..operands import EXEC, Decoded, halves_of
+from ..program import decoded_instructions
+from ..register_sets import scalar_bits
+from ..registry import ExecutionTarget, NotCoveredError, Step
+from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
+from ..steps import step_anywhere
+from ..waves import ALL, Array
+from .groups import WaveGroup
 from .stack_slots import spills_of, with_rows
-from .steps import step_anywhere
-from .waves import ALL, Array
 
 _ONE_LANE: Final = ("v_writelane_b32", "v_readlane_b32")
 _BRINGING: Final = frozenset(

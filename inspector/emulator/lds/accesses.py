@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from .waves import Array
+from ..waves import Array
 
 Kind = Literal["read", "write", "atomic", "copy"]
 KINDS: Final[Mapping[str, Kind]] = {

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..model import Function
-from .effects import Effect
-from .machine import MachineState
-from .memory import Buffer, GlobalMemory, Outside
-from .register_sets import rows_of
+from ...model import Function
+from ..effects import Effect
+from ..machine import MachineState
+from ..memory import Buffer, GlobalMemory, Outside
+from ..register_sets import rows_of
 
 Array = np.ndarray[Any, Any]
 

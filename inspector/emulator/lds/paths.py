@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ..isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
-from ..model import Block, Function, Loop, Machine
-from .effects import Effect
-from .slices import LDS_CLASSES
+from ...isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
+from ...model import Block, Function, Loop, Machine
+from ..effects import Effect
+from ..slices import LDS_CLASSES
 
 ROUNDS: Final = 3
 """Iterations of a loop whose end depends on what is unknown; of one with loops in it one less."""

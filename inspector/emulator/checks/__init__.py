@@ -1,0 +1,1 @@
+"""What code does and must not do, noticed while it is executed or looked for before."""
