@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import Array, run_lines
+from emulated import Array, code_of, run_lines
+from kinspect.inspector.emulator.machine import MachineState
 from kinspect.inspector.emulator.memory import (
     PRIVATE_APERTURE,
     SHARED_APERTURE,
     Buffer,
+    GlobalMemory,
     buffer_of,
 )
+from kinspect.inspector.emulator.operands import EXEC
 from kinspect.inspector.emulator.registry import NotCoveredError
+from kinspect.inspector.emulator.waves import WaveIds, Waves
 
 BASE = 0x5000_0000_0000
 DATA = np.arange(1, 257, dtype=np.uint32) * 0x01010101
@@ -411,3 +415,24 @@ def test_scalar_stores_and_atomics() -> None:
     )  # fmt: skip
     assert held(buffer).tolist() == [0, 16, 2, 3, 77, 78, 6, 7]
     assert state.scalar[10].tolist() == [1, 6, 11]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_loads_issued_with_and_without_idle_lanes_meet(order: tuple[int, int]) -> None:
+    """Waves that issued a load apart, one with idle lanes, meet before the wait."""
+    code = code_of("gfx942", ["global_load_dword v1, v2, s[2:3]", WAIT])
+    load_step, wait_step = (step for _, step, _ in code.blocks[0].steps)
+    machine = MachineState(GlobalMemory([buffer_of(DATA, BASE)]))
+    zero = np.zeros(1, np.int64)
+    groups = []
+    for number, lanes in enumerate((LANES >= 0, LANES == 0)):
+        waves = Waves.new(8, 64, WaveIds(zero + number, zero, zero), machine)
+        waves.set_pair(2, np.array([BASE], np.uint64))
+        waves.u32[1], waves.u32[2] = 7, LANES * 4
+        waves.set_mask(EXEC, lanes[None])
+        load_step(waves)
+        groups.append(waves)
+    state = Waves.join([groups[number] for number in order])
+    wait_step(state)
+    assert state.u32[1, 0].tolist() == DATA[:64].tolist()
+    assert state.u32[1, 1].tolist() == [DATA[0], *[7] * 63]

@@ -22,8 +22,13 @@ DPP_CONTROLS: Final = frozenset(
 """Modifiers that choose the lane whose value a lane reads."""
 
 
-class _Pattern:
-    """Where each lane reads: `origin` [lane]; `valid` bool [lane], whether such a lane exists."""
+class _LaneOrigins:
+    """Where each lane reads.
+
+    Args:
+        origin: the lane that it reads, int64 [lane].
+        valid: whether such a lane exists, bool [lane].
+    """
 
     def __init__(self, origin: Array, valid: Array) -> None:
         self.origin = np.where(valid, origin, 0)
@@ -38,7 +43,7 @@ def _control(decoded: Decoded) -> str | None:
     return None
 
 
-def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
+def _origins_of(decoded: Decoded, lanes: int) -> _LaneOrigins | None:
     """The lanes that a DPP control reads (CDNA3 ISA, 13.3.9 "DPP"; RDNA3 ISA, 7.7)."""
     control = _control(decoded)
     if control is None:
@@ -49,33 +54,33 @@ def _pattern(decoded: Decoded, lanes: int) -> _Pattern | None:
     text = decoded.modifiers[control]
     if control in ("quad_perm", "dpp8"):
         chosen = np.array(decoded.numbers(control, ()))
-        return _Pattern((lane & -len(chosen)) + chosen[lane % len(chosen)], every)
+        return _LaneOrigins((lane & -len(chosen)) + chosen[lane % len(chosen)], every)
     amount = int(text, 0) if text else 0
     if control == "row_shl":
-        return _Pattern(lane + amount, lane_in_row + amount < 16)
+        return _LaneOrigins(lane + amount, lane_in_row + amount < 16)
     if control == "row_shr":
-        return _Pattern(lane - amount, lane_in_row >= amount)
+        return _LaneOrigins(lane - amount, lane_in_row >= amount)
     if control == "row_ror":
-        return _Pattern(row + ((lane_in_row - amount) & 15), every)
+        return _LaneOrigins(row + ((lane_in_row - amount) & 15), every)
     if control == "row_mirror":
-        return _Pattern(row + 15 - lane_in_row, every)
+        return _LaneOrigins(row + 15 - lane_in_row, every)
     if control == "row_half_mirror":
-        return _Pattern((lane & ~7) + 7 - (lane & 7), every)
+        return _LaneOrigins((lane & ~7) + 7 - (lane & 7), every)
     if control in ("row_share", "row_newbcast"):
-        return _Pattern(row + amount, every)
+        return _LaneOrigins(row + amount, every)
     if control == "row_xmask":
-        return _Pattern(row + (lane_in_row ^ amount), every)
+        return _LaneOrigins(row + (lane_in_row ^ amount), every)
     if control == "row_bcast":
         if amount == 15:
-            return _Pattern(row - 1, row > 0)
-        return _Pattern(np.full(lanes, 31), lane > 31)
+            return _LaneOrigins(row - 1, row > 0)
+        return _LaneOrigins(np.full(lanes, 31), lane > 31)
     if control == "wave_shl":
-        return _Pattern(lane + 1, lane + 1 < lanes)
+        return _LaneOrigins(lane + 1, lane + 1 < lanes)
     if control == "wave_shr":
-        return _Pattern(lane - 1, lane > 0)
+        return _LaneOrigins(lane - 1, lane > 0)
     if control == "wave_rol":
-        return _Pattern((lane + 1) % lanes, every)
-    return _Pattern((lane - 1) % lanes, every)
+        return _LaneOrigins((lane + 1) % lanes, every)
+    return _LaneOrigins((lane - 1) % lanes, every)
 
 
 def _zero_fill(decoded: Decoded, target: ExecutionTarget) -> bool:
@@ -92,7 +97,7 @@ def _zero_fill(decoded: Decoded, target: ExecutionTarget) -> bool:
 
 def first_operand(decoded: Decoded, target: ExecutionTarget) -> Change | None:
     """DPP's rearrangement of the first source; None where the instruction has none."""
-    pattern = _pattern(decoded, target.lanes)
+    pattern = _origins_of(decoded, target.lanes)
     if pattern is None:
         return None
     origin, valid = pattern.origin, pattern.valid
@@ -115,7 +120,7 @@ def written(decoded: Decoded, target: ExecutionTarget) -> Callable[[Waves], Arra
     row_mask and bank_mask leave lanes out; so does, without zero fill, a source lane that does not
     exist or is idle (CDNA3 ISA, 13.3.9; RDNA3 ISA, 7.7.1: "BOUND_CTRL").
     """
-    pattern = _pattern(decoded, target.lanes)
+    pattern = _origins_of(decoded, target.lanes)
     if pattern is None:
         return None
     lane = np.arange(target.lanes)

@@ -42,6 +42,12 @@ class OutstandingOperation(Struct):
     site: int = -1
     lds_bytes: int = 0
 
+    def with_arrays(self, arrays: tuple[Array, ...]) -> OutstandingOperation:
+        """The same operation of other waves."""
+        return OutstandingOperation(
+            self.registers, self.complete, arrays, self.in_order, self.site, self.lds_bytes
+        )
+
 
 class OutstandingQueues:
     """The queues of waves that went the same way. `registers`: all that entries will write."""
@@ -124,15 +130,7 @@ class OutstandingQueues:
         chosen.registers = self.registers
         chosen.queues = {
             counter: [
-                OutstandingOperation(
-                    entry.registers,
-                    entry.complete,
-                    tuple(array[which] for array in entry.arrays),
-                    entry.in_order,
-                    entry.site,
-                    entry.lds_bytes,
-                )
-                for entry in queue
+                entry.with_arrays(tuple(array[which] for array in entry.arrays)) for entry in queue
             ]
             for counter, queue in self.queues.items()
             if queue
@@ -143,30 +141,29 @@ class OutstandingQueues:
     def join(parts: Sequence[OutstandingQueues], waves: Sequence[Waves]) -> OutstandingQueues:
         """The queues of waves that meet again, the waves in the order of `parts`.
 
-        Where all have the same operations outstanding, they stay so. Where they differ, what the
-        waves do not share is let through first: no wait can be missed by that which a wave that
-        came the other way would not have missed too.
+        Where all have the same operations outstanding, they stay so. Where they differ, or some
+        were issued with idle lanes and others without, all are let through first: no wait can be
+        missed by that which a wave that came the other way would not have missed too.
         """
-        shapes = [{c: [e.site for e in q] for c, q in part.queues.items() if q} for part in parts]
+        shapes = [
+            {c: [(e.site, len(e.arrays)) for e in q] for c, q in part.queues.items() if q}
+            for part in parts
+        ]
         if any(shape != shapes[0] for shape in shapes):
             for part, group in zip(parts, waves, strict=True):
                 part.finish_all(group)
             return OutstandingQueues()
         joined = OutstandingQueues()
         joined.registers = parts[0].registers
-        for counter, sites in shapes[0].items():
+        for counter in shapes[0]:
+            queues = [part.queues[counter] for part in parts]
             joined.queues[counter] = [
-                OutstandingOperation(
-                    parts[0].queues[counter][position].registers,
-                    parts[0].queues[counter][position].complete,
+                same[0].with_arrays(
                     tuple(
-                        np.concatenate([part.queues[counter][position].arrays[k] for part in parts])
-                        for k in range(len(parts[0].queues[counter][position].arrays))
-                    ),
-                    parts[0].queues[counter][position].in_order,
-                    sites[position],
-                    parts[0].queues[counter][position].lds_bytes,
+                        np.concatenate(arrays)
+                        for arrays in zip(*(entry.arrays for entry in same), strict=True)
+                    )
                 )
-                for position in range(len(sites))
+                for same in zip(*queues, strict=True)
             ]
         return joined

@@ -25,7 +25,7 @@ Addresses = Callable[[Waves], tuple[Array, Array | None]]
 """Addresses of all lanes (int64 [wave, lane]) and which of them are in range: None for all, bool
 [wave, lane], or [dword, wave, lane] where some lanes' accesses are so in part."""
 
-_WORDS: Final = {
+_WIDTHS: Final = {
     "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16,
     "b32": 4, "b64": 8, "b96": 12, "b128": 16,
     "ubyte": 1, "sbyte": 1, "byte": 1, "u8": 1, "i8": 1, "b8": 1,
@@ -73,7 +73,7 @@ def form_of(name: str) -> AccessForm:
     space, verb, _, d16, hi, width, d16_behind, hi_behind = match.groups()
     half = 1 if hi or hi_behind else 0 if d16 or d16_behind else None
     signed = width in ("sbyte", "sshort", "i8", "i16")
-    return AccessForm(space, verb == "store", _WORDS[width], signed, half)
+    return AccessForm(space, verb == "store", _WIDTHS[width], signed, half)
 
 
 def flat_addresses(
