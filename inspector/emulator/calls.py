@@ -74,7 +74,7 @@ def _moved_loop(loop: Loop, callee: str, blocks: int) -> Loop:
     )
 
 
-def transfer_of(
+def called_blocks(
     parts: Decoded, site: int, block_of: Mapping[int, int]
 ) -> Callable[[Waves], Array] | None:
     """Returns the function that carries out a call or a return; None for other instructions.

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
-from .calls import transfer_of
+from .calls import called_blocks
 from .checks.hazards import Hazard, hazards_of
 from .effects import Effect, effects_of, result_halves, touched_halves, vector_rows
 from .matrix_products import link
@@ -86,7 +86,20 @@ Tally = tuple[int, int, int]
 
 
 class PreparedCode(Struct):
-    """A function ready to run; block 0 is its entry."""
+    """A function ready to run; block 0 is its entry.
+
+    Args:
+        function: the code, with its blocks and loops.
+        target: the GPU.
+        blocks: of steps; they are smaller than the function's where barriers part these.
+        vector_registers: how many rows of the vector file the code names.
+        lds_granule: bytes of the narrowest access of LDS.
+        global_granule: bytes of the narrowest store to global memory.
+        decoded: the instructions, taken apart.
+        results: load whose result comes back in order -> its counter, the registers that it writes.
+        effects: the registers of each instruction.
+        hazards: matrix instructions that others stand too close to.
+    """
 
     function: Function
     target: ExecutionTarget
@@ -94,13 +107,10 @@ class PreparedCode(Struct):
     vector_registers: int
     lds_granule: int
     global_granule: int
-    decoded: list[Decoded] = field(default_factory=list)
-    results: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Load whose result comes back in order -> its counter, the registers that it writes."""
-    effects: list[Effect] = field(default_factory=list)
-    """The registers of each instruction."""
-    hazards: list[Hazard] = field(default_factory=list)
-    """Matrix instructions that others stand too close to."""
+    decoded: list[Decoded]
+    results: dict[int, tuple[str, int]]
+    effects: list[Effect]
+    hazards: list[Hazard]
 
     @property
     def tallies(self) -> list[Tally]:
@@ -227,13 +237,13 @@ class _BlockBuilder:
         leave = BlockEnd(EndKind.FALL, following=number + 1)
         for site in range(start, stop):
             parts = self._decoded[site]
-            ending = _transfer(parts, site, self._aims, number)
+            ending = _block_end(parts, site, self._aims, number)
             if ending is not None:
                 leave = ending
                 if leave.kind is EndKind.INDIRECT and self._modes[site] is None:
                     steps.append((0, refusal(f"{parts.text}: {_OTHER_MODE}"), site))
                 if self._calls and leave.kind is EndKind.INDIRECT:
-                    leave.goes = transfer_of(parts, site, self._block_of)
+                    leave.goes = called_blocks(parts, site, self._block_of)
                 break
             steps.append((touched_halves(parts), self._step(site), site))
         return CodeBlock(start, stop, link(steps), leave)
@@ -327,7 +337,7 @@ def _aims(function: Function, block_of: Mapping[int, int]) -> dict[int, int]:
     return aims
 
 
-def _transfer(parts: Decoded, site: int, aims: Mapping[int, int], number: int) -> BlockEnd | None:
+def _block_end(parts: Decoded, site: int, aims: Mapping[int, int], number: int) -> BlockEnd | None:
     """How an instruction ends its block; None where control goes on."""
     if parts.name in _ENDS:
         return BlockEnd(EndKind.END, site=site)
