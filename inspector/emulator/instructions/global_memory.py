@@ -6,6 +6,7 @@ Addresses: CDNA3 ISA 9.1 (buffer), 10 (flat and global); RDNA3 ISA 9 and 11.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..delivery import deliver, issue
 from ..operands import Decoded, Operand
@@ -15,7 +16,6 @@ from .addressing import (
     I64,
     AccessForm,
     Addresses,
-    extended,
     flat_addresses,
     form_of,
     place_in_register,
@@ -24,7 +24,7 @@ from .addressing import (
 )
 from .buffers import buffer_addresses
 from .lds_direct import load_to_lds
-from .spaces import READS, WRITES, StoredRegisters, usable_lanes
+from .spaces import WRITES, StoredRegisters, read_registers, usable_lanes
 
 
 @builds_matching(r"(global|flat|buffer|scratch)_(load|store)_\w+")
@@ -38,7 +38,7 @@ def build(decoded: Decoded, context: BuildContext) -> Step:
         data, *others = operands
         if context.private:
             addresses = stack_addresses(decoded, context, tuple(others))
-            return _step("scratch", form, context, data, addresses)
+            return _step(replace(form, space="scratch"), context, data, addresses)
         addresses = buffer_addresses(decoded, context, tuple(others), form.size)
     else:
         data, lane = (operands[1], operands[0]) if form.writes else operands[:2]
@@ -46,51 +46,34 @@ def build(decoded: Decoded, context: BuildContext) -> Step:
             addresses = private_addresses(decoded, lane, operands[2:])
         else:
             addresses = flat_addresses(decoded, context, lane, operands[2:], form.size)
-    return _step(form.space, form, context, data, addresses)
+    return _step(form, context, data, addresses)
 
 
-def _step(
-    space: str, form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses
-) -> Step:
+def _step(form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses) -> Step:
     """Returns the step of a load or a store."""
-    if form.writes:
-        return _store(space, form, context, data, addresses)
-    return _load(space, form, context, data, addresses)
+    make = _store if form.writes else _load
+    return make(form, context, data, addresses)
 
 
-def _load(
-    space: str, form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses
-) -> Step:
-    """Returns the step of a load; dwords are loaded one by one where only some are in range."""
+def _load(form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses) -> Step:
+    """Returns the step of a load."""
     half = form.half if form.half is not None else data.half
-    read, size = READS[space], form.size
 
     def step(waves: Waves) -> None:
-        where, inside = addresses(waves)
-        if inside is not None and inside.ndim == 3:
-            rows = np.concatenate(
-                [
-                    read(waves, context, where + 4 * part, usable_lanes(waves, lanes), 4)
-                    for part, lanes in enumerate(inside)
-                ]
-            )
-        else:
-            rows = extended(read(waves, context, where, usable_lanes(waves, inside), size), form)
+        rows = read_registers(waves, context, form, *addresses(waves))
         placed, kept_half = place_in_register(rows, half, context)
         deliver(waves, context, data, placed, kept_half)
 
     return step
 
 
-def _store(
-    space: str, form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses
-) -> Step:
+def _store(form: AccessForm, context: BuildContext, data: Operand, addresses: Addresses) -> Step:
     """Returns the step of a store; dwords are stored one by one where only some are in range."""
     size = form.size
     half = form.half if form.half is not None else data.half or 0
     registers = StoredRegisters(data.first, half)
     dwords = [StoredRegisters(data.first + number) for number in range(form.registers)]
-    write = WRITES[space]
+    write = WRITES[form.space]
 
     def step(waves: Waves) -> None:
         where, inside = addresses(waves)
@@ -117,4 +100,4 @@ def by_lane_number(decoded: Decoded, context: BuildContext) -> Step:
         return waves.pair(base.first).view(I64)[:, None] + steps, None
 
     form = AccessForm("global", "store" in decoded.name, 4, signed=False, half=None)
-    return _step("global", form, context, data, addresses)
+    return _step(form, context, data, addresses)

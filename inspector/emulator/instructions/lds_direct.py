@@ -10,10 +10,9 @@ from ..delivery import issue
 from ..operands import M0, Decoded
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..waves import U32, Array, Waves
-from .addressing import Addresses, extended, flat_addresses, form_of, private_addresses
+from .addressing import Addresses, flat_addresses, form_of, private_addresses
 from .buffers import buffer_addresses
 from .spaces import (
-    READS,
     lanes_of,
     lds_places,
     picked,
@@ -21,6 +20,7 @@ from .spaces import (
     put_lds,
     read_global,
     read_lds,
+    read_registers,
     usable_lanes,
 )
 
@@ -52,20 +52,9 @@ def load_to_lds(decoded: Decoded, context: BuildContext) -> Step:
     lane_offset = (np.arange(context.target.lanes) * step_bytes + offset).astype(U32)
     known = 0x3FFFF if context.target.arch == "gfx950" or form.space != "buffer" else 0xFFFF
     mask = U32(known if form.space == "buffer" else known & ~3)
-    read = READS[form.space]
 
     def step(waves: Waves) -> None:
-        where, inside = addresses(waves)
-        if inside is not None and inside.ndim == 3:
-            rows = np.concatenate(
-                [
-                    read(waves, context, where + 4 * part, usable_lanes(waves, lanes), 4)
-                    for part, lanes in enumerate(inside)
-                ]
-            )
-        else:
-            usable = usable_lanes(waves, inside)
-            rows = extended(read(waves, context, where, usable, form.size), form)
+        rows = read_registers(waves, context, form, *addresses(waves))
         base = (waves.scalar[M0] & mask)[:, None] + lane_offset
         _put_later(waves, context, base, rows, size)
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE, cleared, masked
 from ..registry import BuildContext
 from ..waves import U32, Array, Waves
-from .addressing import I64
+from .addressing import I64, AccessForm, extended
 
 Read = Callable[[Waves, BuildContext, Array, "Array | None", int], Array]
 """Waves, context, places [wave, lane], usable, bytes -> values as `MemoryWords.gather` has"""
@@ -165,6 +165,32 @@ def read_flat(
         values = part if values is None else values | part
     assert values is not None
     return values
+
+
+def read_registers(
+    waves: Waves, context: BuildContext, form: AccessForm, where: Array, inside: Array | None
+) -> Array:
+    """What a load brings, uint32 [register, wave, lane].
+
+    Dwords are loaded one by one where only some of a lane's are in range.
+
+    Args:
+        waves: who loads.
+        context: names the instruction.
+        form: its space and size.
+        where: addresses, int64 [wave, lane].
+        inside: what is in range, as `addressing.Addresses` has it.
+    """
+    read = READS[form.space]
+    if inside is None or inside.ndim == 2:
+        usable = usable_lanes(waves, inside)
+        return extended(read(waves, context, where, usable, form.size), form)
+    return np.concatenate(
+        [
+            read(waves, context, where + 4 * part, usable_lanes(waves, lanes), 4)
+            for part, lanes in enumerate(inside)
+        ]
+    )
 
 
 def write_global(
