@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from emulated import code_of, run_lines
-from kinspect.inspector.emulator.effects import Effect, effect_of
+from kinspect.inspector.emulator.effects import RegisterEffect, effect_of
 from kinspect.inspector.emulator.operands import EXEC, M0, VCC
 from kinspect.inspector.emulator.register_sets import SCALAR_BIT
 from kinspect.inspector.emulator.registry import NotCoveredError
@@ -45,7 +45,7 @@ def faults(arch: str, line: str) -> list[str]:
     """Registers that one instruction writes or depends on without being said to."""
     code = code_of(arch, line, accum_offset=256)
     inst, parts = code.function.instructions[0], code.decoded[0]
-    effect: Effect = effect_of(inst, parts, code.target)
+    effect: RegisterEffect = effect_of(inst, parts, code.target)
     rng = np.random.default_rng(zlib.crc32(line.encode()))
     vectors, scalars = _registers(rng, code.target.lanes)
     other_vectors, other_scalars = _registers(rng, code.target.lanes)

@@ -77,16 +77,17 @@ def _moved_loop(loop: Loop, callee: str, blocks: int) -> Loop:
 def called_blocks(
     parts: Decoded, site: int, block_of: Mapping[int, int]
 ) -> Callable[[Waves], Array] | None:
-    """Returns the function that carries out a call or a return; None for other instructions.
+    """Returns what tells the block that each wave goes to by a call or a return, int64 [wave].
 
-    It returns the number of the block that each wave goes to, int64 [wave].
-
-    A call writes its return address, the index of the instruction behind it.
+    A call also writes its return address, the index of the instruction behind it.
 
     Args:
         parts: the instruction.
         site: its index.
         block_of: index of a block's first instruction -> the block's number.
+
+    Returns:
+        None for other instructions.
     """
     if parts.name not in ("s_swappc_b64", "s_setpc_b64"):
         return None

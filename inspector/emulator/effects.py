@@ -74,7 +74,7 @@ _ALWAYS_VALID: Final = frozenset(
 """DPP controls that read an existing lane for every lane."""
 
 
-class Effect(Struct, frozen=True):
+class RegisterEffect(Struct, frozen=True):
     """One instruction's registers.
 
     Args:
@@ -107,21 +107,21 @@ def bits_of(operand: Operand) -> int:
     return 0
 
 
-_KNOWN: Final[dict[tuple[str, str, str, ExecutionTarget], Effect]] = {}
+_KNOWN: Final[dict[tuple[str, str, str, ExecutionTarget], RegisterEffect]] = {}
 """Kernels of a script share most of their instructions, and several analyses ask for each."""
 _MOST_KNOWN: Final = 1 << 15
 
 
 def effects_of(
     instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: ExecutionTarget
-) -> list[Effect]:
+) -> list[RegisterEffect]:
     """Returns the registers that each instruction of a function reads and writes."""
     return [
         effect_of(inst, parts, target) for inst, parts in zip(instructions, decoded, strict=True)
     ]
 
 
-def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
+def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> RegisterEffect:
     """Returns the registers that one instruction reads and writes."""
     key = (inst.mnemonic, inst.operands, inst.cls, target)
     effect = _KNOWN.get(key)
@@ -132,14 +132,14 @@ def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Eff
     return effect
 
 
-def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
+def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> RegisterEffect:
     """Returns an instruction's registers; of a dual one, those of both halves."""
     if " :: " not in parts.text:
         return half_effect(inst, parts, target)
     first, second = (
         half_effect(inst, half, target) for half in halves_of(parts, target.accum_offset)
     )
-    return Effect(
+    return RegisterEffect(
         first.reads | second.reads,
         first.writes | second.writes,
         first.low | second.low,
@@ -149,7 +149,7 @@ def _effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Ef
     )
 
 
-def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> Effect:
+def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> RegisterEffect:
     """Returns the registers of an instruction, or of one half of a dual one (`halves_of`)."""
     written, sources = results_and_sources(inst, parts)
     reads = writes = reads_low = reads_high = 0
@@ -170,7 +170,7 @@ def half_effect(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> E
         high = 0 if _keeps_half(parts, written, 1, target) else writes
     if _match(_COMPARES_LANES, parts.name) or "saveexec" in parts.name:
         writes |= scalar_bits(EXEC, 2)
-    return Effect(reads, writes, low, high, reads_low, reads_high)
+    return RegisterEffect(reads, writes, low, high, reads_low, reads_high)
 
 
 def _reads_vcc_unnamed(parts: Decoded) -> bool:

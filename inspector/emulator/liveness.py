@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Block, Function, Instruction, Machine
-from .effects import Effect, effects_of
+from .effects import RegisterEffect, effects_of
 from .operands import EXEC, SUFFIXES, VCC, decode
 from .register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from .registry import ExecutionTarget
@@ -50,7 +50,7 @@ class Liveness(Struct, frozen=True):
     """
 
     target: ExecutionTarget
-    effects: Sequence[Effect]
+    effects: Sequence[RegisterEffect]
     before: Sequence[int]
     after: Sequence[int]
 
@@ -127,7 +127,7 @@ def liveness(function: Function, machine: Machine) -> Liveness:
     return Liveness(target, effects, before, after)
 
 
-def _with_call(inst: Instruction, effect: Effect) -> Effect:
+def _with_call(inst: Instruction, effect: RegisterEffect) -> RegisterEffect:
     """A call's and a return's effect: any register of the calling convention may be read."""
     if _is_call(inst) or inst.mnemonic.startswith("s_setpc"):
         return replace(
@@ -139,7 +139,7 @@ def _with_call(inst: Instruction, effect: Effect) -> Effect:
     return effect
 
 
-def _defined_by(inst: Instruction, effect: Effect) -> int:
+def _defined_by(inst: Instruction, effect: RegisterEffect) -> int:
     """Registers that hold something behind an instruction: a callee may leave results."""
     return effect.writes | _PASSED if _is_call(inst) else effect.writes
 
@@ -153,12 +153,12 @@ def _either(halves: int) -> int:
     return (halves | halves >> HIGH_HALVES) & _LOW
 
 
-def _above(live: int, effect: Effect, ended: int) -> int:
+def _above(live: int, effect: RegisterEffect, ended: int) -> int:
     """The halves that are live before an instruction, from those behind it."""
     return (live & ~ended) | effect.reads_low | effect.reads_high << HIGH_HALVES
 
 
-def _ended(function: Function, effects: Sequence[Effect]) -> list[int]:
+def _ended(function: Function, effects: Sequence[RegisterEffect]) -> list[int]:
     """The halves whose old values each instruction ends in all lanes that come there."""
     narrowed = _narrowed(function, effects)
     ended = [0] * len(effects)
@@ -172,7 +172,7 @@ def _ended(function: Function, effects: Sequence[Effect]) -> list[int]:
     return ended
 
 
-def _narrows(inst: Instruction, effect: Effect, inside: bool) -> bool:
+def _narrows(inst: Instruction, effect: RegisterEffect, inside: bool) -> bool:
     """Whether lanes that are switched off come to what follows an instruction."""
     if effect.writes & _EXEC:
         return _WIDENS.match(inst.mnemonic) is None
@@ -180,7 +180,7 @@ def _narrows(inst: Instruction, effect: Effect, inside: bool) -> bool:
     return inside and not inst.mnemonic.startswith("s_cbranch_exec")
 
 
-def _narrowed(function: Function, effects: Sequence[Effect]) -> list[bool]:
+def _narrowed(function: Function, effects: Sequence[RegisterEffect]) -> list[bool]:
     """Whether blocks begin under an EXEC that was narrowed with no branch in between."""
     narrowed = [False] * len(function.blocks)
     waiting = list(range(len(function.blocks)))
@@ -196,7 +196,9 @@ def _narrowed(function: Function, effects: Sequence[Effect]) -> list[bool]:
     return narrowed
 
 
-def _leaving(function: Function, effects: Sequence[Effect], ended: Sequence[int]) -> list[int]:
+def _leaving(
+    function: Function, effects: Sequence[RegisterEffect], ended: Sequence[int]
+) -> list[int]:
     """The halves that are live at the end of each block."""
     blocks = function.blocks
     read, replaced = [], []
@@ -219,7 +221,9 @@ def _leaving(function: Function, effects: Sequence[Effect], ended: Sequence[int]
     return leaving
 
 
-def _arriving(function: Function, effects: Sequence[Effect], target: ExecutionTarget) -> list[int]:
+def _arriving(
+    function: Function, effects: Sequence[RegisterEffect], target: ExecutionTarget
+) -> list[int]:
     """The registers that may have been written when each block begins."""
     blocks = function.blocks
     written = [0] * len(blocks)

@@ -16,7 +16,7 @@ from ..isa.waitflow.counters import Counters, decode_wait, events_of
 from ..model import Function, Instruction
 from .calls import called_blocks
 from .checks.hazards import Hazard, hazards_of
-from .effects import Effect, effects_of, result_halves, touched_halves, vector_rows
+from .effects import RegisterEffect, effects_of, result_halves, touched_halves, vector_rows
 from .matrix_products import link
 from .modes import targets_of
 from .operands import EXEC, SUFFIXES, VCC, Decoded, decode
@@ -109,7 +109,7 @@ class PreparedCode(Struct):
     global_granule: int
     decoded: list[Decoded]
     results: dict[int, tuple[str, int]]
-    effects: list[Effect]
+    effects: list[RegisterEffect]
     hazards: list[Hazard]
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from ..model import Function, Instruction
-from .effects import Effect, bits_of, result_count
+from .effects import RegisterEffect, bits_of, result_count
 from .operands import EXEC, M0, SCALAR_ROWS, Decoded, Operand
 from .register_sets import scalar_bits
 
@@ -60,7 +60,7 @@ def _address_operands(instruction: Instruction, parts: Decoded) -> Sequence[Oper
 
 
 def address_slice(
-    function: Function, decoded: Sequence[Decoded], effects: Sequence[Effect]
+    function: Function, decoded: Sequence[Decoded], effects: Sequence[RegisterEffect]
 ) -> tuple[list[int], list[int]]:
     """Accesses, all scalar instructions and what both depend on.
 
@@ -84,7 +84,7 @@ def address_slice(
 
 def backward_slice(
     function: Function,
-    effects: Sequence[Effect],
+    effects: Sequence[RegisterEffect],
     accesses: Mapping[int, tuple[int, int]],
     always: Container[int],
     masks: int = 0,
@@ -128,7 +128,7 @@ def backward_slice(
     return [], at_start
 
 
-def with_scc(effect: Effect, parts: Decoded) -> Effect:
+def with_scc(effect: RegisterEffect, parts: Decoded) -> RegisterEffect:
     """A scalar instruction's effect with the condition code among the registers."""
     if not parts.name.startswith("s_"):
         return effect
@@ -136,7 +136,7 @@ def with_scc(effect: Effect, parts: Decoded) -> Effect:
     reads, writes, low, high = effect.reads | added, effect.writes, effect.low, effect.high
     if not keeps:
         writes, low, high = writes | SCC_BIT, low | SCC_BIT, high | SCC_BIT
-    return Effect(reads, writes, low, high)
+    return RegisterEffect(reads, writes, low, high)
 
 
 @functools.lru_cache(maxsize=1 << 10)
@@ -163,7 +163,7 @@ def lds_address_bits(inst: Instruction, parts: Decoded) -> int:
 
 
 def lds_slice(
-    function: Function, decoded: Sequence[Decoded], effects: Sequence[Effect]
+    function: Function, decoded: Sequence[Decoded], effects: Sequence[RegisterEffect]
 ) -> list[int]:
     """Accesses of LDS, branches, and what both depend on, masks included.
 

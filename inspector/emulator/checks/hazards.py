@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model import Function, Instruction
-from ..effects import Effect, bits_of
+from ..effects import RegisterEffect, bits_of
 from ..operands import EXEC, Decoded, Operand
 from ..register_sets import scalar_bits
 from .mfma_wait_states import EarlierInstruction, WaitStates
@@ -65,7 +65,7 @@ def wait_states(inst: Instruction, parts: Decoded) -> int:
 def hazards_of(
     function: Function,
     decoded: Sequence[Decoded],
-    effects: Sequence[Effect],
+    effects: Sequence[RegisterEffect],
     arch: str,
     cycles: Mapping[str, int],
 ) -> list[Hazard]:
@@ -123,7 +123,7 @@ def _merged(entering: _Ages, leaving: _Ages, between: int) -> _Ages:
 
 def _walk(
     code: WaitStates,
-    effects: Sequence[Effect],
+    effects: Sequence[RegisterEffect],
     sites: range,
     entering: _Ages,
     hazards: dict[tuple[int, int], Hazard],
@@ -158,7 +158,7 @@ def _walk(
     return {past.site: (clock - then, past) for then, past in pasts if clock - then < LONGEST}
 
 
-def _as_earlier(code: WaitStates, site: int, effect: Effect) -> EarlierInstruction | None:
+def _as_earlier(code: WaitStates, site: int, effect: RegisterEffect) -> EarlierInstruction | None:
     """Returns what later instructions may come too close to; None for other instructions."""
     inst, parts = code.instructions[site], code.decoded[site]
     result = effect.writes
@@ -182,7 +182,7 @@ _DOT: Final = "v_dot"
 
 
 def _needed(
-    code: WaitStates, past: EarlierInstruction, site: int, effect: Effect
+    code: WaitStates, past: EarlierInstruction, site: int, effect: RegisterEffect
 ) -> tuple[int, str]:
     """Wait states between an earlier instruction and one that meets its registers, and why."""
     inst, parts = code.instructions[site], code.decoded[site]
@@ -221,7 +221,9 @@ def _needed(
     return max(needs)
 
 
-def _behind_dot(past: EarlierInstruction, parts: Decoded, effect: Effect) -> tuple[int, str]:
+def _behind_dot(
+    past: EarlierInstruction, parts: Decoded, effect: RegisterEffect
+) -> tuple[int, str]:
     """Returns the wait states behind a dot product, and why.
 
     The same operation may take the result as C at once; any other use has to wait.

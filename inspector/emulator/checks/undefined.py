@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...model import Function
-from ..effects import Effect
+from ..effects import RegisterEffect
 from ..machine import MachineState
 from ..memory import Buffer, GlobalMemory, Outside
 from ..register_sets import rows_of
@@ -43,7 +43,7 @@ Fill = dict[int, int]
 """Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
 
 
-def live_at_entry(function: Function, effects: Sequence[Effect]) -> int:
+def live_at_entry(function: Function, effects: Sequence[RegisterEffect]) -> int:
     """Bit set of the registers whose value before the first instruction may be read."""
     blocks = function.blocks
     exposed, replaced = [], []
@@ -69,7 +69,7 @@ def live_at_entry(function: Function, effects: Sequence[Effect]) -> int:
     return live[0] if live else 0
 
 
-def first_read(function: Function, effects: Sequence[Effect], register: int) -> int:
+def first_read(function: Function, effects: Sequence[RegisterEffect], register: int) -> int:
     """Index of an instruction that reads a register which nothing has written on the way there."""
     bit = 1 << register
     waiting, seen = deque([0]), {0}

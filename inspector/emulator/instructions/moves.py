@@ -30,6 +30,7 @@ def _vector_rows(waves: Waves, operand: Operand, shift: Array) -> Array:
 
 
 def _read_rows(waves: Waves, rows: Array) -> Array:
+    """Each wave's own register, uint32 [wave, lane]."""
     return waves.u32[rows, np.arange(waves.count)]
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ...model import Function
-from ..effects import Effect, bits_of, effect_of, half_effect
+from ..effects import RegisterEffect, bits_of, effect_of, half_effect
 from ..instructions.lds import plain_places
 from ..operands import EXEC, Decoded, halves_of
 from ..program import decoded_instructions
@@ -80,7 +80,7 @@ class LdsCode:
             if site not in self.plain
         }
 
-    def _effects_of_halves(self) -> dict[int, tuple[Effect, ...]]:
+    def _effects_of_halves(self) -> dict[int, tuple[RegisterEffect, ...]]:
         """Returns the effects of both operations of each dual instruction, by index."""
         return {
             site: tuple(

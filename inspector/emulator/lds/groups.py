@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from ..crosslane import DPP_CONTROLS
-from ..effects import Effect
+from ..effects import RegisterEffect
 from ..operands import Decoded
 from ..register_sets import SCALAR_BIT
 from ..waves import Array, Waves
@@ -56,7 +56,7 @@ class WaveGroup(Struct, eq=False):
             for row, lanes in self.masks.items()
         )
 
-    def learn(self, effect: Effect) -> None:
+    def learn(self, effect: RegisterEffect) -> None:
         """Notes as known what an instruction writes from known registers, in the active lanes."""
         overwritten = effect.low & effect.high
         if self.waves.full:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ...isa.waitflow.counters import RAISING, Counters, decode_wait, events_of
 from ...model import Block, Function, Loop, Machine
-from ..effects import Effect
+from ..effects import RegisterEffect
 from ..slices import LDS_CLASSES
 
 ROUNDS: Final = 3
@@ -25,7 +25,7 @@ class Raised(NamedTuple):
     """The counter's largest value."""
 
 
-class Planned(NamedTuple):
+class PlannedInstruction(NamedTuple):
     """An instruction that matters for LDS, with what is passed over in front of it."""
 
     site: int
@@ -38,14 +38,14 @@ class Planned(NamedTuple):
 
 
 def plan_of(
-    function: Function, gpu: Machine, chosen: Sequence[int], effects: Sequence[Effect]
-) -> list[list[Planned]]:
+    function: Function, gpu: Machine, chosen: Sequence[int], effects: Sequence[RegisterEffect]
+) -> list[list[PlannedInstruction]]:
     """Returns each block's instructions that matter for LDS."""
     counters = Counters.of(gpu.counters)
     steps = frozenset(chosen)
-    plan: list[list[Planned]] = []
+    plan: list[list[PlannedInstruction]] = []
     for block in function.blocks:
-        items: list[Planned] = []
+        items: list[PlannedInstruction] = []
         skipped = 0
         for inst in function.instructions[block.start : block.stop]:
             raised: tuple[Raised, ...] = ()
@@ -64,9 +64,9 @@ def plan_of(
                 skipped |= effects[inst.index].writes
                 if not (raised or waits or inst.cls in ("barrier", "barrier_signal")):
                     continue
-            items.append(Planned(inst.index, skipped, raised, waits))
+            items.append(PlannedInstruction(inst.index, skipped, raised, waits))
             skipped = 0
-        items.append(Planned(-1, skipped, (), ()))
+        items.append(PlannedInstruction(-1, skipped, (), ()))
         plan.append(items)
     return plan
 

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from ...model import Function, Instruction
-from ..effects import Effect
+from ..effects import RegisterEffect
 from ..operands import Decoded
 from ..register_sets import SCALAR_BIT, vector_bits
 from ..registry import Step
@@ -42,14 +42,14 @@ class SpillAccess(Struct, frozen=True):
     stores: bool
 
     @property
-    def effect(self) -> Effect:
+    def effect(self) -> RegisterEffect:
         """The rows that it reads and writes."""
         slot = 0
         for row in self.rows:
             slot |= 1 << row
         registers = vector_bits(self.register, len(self.rows))
         reads, writes = (registers, slot) if self.stores else (slot, registers)
-        return Effect(reads, writes, writes, writes)
+        return RegisterEffect(reads, writes, writes, writes)
 
     @property
     def step(self) -> Step:
