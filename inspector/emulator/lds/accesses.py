@@ -8,11 +8,12 @@ begins behind the other's end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from ...model import Instruction
 from ..waves import Array
 
 Kind = Literal["read", "write", "atomic", "copy"]
@@ -66,17 +67,76 @@ class LdsTrace(Struct):
     """The accesses and barriers on one way through the code.
 
     Args:
+        waits: how many barriers each wave has waited for.
+        barriers: how many each wave has signalled.
+        barrier_at: by wave, the instruction of each of these.
         accesses: in the order of issue.
         overtaken: accesses of a wave, each with the copies into LDS that the same wave has issued
             and not waited for.
-        barriers: how many each wave has passed.
-        barrier_at: by wave, the instruction of each barrier.
     """
 
+    waits: list[int]
+    barriers: list[int]
+    barrier_at: list[list[int]]
     accesses: list[LdsAccess] = field(default_factory=list)
     overtaken: list[tuple[LdsAccess, tuple[LdsAccess, ...]]] = field(default_factory=list)
-    barriers: list[int] = field(default_factory=list)
-    barrier_at: list[list[int]] = field(default_factory=list)
+
+    @staticmethod
+    def of(waves: int) -> LdsTrace:
+        """The trace of some waves that have met nothing yet."""
+        return LdsTrace([0] * waves, [0] * waves, [[] for _ in range(waves)])
+
+    def branched(self, unfinished: Mapping[int, LdsAccess]) -> LdsTrace:
+        """A copy, to be continued on another way.
+
+        Args:
+            unfinished: copies of the accesses that have not ended, by number.
+        """
+        return LdsTrace(
+            list(self.waits),
+            list(self.barriers),
+            [list(barriers) for barriers in self.barrier_at],
+            [unfinished.get(access.number, access) for access in self.accesses],
+            list(self.overtaken),
+        )
+
+    def pass_barrier(self, waves: Sequence[int], inst: Instruction) -> None:
+        """Counts a barrier, or one half of it, for each of some waves."""
+        for wave in waves:
+            if inst.op.name != "s_barrier_wait":
+                self.barriers[wave] += 1
+                self.barrier_at[wave].append(inst.index)
+            if inst.cls == "barrier":
+                self.waits[wave] += 1
+
+    def add(
+        self,
+        inst: Instruction,
+        waves: tuple[int, ...],
+        parts: tuple[AccessBytes, ...],
+        copies: tuple[LdsAccess, ...],
+    ) -> LdsAccess:
+        """Adds an access, and returns it.
+
+        Args:
+            inst: the instruction.
+            waves: the numbers of the waves that issue it.
+            parts: its bytes; none where they are not known.
+            copies: those into LDS that these waves have not waited for.
+        """
+        first = {wave: self.waits[wave] for wave in waves}
+        access = LdsAccess(inst.index, len(self.accesses), KINDS[inst.cls], waves, parts, first)
+        if access.kind != "copy" and parts and copies:
+            self.overtaken.append((access, copies))
+        self.accesses.append(access)
+        return access
+
+    def end(self, waves: Sequence[int], accesses: Iterable[LdsAccess]) -> None:
+        """Notes at which barrier accesses of some waves have ended."""
+        for access in accesses:
+            for wave in waves:
+                if wave in access.first:
+                    access.last[wave] = self.barriers[wave]
 
 
 class LdsTraces(Struct):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -93,6 +93,24 @@ class WaveGroup(Struct, eq=False):
         """Forgets which lanes of registers are known."""
         for row in [row for row in self.masks if rows >> row & 1]:
             del self.masks[row]
+
+    def let_through(self, counter: str, newest: int) -> list[Pending]:
+        """Takes all but the `newest` operations out of a counter's queue; returns those."""
+        queue = self.queues.get(counter)
+        if not queue or len(queue) <= newest:
+            return []
+        leaving, staying = queue[: len(queue) - newest], queue[len(queue) - newest :]
+        if newest:
+            staying = [entry for entry in leaving if not entry.in_order] + staying
+            leaving = [entry for entry in leaving if entry.in_order]
+        self.queues[counter] = staying
+        return leaving
+
+    def outstanding(self) -> Iterator[LdsAccess]:
+        """Yields the accesses that no wait has covered."""
+        for queue in self.queues.values():
+            for entry in queue:
+                yield from entry.accesses
 
     def selected(self, which: Array) -> WaveGroup:
         """Some of the waves (bool or indices), as copies; what is known of some lanes is lost."""

@@ -32,7 +32,7 @@ from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from ..start import GridShape, initial_waves, target_of
 from ..unknowns import Arguments, DrawnMemory, Probe
 from ..waves import U32, Array, Waves
-from .accesses import KINDS, AccessBytes, LdsAccess, LdsTrace, LdsTraces
+from .accesses import AccessBytes, LdsAccess, LdsTrace, LdsTraces
 from .code import LdsCode
 from .groups import VECTOR, Pending, WaveGroup
 from .paths import Loops, plan_of, reached_accesses
@@ -126,8 +126,6 @@ class _State(Struct, eq=False):
     """Where all waves stand at some time, and what they met on the way there."""
 
     groups: list[WaveGroup]
-    waits: list[int]
-    signals: list[int]
     trace: LdsTrace
 
 
@@ -147,8 +145,8 @@ class _Walk:
         self._later: list[tuple[_State, int]] = []
         """States in which the other way was not taken, and the block where it leads."""
         self._count = 0
-        empty_trace = LdsTrace(barrier_at=[[] for _ in range(waves)])
-        self._set(_State([self._begin(waves)], [0] * waves, [0] * waves, empty_trace))
+        self._groups = [self._begin(waves)]
+        self._trace = LdsTrace.of(waves)
 
     def _begin(self, waves: int) -> WaveGroup:
         """The waves of a workgroup at the kernel's entry."""
@@ -164,12 +162,6 @@ class _Walk:
         )
         known = EXEC_BITS | _WAVE_NUMBER | (1 if target.packs_work_items else 7)
         return WaveGroup(0, state, ((1 << (SCALAR_BIT + 256)) - 1) & ~known)
-
-    def _set(self, state: _State) -> None:
-        """Makes a state the present one."""
-        self._groups, self._waits, self._signals = state.groups, state.waits, state.signals
-        self._trace = state.trace
-        self._trace.barriers = self._signals
 
     def run(self) -> LdsTraces:
         """Follows all waves to their ends, on each way that leads to accesses."""
@@ -190,7 +182,7 @@ class _Walk:
             if not self._later or len(traces.ways) >= MOST_WAYS:
                 break
             state, to = self._later.pop()
-            self._set(state)
+            self._groups, self._trace = state.groups, state.trace
             self._go(self._groups.pop(), to)
         return traces
 
@@ -201,23 +193,14 @@ class _Walk:
         there = group.selected(np.arange(group.waves.count))
         there.unknown, there.masks = group.unknown, dict(group.masks)
         copies = {  # those which may still come to an end, on either way
-            access.number: replace(access, last=dict(access.last))
-            for queue in group.queues.values()
-            for entry in queue
-            for access in entry.accesses
+            access.number: replace(access, last=dict(access.last)) for access in group.outstanding()
         }
         for queue in there.queues.values():
             queue[:] = [
                 Pending(entry.site, entry.in_order, tuple(copies[a.number] for a in entry.accesses))
                 for entry in queue
             ]
-        met = LdsTrace(
-            [copies.get(access.number, access) for access in self._trace.accesses],
-            list(self._trace.overtaken),
-            [],
-            [list(barriers) for barriers in self._trace.barrier_at],
-        )
-        self._later.append((_State([there], list(self._waits), list(self._signals), met), to))
+        self._later.append((_State([there], self._trace.branched(copies)), to))
 
     def _next(self) -> WaveGroup:
         """Returns the waves that are furthest behind, joined where several are at one block."""
@@ -265,37 +248,17 @@ class _Walk:
             for counter, newest in waits:
                 self._wait(group, counter, newest)
             if inst.cls in ("barrier", "barrier_signal"):
-                self._barrier(group, inst)
-
-    def _barrier(self, group: WaveGroup, inst: Instruction) -> None:
-        """Counts a barrier, or one half of it, for each wave."""
-        for wave in group.waves.wave.tolist():
-            if inst.op.name != "s_barrier_wait":
-                self._signals[wave] += 1
-                self._trace.barrier_at[wave].append(inst.index)
-            if inst.cls == "barrier":
-                self._waits[wave] += 1
+                self._trace.pass_barrier(group.waves.wave.tolist(), inst)
 
     def _wait(self, group: WaveGroup, counter: str, newest: int) -> None:
         """Ends all but the `newest` operations of a counter."""
-        queue = group.queues.get(counter)
-        if not queue or len(queue) <= newest:
-            return
-        leaving, staying = queue[: len(queue) - newest], queue[len(queue) - newest :]
-        if newest:
-            staying = [entry for entry in leaving if not entry.in_order] + staying
-            leaving = [entry for entry in leaving if entry.in_order]
-        group.queues[counter] = staying
-        self._end(group, leaving)
+        self._end(group, group.let_through(counter, newest))
 
     def _end(self, group: WaveGroup, entries: Sequence[Pending]) -> None:
         """Notes at which barrier the accesses of operations have ended."""
-        waves = group.waves.wave.tolist()
-        for entry in entries:
-            for access in entry.accesses:
-                for wave in waves:
-                    if wave in access.first:
-                        access.last[wave] = self._signals[wave]
+        if entries:
+            accesses = (access for entry in entries for access in entry.accesses)
+            self._trace.end(group.waves.wave.tolist(), accesses)
 
     def _places(self, group: WaveGroup, site: int) -> tuple[AccessBytes, ...]:
         """The bytes that an access touches; none where the emulator does not cover it."""
@@ -326,27 +289,13 @@ class _Walk:
         group.forget(self._code.effects[site].writes)
         if not places:
             self._traces.undecided.add(site)
-        numbers = tuple(group.waves.wave.tolist())
-        access = LdsAccess(
-            site,
-            len(self._trace.accesses),
-            KINDS[inst.cls],
-            numbers,
-            places,
-            {wave: self._waits[wave] for wave in numbers},
-        )
-        if access.kind != "copy" and places:
-            on_the_way = tuple(
-                copy
-                for queue in group.queues.values()
-                for entry in queue
-                for copy in entry.accesses
-                if copy.kind == "copy" and copy.parts
+        copies: tuple[LdsAccess, ...] = ()
+        if places:
+            copies = tuple(
+                access for access in group.outstanding() if access.kind == "copy" and access.parts
             )
-            if on_the_way:
-                self._trace.overtaken.append((access, on_the_way))
-        self._trace.accesses.append(access)
-        return (access,)
+        waves = tuple(group.waves.wave.tolist())
+        return (self._trace.add(inst, waves, places, copies),)
 
     def _leave(self, group: WaveGroup) -> None:
         """Sends a group on to the blocks behind its block; waves may part there."""
