@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from kinspect.inspector.emulator.banks import conflict_cycles, phases_of
 from kinspect.inspector.emulator.footprint import (
-    Touched,
+    TouchedBytes,
     lines_of_rows,
     lines_touched,
     spans_of,
@@ -96,7 +96,7 @@ def test_waves_at_once_are_as_one_by_one() -> None:
 def test_distinct_bytes_by_brute_force() -> None:
     """Waves that overlap, several sizes and instructions, patterns at many places."""
     rng = np.random.default_rng(3)
-    touched, read, written = Touched(), set[int](), set[int]()
+    touched, read, written = TouchedBytes(), set[int](), set[int]()
     for number in range(60):
         site, size = number % 3, int(rng.choice([1, 2, 4, 16]))
         lanes = rng.integers(0, 300, 8) * size

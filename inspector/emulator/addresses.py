@@ -23,7 +23,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import Function, Instruction, Machine
-from .effects import effects_of
+from .effects import effects_of, effects_of_halves
 from .operands import EXEC
 from .program import decoded_instructions
 from .register_sets import SCALAR_BIT, rows_of, scalar_bits
@@ -138,6 +138,7 @@ class _Sweep:
         self._target = target
         self._decoded = decoded_instructions(function, target)
         self._effects = effects_of(function.instructions, self._decoded, target)
+        self._halves = effects_of_halves(function.instructions, self._decoded, target)
         self._edges = TakenEdges(function, self._decoded)
         chosen, self._live = address_slice(function, self._decoded, self._effects)
         vector = self._vector_registers(chosen)
@@ -296,27 +297,41 @@ class _Sweep:
             instruction = self._function.instructions[site]
             machine.seen = []
             rests = bool(effect.reads & scattered)
+            is_uncovered = False
             self.uncovered.pop(site, None)
             try:
                 step(waves)
             except NotCoveredError as error:
-                rests = True
+                rests = is_uncovered = True
                 self.uncovered[site] = str(error)
             if instruction.cls in ACCESSES:
                 address = address_bits(instruction, self._decoded[site])
                 self._take_down(site, bool(address & scattered))
-            if _brings_values(instruction) or (
-                rests and not instruction.op.name.startswith(_UNIFORM)
-            ):
-                scattered |= effect.writes
-            else:
-                scattered &= ~(effect.low & effect.high)
+            scattered = self._scattered_behind(site, scattered, everything=is_uncovered)
             if effect.writes & _EXEC_BITS:
                 if rests or not waves.active.any():
                     waves.scalar[EXEC : EXEC + self._target.lanes // 32] = ALL
                     waves.exec_changed()
                 scattered &= ~_EXEC_BITS
         return scattered
+
+    def _scattered_behind(self, site: int, scattered: int, *, everything: bool) -> int:
+        """The registers scattered behind an instruction: results of what rests on such ones.
+
+        The halves of a dual instruction are apart: a move beside a sum of values from memory stays
+        known.
+        """
+        instruction = self._function.instructions[site]
+        behind = scattered
+        for effect in self._halves.get(site) or (self._effects[site],):
+            rests = everything or bool(effect.reads & scattered)
+            if _brings_values(instruction) or (
+                rests and not instruction.op.name.startswith(_UNIFORM)
+            ):
+                behind |= effect.writes
+            else:
+                behind &= ~(effect.low & effect.high)
+        return behind
 
     def _take_down(self, site: int, scattered: bool) -> None:
         """Keeps the accesses that the probe has seen in the step of instruction `site`."""

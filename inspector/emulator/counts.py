@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from .banks import conflict_cycles, phases_of
-from .footprint import Spans, Touched, lines_of_rows, lines_touched, spans_of, spans_of_rows
+from .footprint import Spans, TouchedBytes, lines_of_rows, lines_touched, spans_of, spans_of_rows
 from .waves import Array, Waves
 
 MOST_PATTERNS: Final = 4096
@@ -163,7 +163,7 @@ class AccessCounter:
     def __init__(self, arch: str, line: int) -> None:
         self._line = line
         self.accesses: dict[tuple[int, str], AccessCount] = {}
-        self.touched = Touched()
+        self.touched = TouchedBytes()
         self._patterns = _Patterns(arch, line)
         self._last: dict[tuple[int, str], _FullAccess] = {}
 
@@ -248,7 +248,7 @@ class AccessCounter:
     def begin(self, accesses: dict[tuple[int, str], AccessCount] | None = None) -> None:
         """Goes on from accesses counted before, or none; patterns stay known."""
         self.accesses = accesses or {}
-        self.touched = Touched()
+        self.touched = TouchedBytes()
 
     def add(
         self, accesses: Mapping[tuple[int, str], AccessCount], spans: Mapping[int, list[Spans]]

@@ -121,6 +121,19 @@ def effects_of(
     ]
 
 
+def effects_of_halves(
+    instructions: Sequence[Instruction], decoded: Sequence[Decoded], target: ExecutionTarget
+) -> dict[int, tuple[RegisterEffect, ...]]:
+    """Returns the effects of both operations of each dual instruction, by its index."""
+    return {
+        inst.index: tuple(
+            half_effect(inst, half, target) for half in halves_of(parts, target.accum_offset)
+        )
+        for inst, parts in zip(instructions, decoded, strict=True)
+        if " :: " in parts.text
+    }
+
+
 def effect_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> RegisterEffect:
     """Returns the registers that one instruction reads and writes."""
     key = (inst.mnemonic, inst.operands, inst.cls, target)

@@ -31,7 +31,7 @@ class Footprint(Struct, frozen=True):
     written: int
 
 
-class Touched:
+class TouchedBytes:
     """The bytes that each instruction touched since the last `take`."""
 
     def __init__(self) -> None:

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 
 from ...model import Function
-from ..effects import RegisterEffect, bits_of, effect_of, half_effect
+from ..effects import bits_of, effect_of, effects_of_halves
 from ..instructions.lds import plain_places
-from ..operands import EXEC, Decoded, halves_of
+from ..operands import EXEC, Decoded
 from ..program import decoded_instructions
 from ..register_sets import scalar_bits
 from ..registry import ExecutionTarget, NotCoveredError, Step
@@ -54,7 +54,7 @@ class LdsCode:
             with_scc(effect_of(inst, parts, self.target), parts)
             for inst, parts in zip(function.instructions, self.decoded, strict=True)
         ]
-        self._halves = self._effects_of_halves()
+        self._halves = effects_of_halves(function.instructions, self.decoded, target)
         registers_alone = list(self.effects)
         spills = spills_of(function, self.decoded)
         for site, spill in spills.items():
@@ -78,17 +78,6 @@ class LdsCode:
             else step_anywhere(function.instructions[site], self.decoded[site], target, labels)
             for site in self.chosen
             if site not in self.plain
-        }
-
-    def _effects_of_halves(self) -> dict[int, tuple[RegisterEffect, ...]]:
-        """Returns the effects of both operations of each dual instruction, by index."""
-        return {
-            site: tuple(
-                half_effect(self.function.instructions[site], half, self.target)
-                for half in halves_of(parts, self.target.accum_offset)
-            )
-            for site, parts in enumerate(self.decoded)
-            if " :: " in parts.text
         }
 
     @property
