@@ -18,7 +18,7 @@ from kinspect.tui.screens.history.choose import MetricScreen, RunScreen
 from kinspect.tui.screens.history.data import history_at, look, number, overview
 from kinspect.tui.screens.history.page import HistoryPage
 from kinspect.tui.screens.history.plot import RunPlot, drawn, legend, picture, scale_of
-from kinspect.tui.widgets.filtering import RowList
+from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from test_history import BENCH
 from textual.geometry import Size

@@ -20,7 +20,7 @@ from kinspect.tui.screens.passes.data import Timeline, diff_text, levels, list_t
 from kinspect.tui.screens.passes.line import PassLine
 from kinspect.tui.screens.passes.page import PassesPage
 from kinspect.tui.screens.passes.views import DiffView, PassList
-from kinspect.tui.widgets.filtering import FilterLine
+from kinspect.tui.widgets.filtered_list import FilterLine
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of

@@ -15,9 +15,9 @@ from textual.geometry import Region, Size
 from textual.message import Message
 
 from .code_rows import CodeRows, no_hits
-from .code_text import Cell, Hit, Hits, Rows, Span, Text
+from .code_text import Cell, Hit, Hits, Rows, Span, Text, cut
 
-__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
+__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text", "cut"]
 
 _CONTEXT = 2  # rows that are kept visible above and below the cursor
 

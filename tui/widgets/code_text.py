@@ -55,6 +55,11 @@ def drawn(text: str, tab: int = 8) -> str:
     return text if text.isprintable() else text.expandtabs(tab).translate(_CONTROLS)
 
 
+def cut(text: str, width: int) -> str:
+    """A text of at most `width` characters, with an ellipsis in place of its end."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
     """Coloured pieces with marks over them, in order and disjoint."""
     pieces: list[Span] = [hit if len(hit) == 3 else (hit[0], hit[1], "match") for hit in hits]

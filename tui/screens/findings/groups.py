@@ -13,6 +13,8 @@ from ....inspector.explain import view
 from ....inspector.lint.rule import Rule
 from ....inspector.model import Finding, Location
 from ...session import SEVERITIES, SessionKernel
+from ...widgets.code import cut
+from ...widgets.filtered_list import word_filter
 
 Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
@@ -48,7 +50,7 @@ class Item(Struct, frozen=True):
         kernel = case if case and self.entry.report.name == name else f"{self.kernel}{suffix}"
         target = self.entry.report.arch or "-"
         target = "" if target == arch else f" {target}"
-        return _cut(kernel, _KERNEL_WIDTH - len(target)) + target
+        return cut(kernel, _KERNEL_WIDTH - len(target)) + target
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -106,23 +108,23 @@ def filtered(items: Iterable[Item], words: str, min_severity: str, rules: Rules)
         min_severity: the lowest severity to include.
         rules: the rules by id, whose names and tags are searched, too.
     """
-    needles = words.lower().split()
     worst = SEVERITIES[: SEVERITIES.index(min_severity) + 1]
     severe = [item for item in items if item.finding.severity in worst]
-    if not needles:
+    if not words.strip():
         return severe
-    return [item for item in severe if all(needle in _searched(item, rules) for needle in needles)]
+    has_words = word_filter(words)
+    return [item for item in severe if has_words(_searched(item, rules))]
 
 
 def _searched(item: Item, rules: Rules) -> str:
-    """The lower-case text of a finding that the filter's words are searched in."""
+    """The text of a finding that the filter's words are searched in."""
     finding, report = item.finding, item.entry.report
     rule = rules.get(finding.rule)
     severity = "note info" if finding.severity == "info" else finding.severity
     name = rule.text.name if rule is not None else ""
     tags = " ".join(rule.text.tags) if rule is not None else ""
     parts = (finding.rule, name, tags, severity, item.kernel, report.arch or "", report.id)
-    return " ".join((*parts, view.finding_place(finding), finding.message)).lower()
+    return " ".join((*parts, view.finding_place(finding), finding.message))
 
 
 def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[FindingGroup]:
@@ -246,7 +248,7 @@ def _heading(group: FindingGroup, is_closed: bool, width: int) -> Row:
 
 def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]:
     """The two columns before the message, less what the group's heading says already."""
-    location = _cut(view.finding_place(item.finding), _PLACE_WIDTH)
+    location = cut(view.finding_place(item.finding), _PLACE_WIDTH)
     if grouping == "kernel":
         return item.finding.rule, location
     if grouping == "file":
@@ -266,7 +268,3 @@ def _row(group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence
         (len(start), len(start) + len(location), "literal"),
     )
     return Row(group, item, text, tuple(span for span in spans if span[0] < span[1]))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

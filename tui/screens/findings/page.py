@@ -16,7 +16,7 @@ from ...editor import open_editor
 from ...pages import Page
 from ...session import SEVERITIES
 from ...widgets.code import CodeView, Text
-from ...widgets.filtering import FilterLine, RowList
+from ...widgets.filtered_list import FilterLine, RowList
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import detail as detail

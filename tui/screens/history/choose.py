@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ...widgets.code import Text
-from ...widgets.filtering import RowList
+from ...widgets.filtered_list import RowList, word_filter
 from .data import Figure, RunTable
 
 _CSS = """
@@ -64,14 +64,11 @@ class MetricScreen(ModalScreen[str | None]):
 
     def _show(self, typed: str) -> None:
         """Lists the metrics that contain all words of a filter."""
-        needles = typed.lower().split()
+        has_words = word_filter(typed)
         self._filtered = [
             figure
             for figure in self._figures
-            if all(
-                needle in f"{figure.name} {figure.unit} {figure.about}".lower()
-                for needle in needles
-            )
+            if has_words(f"{figure.name} {figure.unit} {figure.about}")
         ]
         names = max((len(figure.name) for figure in self._filtered), default=0)
         units = max((len(figure.unit) for figure in self._filtered), default=0)

@@ -18,8 +18,8 @@ from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
 from ...pages import Page
-from ...widgets.code import CodeView, Text
-from ...widgets.filtering import FilterLine, RowList
+from ...widgets.code import CodeView, Text, cut
+from ...widgets.filtered_list import FilterLine, RowList, word_filter
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import data as data
@@ -187,9 +187,9 @@ class HistoryPage(Page):
         overview = self._overview
         if overview is None:
             return
-        words = self._filter_words.lower().split()
+        has_words = word_filter(self._filter_words)
         current = self._look.kernel if self._look is not None else ""
-        self._names = [n for n in overview.kernels if all(word in n.lower() for word in words)]
+        self._names = list(filter(has_words, overview.kernels))
         cursor = self._names.index(current) if current in self._names else 0
         names = self._names
         self.query_one("#kernels", RowList).show(
@@ -242,7 +242,7 @@ class HistoryPage(Page):
             (
                 str(row.run),
                 data.when(row.date),
-                _cut(row.label, _MOST_LABEL),
+                cut(row.label, _MOST_LABEL),
                 row.what,
                 *(
                     data.number(curve.values[index_of_run[row.run]])
@@ -352,7 +352,3 @@ class HistoryPage(Page):
         index = targets.index(self._target) if self._target in targets else 0
         self._target = targets[(index + 1) % len(targets)]
         self._read_kernel()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

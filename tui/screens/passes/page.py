@@ -21,7 +21,7 @@ from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
 from ...pages import Page
 from ...widgets.code import CodeView, Text
-from ...widgets.filtering import FilterLine
+from ...widgets.filtered_list import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import data as data

@@ -16,7 +16,7 @@ from ....inspector.model import KernelReport
 from ....inspector.profile.placing.stalls import stalls
 from ....inspector.recording import Profile
 from ...pages import Page
-from ...widgets.filtering import FilterLine
+from ...widgets.filtered_list import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.roofline import Point, Roofline

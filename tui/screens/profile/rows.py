@@ -14,6 +14,7 @@ from ....inspector.explain import profile_view, recording_view
 from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
 from ...session import SessionKernel
+from ...widgets.filtered_list import word_filter
 from ...widgets.roofline import Point, Roof
 
 ROOFLINE_METRICS = tuple(
@@ -134,11 +135,10 @@ def filtered(rows: Sequence[KernelRow], text: str, *, tried: bool) -> list[Kerne
         tried: whether to include kernels that an autotuner only tried; if there are no others,
             they are included anyway.
     """
-    needles = text.lower().split()
+    has_words = word_filter(text)
     tried = tried or all(row.tried for row in rows)
     return [
         row
         for row in rows
-        if (tried or not row.tried)
-        and all(needle in f"{row.name}{row.suffix} {row.verdict}".lower() for needle in needles)
+        if (tried or not row.tried) and has_words(f"{row.name}{row.suffix} {row.verdict}")
     ]

@@ -1,8 +1,9 @@
-"""Compares two large kernels in a child process, whose `main` is below.
+"""Compares two kernels: their figures, and the code of their hot loops.
 
 Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
-freeze the screen. The process's standard input carries the two reports, its standard output the
-result: `Compared`, or a text that says why there is none. Both are pickled.
+freeze the screen: large kernels are compared in a child process, whose `main` is below. Its
+standard input carries the two reports, its standard output the result: a `Comparison`, or a text
+that says why there is none. Both are pickled.
 """
 
 from __future__ import annotations
@@ -16,20 +17,73 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ....inspector.capture.resolving import resolve
+from ....inspector.compare.diff.reports import Options, diff_kernels, finished, text_of_artifacts
+from ....inspector.compare.diff.results import DiffReport, KernelDiff
+from ....inspector.compare.diff.tolerances import Tolerances
 from ....inspector.errors import KinspectError
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
-from .both import Compared, compared
+from ....inspector.pipeline.analysis import source_reader
+from ....inspector.pipeline.jobs import read_text
+from .align import Aligned, aligned
+from .figures import short_labels
 
 CHILD_BYTES = 150_000
 """Bytes of assembly of both kernels together from which on a process pays for its start."""
-_POLL_SECONDS = 0.1  # seconds
+_POLL_SECONDS = 0.1
+
+
+class Comparison(Struct, frozen=True):
+    """Two kernels compared.
+
+    Attributes:
+        pair: the changes.
+        code: the code of both hot loops, aligned.
+    """
+
+    pair: KernelDiff
+    code: Aligned
+
+
+def comparison_of(left: KernelReport, right: KernelReport) -> Comparison:
+    """Compares two kernels and aligns their code; takes seconds for large kernels.
+
+    Raises:
+        KinspectError: they cannot be compared.
+    """
+    tolerances = Tolerances({})
+    labels = short_labels(left, right)
+    pair = diff_kernels(left, right, tolerances, labels)
+    report = DiffReport({}, *labels, (pair,))
+    pair = finished(report, Options(tolerances, most_isa=None), assembly_of).pairs[0]
+    code = aligned(pair, assembly_of, source_reader())
+    if code.rows:  # also of kernels that were read, whose code is not among their artifacts
+        pair = replace(pair, code="seen")
+    return Comparison(pair, code)
+
+
+def assembly_of(report: KernelReport) -> str | None:
+    """The assembly of a kernel, from its artifacts or from the target; None if it has gone."""
+    text = text_of_artifacts(report)
+    if text is not None:
+        return text
+    try:
+        targets = resolve(view.path_of(report))
+        if len(targets) == 1 and targets[0].kind == "asm":
+            return read_text(targets[0].path)
+    except (KinspectError, OSError):
+        pass  # the file has gone since
+    return None
 
 
 def compared_in_child(
     left: KernelReport, right: KernelReport, is_cancelled: Callable[[], bool]
-) -> Compared | str:
-    """Compares two kernels as `compared` does, large ones in a child process.
+) -> Comparison | str:
+    """Compares two kernels as `comparison_of` does, large ones in a child process.
 
     Args:
         left: the old kernel.
@@ -40,7 +94,7 @@ def compared_in_child(
         The comparison, or why there is none.
     """
     if sum(map(_size, (left, right))) < CHILD_BYTES:
-        return _compared(left, right)
+        return _comparison_or_reason(left, right)
     # Not by -m: pickles of classes in __main__ could not be read here.
     command = [sys.executable, "-c", f"from {__name__} import main; main()"]
     process = subprocess.Popen(
@@ -60,7 +114,7 @@ def compared_in_child(
         process.stdout.close()
         process.wait()
     try:
-        result: Compared | str = pickle.loads(packed)
+        result: Comparison | str = pickle.loads(packed)
     except (EOFError, pickle.UnpicklingError):
         return "the process that compares has ended; choose them again"
     return result
@@ -76,9 +130,10 @@ def _size(report: KernelReport) -> int:
         return 0
 
 
-def _compared(left: KernelReport, right: KernelReport) -> Compared | str:
+def _comparison_or_reason(left: KernelReport, right: KernelReport) -> Comparison | str:
+    """The comparison, or why there is none."""
     try:
-        return compared(left, right)
+        return comparison_of(left, right)
     except KinspectError as error:
         return str(error)
     except Exception as error:
@@ -104,5 +159,5 @@ def main() -> None:
     left, right = pickle.load(sys.stdin.buffer)
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of other code must not get into the result
-    pickle.dump(_compared(left, right), channel, pickle.HIGHEST_PROTOCOL)
+    pickle.dump(_comparison_or_reason(left, right), channel, pickle.HIGHEST_PROTOCOL)
     channel.flush()
