@@ -13,6 +13,7 @@ from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel_chooser import KernelChooser
 from kinspect.tui.screens.occupancy.answer import answer_lines, why_two
 from kinspect.tui.screens.occupancy.curves import curves
 from kinspect.tui.screens.occupancy.fields import (
@@ -23,7 +24,6 @@ from kinspect.tui.screens.occupancy.fields import (
     parsed,
 )
 from kinspect.tui.screens.occupancy.page import FigureInput, OccupancyPage
-from kinspect.tui.screens.passes.choose import KernelChooser
 from kinspect.tui.widgets.plot import StepPlot, Steps
 from msgspec.structs import replace
 from textual.pilot import Pilot

@@ -19,7 +19,7 @@ from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.plot import StepPlot, Steps
-from ..passes.choose import KernelChooser, worst_kernel
+from ..kernel_chooser import KernelChooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
 from .curves import curves, neighbour
 from .fields import (
