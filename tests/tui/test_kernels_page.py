@@ -264,7 +264,7 @@ async def test_the_filter_follows_every_key(opened: Make, filled: Report) -> Non
         assert "2 of 9" in text_of(pilot.app)
         await pilot.press("escape")
         assert len(labels(pilot)) == 4
-        assert page_of(pilot).listing.text == ""
+        assert page_of(pilot).listing.filter_text == ""
 
 
 async def test_numbers_are_typed_into_the_filter(opened: Make, filled: Report) -> None:
@@ -286,9 +286,9 @@ async def test_down_leaves_the_filter(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
         await pilot.press("slash", *"matmul", "down")
         assert pilot.app.focused is page_of(pilot).query_one(Table)
-        assert page_of(pilot).listing.text == "matmul"
+        assert page_of(pilot).listing.filter_text == "matmul"
         await pilot.press("slash", "escape")
-        assert page_of(pilot).listing.text == ""
+        assert page_of(pilot).listing.filter_text == ""
 
 
 # --------------------------------------------------------------------------- columns

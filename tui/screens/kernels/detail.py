@@ -17,11 +17,12 @@ from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import SEVERITIES, SessionKernel
 from ...widgets.styles import part_style
-from .columns import COLUMNS, UNKNOWN, Column, Value
-from .rows import Leaf, Node
+from .columns import COLUMNS, UNKNOWN, KernelColumn, Value
+from .leaves import Leaf
+from .tree import Node
 
-_WORDS = {"error": "error", "warning": "warn ", "info": "note "}
-_MOST_LINES = 16
+_LABELS = {"error": "error", "warning": "warn ", "info": "note "}
+_MAX_FINDINGS = 16
 
 
 class Detail(Widget):
@@ -128,12 +129,12 @@ class Detail(Widget):
         if not report.findings:
             return [self._text(("dim", view.findings_summary(report)))]
         ranked = sorted(report.findings, key=lambda f: SEVERITIES.index(f.severity))
-        return [self._finding(finding) for finding in ranked[:_MOST_LINES]]
+        return [self._finding(finding) for finding in ranked[:_MAX_FINDINGS]]
 
     def _finding(self, finding: Finding) -> Text:
         location = view.finding_place(finding)
         line = self._text(
-            (finding.severity, _WORDS[finding.severity]), ("dim", f" {finding.rule}  ")
+            (finding.severity, _LABELS[finding.severity]), ("dim", f" {finding.rule}  ")
         )
         room = self.content_size.width - line.cell_len - len(location) - 2
         message = Text(" ".join(finding.message.split()))
@@ -182,7 +183,7 @@ class Detail(Widget):
         return line
 
 
-def _figure(column: Column, value: Value) -> str:
+def _figure(column: KernelColumn, value: Value) -> str:
     if value is None or isinstance(value, str):
         return value or UNKNOWN
     return column.form(value)

@@ -146,12 +146,12 @@ class Status(Widget):
         return part_style(self, f"status--{name}")
 
 
-class FilterLine(Input):
+class KernelsFilter(Input):
     """The filter's input line."""
 
     DEFAULT_CSS = """
-    FilterLine { height: 1; border: none; padding: 0 1; background: $panel; }
-    FilterLine:focus { border: none; background: $panel; }
+    KernelsFilter { height: 1; border: none; padding: 0 1; background: $panel; }
+    KernelsFilter:focus { border: none; background: $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,tab", "leave", "Back to the table", show=False),
