@@ -24,7 +24,7 @@ from kinspect.inspector.profile.placing.loop_costs import source_costs, with_lin
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import NOT_MEASURED, KernelPage
-from kinspect.tui.screens.kernel.text import WIDTH, cell
+from kinspect.tui.screens.kernel.pane_text import WIDTH, cell
 from kinspect.tui.screens.profile.page import ProfilePage
 from msgspec.structs import replace
 from textual.pilot import Pilot

@@ -16,10 +16,10 @@ from ...editor import open_editor
 from ...pages import Page
 from .explain import ExplainScreen
 from .find import Trail, place, step
+from .linked_texts import KernelToShow, LinkedTexts
 from .marks import ANALYSING, PaneMarks
 from .pane import Pane
 from .panes import Panes
-from .view import LinkedTexts
 
 NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
 _LOOP = {
@@ -70,13 +70,13 @@ class KernelPage(Page):
         Binding("t", "stall(1)", "Stall"),
         Binding("T", "stall(-1)", "Stall before", show=False),
         Binding("slash", "search", "Search", key_display="/"),
-        Binding("N", "found(1)", "Next match", show=False),
-        Binding("P", "found(-1)", "Previous match", show=False),
+        Binding("N", "match(1)", "Next match", show=False),
+        Binding("P", "match(-1)", "Previous match", show=False),
         Binding("question_mark,enter", "explain", "Explain", key_display="?"),
         Binding("colon", "line", "Go to a line", show=False, key_display=":"),
         Binding("ctrl+o,backspace", "jump_back", "Back to before the jump", show=False),
         Binding("L", "llir", "LLVM IR", show=False),
-        Binding("f", "alone", "One pane", show=False),
+        Binding("f", "single_pane", "One pane", show=False),
         Binding("c", "copy", "Copy", show=False),
         Binding("e", "edit", "Editor", show=False),
         Binding("escape", "leave", "Back", show=False),
@@ -110,10 +110,7 @@ class KernelPage(Page):
         self.texts = LinkedTexts(
             self,
             self.panes,
-            key,
-            path=path,
-            line=line,
-            text=text,
+            KernelToShow(key, path, text, line),
             own_lines=self._own_lines,
             more_facts=lambda: self.marks.facts(),
         )
@@ -136,8 +133,6 @@ class KernelPage(Page):
     def settled(self) -> bool:
         """Whether the kernel is read and analysed."""
         return self.texts.settled
-
-    # ------------------------------------------------------------------ events
 
     def on_mount(self) -> None:
         """Shows the texts as far as they are known."""
@@ -164,8 +159,6 @@ class KernelPage(Page):
         """Takes what was typed at the prompt."""
         self.marks.submit(event.input)
 
-    # ------------------------------------------------------------------ panes
-
     def action_pane(self, by: int) -> None:
         """Moves the focus to the next pane."""
         slots = self.panes.slots
@@ -174,10 +167,10 @@ class KernelPage(Page):
     def action_llir(self) -> None:
         """Shows the LLVM IR in place of this pane's text, or that text again."""
         pane = self.panes.current
-        kind = pane.own if pane.kind == "llir" else "llir"
+        kind = pane.own_kind if pane.kind == "llir" else "llir"
         for slot in self.panes.slots:
             if slot.kind == "llir" and slot is not pane:
-                self.texts.show_in(slot, slot.own)
+                self.texts.show_in(slot, slot.own_kind)
         self.texts.show_in(pane, kind)
         self.marks.unmark()
         self.panes.focus_on(pane)
@@ -188,23 +181,21 @@ class KernelPage(Page):
         self.texts.follow(pane)
         self.panes.lay_out()
 
-    def action_alone(self) -> None:
+    def action_single_pane(self) -> None:
         """Shows one pane alone, or the others again."""
-        self.panes.alone = not self.panes.alone
+        self.panes.shows_one = not self.panes.shows_one
         self.panes.lay_out()
-
-    # ------------------------------------------------------------------ jumps
 
     def action_finding(self, by: int) -> None:
         """Jumps to the next line that a finding points at."""
         pane, reading = self.panes.current, self.texts.reading
         if reading is None:
-            self.panes.say(ANALYSING)
+            self.panes.show_message(ANALYSING)
             return
         lines = reading.marks.finding_lines(pane.kind)
         to = step(lines, pane.code.cursor, by)
         if to is None:
-            self.panes.say(f"no finding points at a line of the {pane.title.title}")
+            self.panes.show_message(f"no finding points at a line of the {pane.title.title}")
             return
         self.marks.jump(pane, to, f"line with findings {place(lines, to)}")
 
@@ -213,7 +204,7 @@ class KernelPage(Page):
         pane, reading = self.panes.current, self.texts.reading
         if pane.kind == "amdgcn":
             if reading is None:
-                self.panes.say(ANALYSING)
+                self.panes.show_message(ANALYSING)
                 return
             lines = reading.marks.loop_starts
         else:
@@ -224,7 +215,7 @@ class KernelPage(Page):
             )
         to = step(lines, pane.code.cursor, by)
         if to is None:
-            self.panes.say(f"no loop is to be seen in the {pane.title.title}")
+            self.panes.show_message(f"no loop is to be seen in the {pane.title.title}")
             return
         self.marks.jump(pane, to, f"loop {place(lines, to)}")
 
@@ -232,11 +223,11 @@ class KernelPage(Page):
         """Jumps to the line with most measured stalls, from there to the one with next most."""
         pane, costs = self.panes.current, self.texts.costs
         if costs is None:
-            self.panes.say(ANALYSING if self.texts.reading is None else NOT_MEASURED)
+            self.panes.show_message(ANALYSING if self.texts.reading is None else NOT_MEASURED)
             return
-        lines = costs.dearest.get(pane.kind, ())
+        lines = costs.costliest.get(pane.kind, ())
         if not lines:
-            self.panes.say(f"nothing was measured of lines of the {pane.title.title}")
+            self.panes.show_message(f"nothing was measured of lines of the {pane.title.title}")
             return
         cursor = pane.code.cursor
         rank = (lines.index(cursor) + by) % len(lines) if cursor in lines else 0
@@ -255,19 +246,19 @@ class KernelPage(Page):
         """Jumps from a wait to the operations it waits for, one after the other, and back."""
         pane, reading = self.panes.pane_of("amdgcn"), self.texts.reading
         if pane is None or reading is None:
-            self.panes.say(ANALYSING if self.texts.report is not None else "there is no assembly")
+            self.panes.show_message(
+                ANALYSING if self.texts.report is not None else "there is no assembly"
+            )
             return
         line, marks = pane.code.cursor, reading.marks
         partners = marks.producers(line) or marks.waiters(line)
         to = self._trail.next(line, partners)
         if to is None:
-            self.panes.say("neither a wait nor something that a wait waits for")
+            self.panes.show_message("neither a wait nor something that a wait waits for")
             return
         first = self._trail.stops[0]
         relation = "of what the wait waits for" if marks.producers(first) else "wait that covers it"
         self.marks.jump(pane, to, f"ISA {first + 1}: {self._trail.place} {relation}   w goes on")
-
-    # ------------------------------------------------------------------ marks
 
     def _own_lines(self, pane: Pane) -> tuple[int, ...]:
         """Lines of the same pane that belong to the cursor's: the loads of a wait, or its wait."""
@@ -286,7 +277,7 @@ class KernelPage(Page):
         """Marks the uses of a register of the line; when pressed again, of the next register."""
         self.marks.mark_uses()
 
-    def action_found(self, by: int) -> None:
+    def action_match(self, by: int) -> None:
         """Goes to the next match of the search, or the next use of the register."""
         self.marks.step(by)
 
@@ -303,8 +294,6 @@ class KernelPage(Page):
         if not self.marks.leave():
             self.kinspect.action_back()
 
-    # ------------------------------------------------------------------ the line
-
     def action_explain(self) -> None:
         """Opens a window on what the line costs, and what its findings and instruction mean."""
         pane = self.panes.current
@@ -313,7 +302,7 @@ class KernelPage(Page):
         line = pane.code.cursor
         explanations = [text for text in self._explanations(pane, line) if text]
         if not explanations:
-            self.panes.say("no finding and no instruction on this line to explain")
+            self.panes.show_message("no finding and no instruction on this line to explain")
             return
         title = f"{pane.title.title} {line + 1}"
         self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(explanations)))
@@ -346,7 +335,7 @@ class KernelPage(Page):
         first, last = pane.code.selection
         lines = loaded.texts.lines[pane.kind][first : last + 1]
         self.app.copy_to_clipboard("\n".join(lines))
-        self.panes.say(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
+        self.panes.show_message(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
 
     def action_edit(self) -> None:
         """Opens the source line in $EDITOR."""
@@ -355,7 +344,9 @@ class KernelPage(Page):
             return
         files, line = loaded.texts.files, pane.code.cursor
         if "source" not in files:
-            self.panes.say(loaded.texts.missing.get("source", "there is no source"), bad=True)
+            self.panes.show_message(
+                loaded.texts.missing.get("source", "there is no source"), bad=True
+            )
             return
         if pane.kind != "source":
             reading = self.texts.reading
