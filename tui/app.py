@@ -194,11 +194,11 @@ class KinspectApp(HarmlessApp):
 
     def _take_events(self, feed: Feed) -> None:
         """Adds the events of a run to the session; opens the profile page for a recording."""
-        from .feed import Ended
+        from .feed import RunEnded
 
         profile = self.session.profile
         for event in feed.new_events():
-            if not isinstance(event, Ended):
+            if not isinstance(event, RunEnded):
                 self.session.take(event)
                 continue
             self.feed = None

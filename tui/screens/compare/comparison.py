@@ -9,9 +9,7 @@ that says why there is none. Both are pickled.
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
-import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,12 +27,12 @@ from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader
 from ....inspector.pipeline.jobs import read_text
+from ... import child_process
 from .align import Aligned, aligned
 from .figures import short_labels
 
 CHILD_BYTES = 150_000
 """Bytes of assembly of both kernels together from which on a process pays for its start."""
-_POLL_SECONDS = 0.1
 
 
 class Comparison(Struct, frozen=True):
@@ -95,10 +93,11 @@ def compared_in_child(
     """
     if sum(map(_size, (left, right))) < CHILD_BYTES:
         return _comparison_or_reason(left, right)
-    # Not by -m: pickles of classes in __main__ could not be read here.
-    command = [sys.executable, "-c", f"from {__name__} import main; main()"]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        child_process.command(__name__),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -106,7 +105,7 @@ def compared_in_child(
         with contextlib.suppress(BrokenPipeError):  # the process has died: unpickling fails below
             pickle.dump((left, right), process.stdin, pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-        packed = _received(process.stdout.fileno(), is_cancelled)
+        packed = b"".join(child_process.chunks(process.stdout.fileno(), is_cancelled))
     finally:
         process.kill()
         with contextlib.suppress(OSError):
@@ -141,23 +140,9 @@ def _comparison_or_reason(left: KernelReport, right: KernelReport) -> Comparison
         return f"internal error: {type(error).__name__}: {error}"
 
 
-def _received(stream: int, is_cancelled: Callable[[], bool]) -> bytes:
-    """The bytes from a pipe up to its end, or until the comparison is cancelled."""
-    buffer = bytearray()
-    while not is_cancelled():
-        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
-            continue
-        read = os.read(stream, 1 << 20)
-        if not read:
-            break
-        buffer += read
-    return bytes(buffer)
-
-
 def main() -> None:
     """Compares the kernels on standard input; the body of the child process."""
     left, right = pickle.load(sys.stdin.buffer)
-    channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of other code must not get into the result
+    channel = child_process.result_channel()
     pickle.dump(_comparison_or_reason(left, right), channel, pickle.HIGHEST_PROTOCOL)
     channel.flush()

@@ -8,9 +8,7 @@ the whole dump. Its standard output carries results and then None, each pickled 
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import select
 import struct
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from msgspec import Struct
 
 from ....inspector.compile.passes import PassDump, diff, read_passes
 from ....inspector.errors import KinspectError
+from ... import child_process
 
 CHILD_BYTES = 4 << 20
 """Bytes from which on reading a dump pays for the start of a process."""
@@ -29,7 +28,6 @@ MAX_CHARS = 1 << 20
 """A text is cut after this many characters, which are some 10,000 lines."""
 
 _LENGTH = struct.Struct("<Q")  # the length of what follows
-_POLL_SECONDS = 0.1
 Span = tuple[int, int]
 """Two states of the module; twice the same for that state itself."""
 
@@ -143,9 +141,7 @@ def results_from_child(
     if not is_large:
         yield from results(path, span)
         return
-    # Not by -m: pickles of classes in __main__ could not be read here.
-    start = f"from {__name__} import main; main()"
-    command = [sys.executable, "-c", start, str(path), *map(str, span or ())]
+    command = [*child_process.command(__name__), str(path), *map(str, span or ())]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -170,13 +166,8 @@ def results_from_child(
 def _received(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
     """Yields the messages from a pipe up to its end, or until reading is cancelled."""
     buffer = bytearray()
-    while not is_cancelled():
-        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
-            continue
-        read = os.read(stream, 1 << 20)
-        if not read:
-            return
-        buffer += read
+    for chunk in child_process.chunks(stream, is_cancelled):
+        buffer += chunk
         while len(buffer) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(buffer)
             if len(buffer) < _LENGTH.size + size:
