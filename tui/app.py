@@ -107,8 +107,6 @@ class KinspectApp(HarmlessApp):
         self.suspended = False
         self.last_kernel: str | None = None
 
-    # ------------------------------------------------------------------ start and end
-
     def on_mount(self) -> None:
         """Shows the first page; the run starts once that has been painted."""
         for theme in THEMES:
@@ -240,8 +238,6 @@ class KinspectApp(HarmlessApp):
         finally:
             self.suspended = False
 
-    # ------------------------------------------------------------------ faults
-
     # Textual ends the application with a traceback at any exception. Here an exception in a key's
     # action or in a thread becomes a message, one in a page closes that page, and one in the first
     # page ends the application with a one-line error. Tests and KINSPECT_TRACEBACK keep Textual's
@@ -298,8 +294,6 @@ class KinspectApp(HarmlessApp):
             timeout=15,
             markup=False,
         )
-
-    # ------------------------------------------------------------------ pages
 
     def _show(self, make: Callable[[], Page]) -> None:
         """Makes a page and shows it; an exception while it is made is shown as a message."""
@@ -366,8 +360,6 @@ class KinspectApp(HarmlessApp):
         from .screens.compare.page import ComparePage
 
         self._show(lambda: ComparePage(left, right))
-
-    # ------------------------------------------------------------------ keys of every page
 
     def action_help(self) -> None:
         """Shows the page's purpose and keys."""

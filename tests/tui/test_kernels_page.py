@@ -16,7 +16,7 @@ from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
 from kinspect.tui.screens.kernels.detail import FailureScreen
 from kinspect.tui.screens.kernels.menu import ColumnsMenu
 from kinspect.tui.screens.kernels.page import KernelsPage
-from kinspect.tui.session import Progress
+from kinspect.tui.session import RunProgress
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -165,7 +165,7 @@ async def test_it_fills_while_the_run_goes_on(opened: Make, filled: Report) -> N
     empty = replace(filled, kernels=(), errors=())
     async with opened(size=(120, 40), of=empty) as pilot:
         session = pilot.app.session
-        session.progress = Progress(running=True)
+        session.progress = RunProgress(running=True)
         session.revision += 1
         await until(pilot, lambda: text_of(pilot.app).count("capturing …") == 2)
         configs = [k for k in filled.kernels if k.variant is not None]

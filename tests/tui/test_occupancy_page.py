@@ -24,7 +24,7 @@ from kinspect.tui.screens.occupancy.fields import (
     parsed,
 )
 from kinspect.tui.screens.occupancy.page import FigureInput, OccupancyPage
-from kinspect.tui.widgets.plot import StepPlot, Steps
+from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -66,7 +66,7 @@ def said(pilot: Pilot[Any]) -> str:
     return str(page(pilot).query_one("#answer", Static).render())
 
 
-def plotted(pilot: Pilot[Any], name: str) -> Steps:
+def plotted(pilot: Pilot[Any], name: str) -> StepFunction:
     return page(pilot).query_one(f"#over-{name}", StepPlot)._steps
 
 

@@ -22,7 +22,7 @@ from kinspect.tui.screens.profile.lower import Lower
 from kinspect.tui.screens.profile.page import ProfilePage
 from kinspect.tui.screens.profile.rows import filtered, of_profile, point
 from kinspect.tui.screens.profile.styled_lines import gridded
-from kinspect.tui.session import Progress
+from kinspect.tui.session import RunProgress
 from kinspect.tui.widgets.filtered_list import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
 from kinspect.tui.widgets.table import Table
@@ -94,7 +94,7 @@ async def page_on(
         app.session.take(Profiled(profile))
     for number, kernel in enumerate(reports):
         app.session.take(Reported((0, number), kernel))
-    app.session.progress = Progress()
+    app.session.progress = RunProgress()
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         page = app.screen

@@ -108,8 +108,6 @@ class ExportScreen(ModalScreen[None]):
             text.append(f"{about}{count}", "bold" if current else "")
         self.query_one("#formats", Static).update(text)
 
-    # ------------------------------------------------------------------ keys
-
     def action_close(self) -> None:
         """Closes the dialogue; an export that is being written is finished."""
         self.dismiss()

@@ -38,7 +38,7 @@ _TITLES = {
 _EVERYWHERE = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
 
 
-class Row(Struct, frozen=True):
+class KeyHelp(Struct, frozen=True):
     """An action's keys and its description."""
 
     keys: tuple[str, ...]
@@ -49,7 +49,7 @@ class KeyGroup(Struct, frozen=True):
     """Keys that work in the same place."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[KeyHelp, ...]
 
 
 def groups_of(screen: Screen[object]) -> list[KeyGroup]:
@@ -89,7 +89,7 @@ def _is_own(binding: Binding) -> bool:
 
 def _merged(groups: Iterable[KeyGroup]) -> list[KeyGroup]:
     """Joins groups of the same title, which several kinds of widgets may have."""
-    merged: dict[str, dict[Row, None]] = {}
+    merged: dict[str, dict[KeyHelp, None]] = {}
     for group in groups:
         merged.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
     return [KeyGroup(title, tuple(rows)) for title, rows in merged.items()]
@@ -124,7 +124,7 @@ def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
         yield from new
 
 
-def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
+def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
     """A row with all its keys for each action; bindings without a description are left out."""
     keys: dict[tuple[str, str], list[str]] = {}
     for binding in bindings:
@@ -133,7 +133,8 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[Row, ...]:
             action = binding.action.removeprefix("app.")
             keys.setdefault((action, meaning), []).append(app.get_key_display(binding))
     return tuple(
-        Row(tuple(dict.fromkeys(key_names)), meaning) for (_, meaning), key_names in keys.items()
+        KeyHelp(tuple(dict.fromkeys(key_names)), meaning)
+        for (_, meaning), key_names in keys.items()
     )
 
 

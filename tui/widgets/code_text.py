@@ -75,7 +75,7 @@ def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
     return sorted(piece for piece in pieces if piece[0] < piece[1])
 
 
-class Rows:
+class VisibleRows:
     """The visible lines of a text: all but those folded away.
 
     Args:

@@ -55,7 +55,7 @@ class Chooser(Vertical):
         super().__init__(id=id)
         self._entries: Sequence[SessionKernel] = ()
         self._filtered: list[SessionKernel] = []
-        self._words = ""
+        self._filter_text = ""
         self._sides: dict[str, KernelReport | None] = {"left": None, "right": None}
 
     def compose(self) -> ComposeResult:
@@ -76,7 +76,7 @@ class Chooser(Vertical):
         rows = self.query_one(RowList)
         current_key = self._filtered[rows.cursor].key if rows.cursor < len(self._filtered) else None
         self._entries = entries
-        has_words = word_filter(self._words)
+        has_words = word_filter(self._filter_text)
         self._filtered = [entry for entry in entries if has_words(_searched(entry))]
         cells = [self._cells(entry) for entry in self._filtered]
         titles = ("", "kernel", "target", "where", *(title for title, _ in _FIGURES), "")
@@ -162,7 +162,7 @@ class Chooser(Vertical):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""
         event.stop()
-        self._words = event.value.strip()
+        self._filter_text = event.value.strip()
         self.show(self._entries)
 
     def on_filter_line_left(self, event: FilterLine.Left) -> None:

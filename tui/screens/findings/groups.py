@@ -79,7 +79,7 @@ class FindingGroup(Struct, frozen=True):
         return tally(item.finding for item in self.items) + where
 
 
-class Row(Struct, frozen=True):
+class FindingRow(Struct, frozen=True):
     """A line of the list: the heading of a group, or one of its findings."""
 
     group: FindingGroup
@@ -199,9 +199,6 @@ def best_location(finding: Finding) -> Location | None:
     return min(candidates, key=lambda location: _OPENED_FIRST.index(location.kind), default=None)
 
 
-# --------------------------------------------------------------------------- rows
-
-
 def shared_by(entries: Iterable[SessionKernel]) -> tuple[str | None, str | None]:
     """The kernel name and the target that all entries share, which rows need not repeat.
 
@@ -215,7 +212,9 @@ def shared_by(entries: Iterable[SessionKernel]) -> tuple[str | None, str | None]
     )
 
 
-def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable[str]) -> list[Row]:
+def rows_of(
+    groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable[str]
+) -> list[FindingRow]:
     """The rows of the list; a closed group (by name) shows only its heading."""
     closed_names = set(closed)
     shared = shared_by(item.entry for group in groups for item in group.items)
@@ -223,7 +222,7 @@ def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable
     columns = [_columns(item, grouping, item.short_name(*shared)) for item in items]
     widths = [max((len(cells[n]) for cells in columns), default=0) for n in range(2)]
     titles = max((len(group.title) for group in groups), default=0)
-    rows: list[Row] = []
+    rows: list[FindingRow] = []
     cells = iter(columns)
     for group in groups:
         rows.append(_heading(group, group.name in closed_names, min(titles, _TITLE_WIDTH)))
@@ -232,7 +231,7 @@ def rows_of(groups: Sequence[FindingGroup], grouping: Grouping, closed: Iterable
     return rows
 
 
-def _heading(group: FindingGroup, is_closed: bool, width: int) -> Row:
+def _heading(group: FindingGroup, is_closed: bool, width: int) -> FindingRow:
     mark = MARKS[group.worst]
     start = f"{'▸' if is_closed else '▾'} {mark} "
     title = f"{group.title:<{width}}"
@@ -243,7 +242,7 @@ def _heading(group: FindingGroup, is_closed: bool, width: int) -> Row:
         (len(start), len(start) + len(group.title), "label"),
         (len(start) + len(title), len(text), "comment"),
     )
-    return Row(group, None, text, spans)
+    return FindingRow(group, None, text, spans)
 
 
 def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]:
@@ -256,7 +255,9 @@ def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]
     return short_name, location
 
 
-def _row(group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence[int]) -> Row:
+def _row(
+    group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence[int]
+) -> FindingRow:
     finding = item.finding
     mark = MARKS[finding.severity]
     first, location = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
@@ -267,4 +268,4 @@ def _row(group: FindingGroup, item: Item, cells: Sequence[str], widths: Sequence
         (6, 6 + len(first), "name"),
         (len(start), len(start) + len(location), "literal"),
     )
-    return Row(group, item, text, tuple(span for span in spans if span[0] < span[1]))
+    return FindingRow(group, item, text, tuple(span for span in spans if span[0] < span[1]))

@@ -115,7 +115,7 @@ def in_background(
         try:
             result = job()
         except KinspectError as error:
-            result = f"{error.message}; {error.hint}" if error.hint else error.message
+            result = str(error)
         except Exception as error:
             # A bug must be seen on the page, not end the application.
             result = f"internal error: {type(error).__name__}: {error}; please report it"

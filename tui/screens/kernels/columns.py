@@ -12,7 +12,7 @@ from ....inspector.explain.view import file_name, place
 from ....inspector.model import MetricValue
 from ...session import SEVERITIES, SessionKernel
 from ...widgets.bars import Piece
-from ...widgets.table_rows import Head
+from ...widgets.table_rows import ColumnHead
 
 UNKNOWN = "-"
 Value = int | float | str | None
@@ -52,7 +52,7 @@ class KernelColumn(Struct, frozen=True):
     draw: Callable[[SessionKernel], tuple[Piece, ...]] | None = None
     right: bool = True
 
-    def head(self, bars: int) -> Head:
+    def head(self, bars: int) -> ColumnHead:
         """The column for the table, with one cell kept free for the arrow of a change.
 
         Args:
@@ -60,7 +60,7 @@ class KernelColumn(Struct, frozen=True):
         """
         width = self.width + (bars if self.bar_maximum is not None else 0)
         title = self.title + " " * (self.right and len(self.title) <= width)
-        return Head(self.name, title, width + 1, self.right)
+        return ColumnHead(self.name, title, width + 1, self.right)
 
 
 def number(value: MetricValue) -> int | float | None:

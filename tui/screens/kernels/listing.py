@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ....inspector.model import KernelReport
 from ...session import Session
 from ...state import State
-from ...widgets.table_rows import Head, Row
+from ...widgets.table_rows import ColumnHead, TableRow
 from .columns import COLUMNS, KernelColumn, chosen
 from .filter import FilterError, KernelSets, LeafTest, parse
 from .leaves import Leaf, Leaves
@@ -171,11 +171,11 @@ class Listing:
         unfold = not any(self.is_open(node) for node in groups)
         self._open_by_user.update((node.key, unfold) for node in groups)
 
-    def heads(self, bars: int) -> tuple[Head, ...]:
+    def heads(self, bars: int) -> tuple[ColumnHead, ...]:
         """The titles of the columns; `bars` is the width of a bar in cells."""
-        return (Head("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
+        return (ColumnHead("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
 
-    def row(self, number: int, bars: int) -> Row:
+    def row(self, number: int, bars: int) -> TableRow:
         """The cells of a visible row; `bars` is the width of a bar in cells."""
         node = self.rows[number]
         return row_of(

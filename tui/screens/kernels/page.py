@@ -20,7 +20,7 @@ from ...session import SessionKernel
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.table import Table
-from ...widgets.table_rows import Row
+from ...widgets.table_rows import TableRow
 from .columns import fitting
 from .detail import Detail, FailureScreen
 from .listing import Listing, on_fronts
@@ -165,7 +165,7 @@ class KernelsPage(Page):
     def _bar_cells(self) -> int:
         return 8 if self.size.width >= WIDE else 4
 
-    def _row(self, index: int) -> Row:
+    def _row(self, index: int) -> TableRow:
         return self.listing.row(index, self._bar_cells)
 
     def _why_empty(self) -> str:

@@ -8,7 +8,7 @@ from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import SessionKernel
 from ...widgets.bars import Piece, bar
-from ...widgets.table_rows import Row
+from ...widgets.table_rows import TableRow
 from .columns import UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
 from .tree import Node
@@ -22,7 +22,7 @@ def row_of(
     is_open: bool,
     marked: Container[str],
     stars: Container[str],
-) -> Row:
+) -> TableRow:
     """The cells of a row.
 
     Args:
@@ -37,12 +37,12 @@ def row_of(
     if leaf is None:
         name = _group_name(node, is_open, marked, stars)
         is_stale = all(member.stale for member in node.leaves())
-        return Row(name, _group_figures(node, columns), faded=is_stale)
+        return TableRow(name, _group_figures(node, columns), faded=is_stale)
     name = _leaf_name(node, leaf, marked, stars)
     if leaf.error is not None:
-        return Row(name, message=_message(leaf.error))
+        return TableRow(name, message=_message(leaf.error))
     assert leaf.entry is not None
-    return Row(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
+    return TableRow(name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale)
 
 
 def _leaf_name(

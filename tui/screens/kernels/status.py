@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from ....inspector.explain.view import plural
-from ...session import Progress
+from ...session import RunProgress
 from ...widgets.bars import bar
 from ...widgets.styles import part_style
 
@@ -37,7 +37,7 @@ class RunStatus(Struct, frozen=True):
         runs: the number of runs started.
     """
 
-    progress: Progress
+    progress: RunProgress
     stage: str
     failures: int
     shown: int

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ....inspector.metrics.occupancy import Occupancy, occupancy
 from ....inspector.model import Demand
-from ...widgets.plot import Point, Steps
+from ...widgets.step_plot import Point, StepFunction
 from .fields import Query
 
 _RESOURCES = {
@@ -26,21 +26,26 @@ class _Axis(Struct, frozen=True):
     """The amounts of a resource that a curve is drawn over.
 
     Attributes:
-        title: of the curve.
+        name: of the resource.
         last: the largest amount that is drawn.
         grain: the amount's granule, see `falling`.
         position: the typed amount; None if unknown.
         unit: of the amount.
     """
 
-    title: str
+    name: str
     last: int
     grain: int
     position: int | None
     unit: str = ""
 
+    @property
+    def titles(self) -> tuple[str, str]:
+        """The curve's title and its short one."""
+        return f"waves/EU over {self.name}", f"over {self.name}"
 
-def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
+
+def curves(query: Query, answer: Occupancy) -> tuple[StepFunction, StepFunction]:
     """Waves/EU over VGPRs and over LDS, with all other figures as typed in.
 
     Where the occupancy is unknown, the first curve shows the limit by VGPRs alone.
@@ -51,7 +56,7 @@ def curves(query: Query, answer: Occupancy) -> tuple[Steps, Steps]:
     )
 
 
-def _over_vgprs(query: Query, answer: Occupancy) -> Steps:
+def _over_vgprs(query: Query, answer: Occupancy) -> StepFunction:
     machine, demand = query.machine, query.demand
     by_vgprs_only = answer.waves_per_eu is None
 
@@ -59,27 +64,29 @@ def _over_vgprs(query: Query, answer: Occupancy) -> Steps:
         result = occupancy(machine, replace(demand, vgprs=vgprs))
         return result.by_vgpr if by_vgprs_only else result.waves_per_eu
 
-    title = "waves/EU over VGPRs" + (" alone" if by_vgprs_only else "")
+    name = "VGPRs alone" if by_vgprs_only else "VGPRs"
     # Where AGPRs follow VGPRs, VGPRs are rounded up to 4; all allocation granules are multiples.
-    axis = _Axis(title, machine.vgpr_addressable, 4, demand.vgprs)
+    axis = _Axis(name, machine.vgpr_addressable, 4, demand.vgprs)
     present = answer.by_vgpr if by_vgprs_only else answer.waves_per_eu
     return _steps(axis, waves_at, present, machine.max_waves)
 
 
-def _over_lds(query: Query, answer: Occupancy) -> Steps:
+def _over_lds(query: Query, answer: Occupancy) -> StepFunction:
     machine, demand = query.machine, query.demand
-    title = "waves/EU over LDS"
+    granule = machine.lds_granule["hardware"]
+    axis = _Axis("LDS", machine.lds_max, granule, demand.lds_bytes, "B")
     if demand.waves_per_workgroup is None:
-        return Steps(title, message="needs the waves of a workgroup")
+        return StepFunction(*axis.titles, message="needs the waves of a workgroup")
 
     def waves_at(lds: int) -> float | None:
         return occupancy(machine, replace(demand, lds_bytes=lds)).waves_per_eu
 
-    axis = _Axis(title, machine.lds_max, machine.lds_granule["hardware"], demand.lds_bytes, "B")
     return _steps(axis, waves_at, answer.waves_per_eu, machine.max_waves)
 
 
-def _with_joint_step(steps: Steps, answer: Occupancy, resource: str, demand: Demand) -> Steps:
+def _with_joint_step(
+    steps: StepFunction, answer: Occupancy, resource: str, demand: Demand
+) -> StepFunction:
     """Adds the next step to a curve where it needs cuts of two resources at once.
 
     No point of the curve shows such a step, since a cut of either resource alone gains nothing.
@@ -101,7 +108,7 @@ def _steps(
     waves_at: Callable[[int], float | None],
     present: float | None,
     max_waves: int,
-) -> Steps:
+) -> StepFunction:
     """The curve of a resource, with the present position and the next better step.
 
     Args:
@@ -113,12 +120,12 @@ def _steps(
     points = falling(waves_at, axis.last, axis.grain)
     position = axis.position
     if not points:
-        return Steps(axis.title, message="unknown")
+        return StepFunction(*axis.titles, message="unknown")
     if position is None or present is None or position > axis.last:
-        return Steps(axis.title, points, max_waves, unit=axis.unit)
+        return StepFunction(*axis.titles, points, max_waves, unit=axis.unit)
     better = [point for point in points if point[0] < position and point[1] > present]
     step = better[-1] if better else None
-    return Steps(axis.title, points, max_waves, (position, present), step, unit=axis.unit)
+    return StepFunction(*axis.titles, points, max_waves, (position, present), step, unit=axis.unit)
 
 
 def falling(value_at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
@@ -158,7 +165,7 @@ def falling(value_at: Callable[[int], float | None], last: int, grain: int) -> l
     return points
 
 
-def neighbour(steps: Steps, position: int, direction: int) -> int | None:
+def neighbour(steps: StepFunction, position: int, direction: int) -> int | None:
     """The largest x of the next better step (-1), or the least of the next worse one (1)."""
     if not steps.points:
         return None

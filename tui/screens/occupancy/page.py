@@ -18,7 +18,7 @@ from ....inspector.model import KernelReport
 from ...pages import Page
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ...widgets.plot import StepPlot, Steps
+from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import KernelChooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
 from .curves import curves, neighbour
@@ -118,7 +118,7 @@ class OccupancyPage(Page):
         self._kernel: KernelReport | None = None
         self._typed_query: Query | None = None
         self._answer: Occupancy | None = None
-        self._plots: tuple[Steps, Steps] | None = None
+        self._plots: tuple[StepFunction, StepFunction] | None = None
         self._values: dict[str, str] = fields_of(None)
         self._is_filled = False
         self._hints: dict[str, str] = {}  # field -> the hint that is shown beside it

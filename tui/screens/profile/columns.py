@@ -10,7 +10,7 @@ from msgspec import Struct
 from ....inspector.explain import profile_view, view
 from ....inspector.recording import KernelShape
 from ...widgets.bars import Piece, bar
-from ...widgets.table_rows import Head, Row
+from ...widgets.table_rows import ColumnHead, TableRow
 from .rows import ROOFLINE_METRICS, KernelRow, as_number
 
 _BAR_CELLS = 6
@@ -58,10 +58,10 @@ class ProfileColumn(Struct, frozen=True):
     share: bool = False
     is_text: bool = False
 
-    def head(self) -> Head:
+    def head(self) -> ColumnHead:
         """The column for the table, with one cell kept free for the sort arrow."""
         width = max(self.width, len(self.title)) + 1 + (_BAR_CELLS + 1 if self.share else 0)
-        return Head(self.name, f"{self.title} ", width, right=True)
+        return ColumnHead(self.name, f"{self.title} ", width, right=True)
 
     def cell(self, row: KernelRow) -> tuple[Piece, ...]:
         """A row's figure."""
@@ -249,7 +249,7 @@ def _folded(rows: Sequence[KernelRow]) -> list[KernelRow]:
     return placed
 
 
-def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded: bool) -> Row:
+def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded: bool) -> TableRow:
     """A measured kernel as a row of the table.
 
     Args:
@@ -262,4 +262,6 @@ def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded:
         first.append(("└ ", "dim"))
     sign = SIGNS.get(row.verdict, ("", ""))
     first += [sign, (row.name, "name"), (f" {row.suffix}" if row.suffix else "", "dim")]
-    return Row(tuple(first), tuple(column.cell(row) for column in shown_columns), faded=row.tried)
+    return TableRow(
+        tuple(first), tuple(column.cell(row) for column in shown_columns), faded=row.tried
+    )

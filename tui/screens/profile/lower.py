@@ -14,9 +14,9 @@ from textual.widgets import Static
 from ....inspector.explain import profile_view
 from ....inspector.model import KernelReport
 from ....inspector.recording import Profile
-from ...widgets.roofline import Point, Roofline
+from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
-from ...widgets.table_rows import Row
+from ...widgets.table_rows import TableRow
 from . import detail, dispatches, recording
 from .rows import KernelRow
 from .styled_lines import StyledLine, content
@@ -49,7 +49,7 @@ class LowerState(Struct, frozen=True):
     profile: Profile | None
     report: KernelReport | None
     tried: bool
-    points: Mapping[str, Point]
+    points: Mapping[str, RooflinePoint]
 
 
 class Lower(Vertical):
@@ -71,8 +71,8 @@ class Lower(Vertical):
         super().__init__(id=id)
         self.view = DETAIL
         self._shown = self._NONE
-        self._points: list[tuple[KernelRow, Point]] = []
-        self._drawn: list[Point] = []
+        self._points: list[tuple[KernelRow, RooflinePoint]] = []
+        self._drawn: list[RooflinePoint] = []
         self._dispatches: tuple[str, dispatches.DispatchList] | None = None  # with the kernel's key
         self._query_number = 0  # of the latest search for dispatches; results of others are dropped
 
@@ -176,7 +176,7 @@ class Lower(Vertical):
             self._fill_dispatches(row.key, list_dispatches())
             return
         table, turn = self.query_one("#dispatches", Table), self._query_number
-        table.show(dispatches.HEADS, 0, lambda index: Row(()), empty="looking for them …")
+        table.show(dispatches.HEADS, 0, lambda index: TableRow(()), empty="looking for them …")
 
         def work() -> None:
             listing = list_dispatches()

@@ -19,9 +19,9 @@ from ...pages import Page
 from ...widgets.filtered_list import FilterLine
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
-from ...widgets.roofline import Point, Roofline
+from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
-from ...widgets.table_rows import Head, Row
+from ...widgets.table_rows import ColumnHead, TableRow
 from . import recording
 from .columns import NAME, ProfileColumn, columns, ordered, table_row
 from .lower import DETAIL, Lower, LowerState, unbroken
@@ -81,7 +81,7 @@ class ProfilePage(Page):
         self._all_rows: list[KernelRow] = []
         self._rows: list[KernelRow] = []  # those that pass the filter, in order
         self._columns: list[ProfileColumn] = []
-        self._points: dict[str, Point] = {}
+        self._points: dict[str, RooflinePoint] = {}
         self._sort: tuple[str, bool] | None = None  # (column, descending); None: the default
         self._filter_text = ""
         self._shows_tried = False
@@ -183,12 +183,12 @@ class ProfilePage(Page):
         kept_names = {row.name for row in rows if not row.tried}
         shown_columns = self._columns
 
-        def draw(index: int) -> Row:
+        def draw(index: int) -> TableRow:
             row = rows[index]
             return table_row(row, shown_columns, folded=row.tried and row.name in kept_names)
 
         heads = [
-            Head(NAME.name, " kernel", 0),
+            ColumnHead(NAME.name, " kernel", 0),
             *(shown_column.head() for shown_column in shown_columns),
         ]
         self._table.styles.max_height = max(3, len(rows) + 1)  # the lower half has the rest

@@ -15,7 +15,7 @@ from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
 from ...session import SessionKernel
 from ...widgets.filtered_list import word_filter
-from ...widgets.roofline import Point, Roof
+from ...widgets.roofline import DeviceRoof, RooflinePoint
 
 ROOFLINE_METRICS = tuple(
     f"roofline.{name}"
@@ -115,15 +115,15 @@ def of_reports(entries: Iterable[SessionKernel]) -> list[KernelRow]:
     ]
 
 
-def point(row: KernelRow) -> Point | None:
+def point(row: KernelRow) -> RooflinePoint | None:
     """The kernel's point of the roofline; None where operations or bytes were not measured."""
     intensity, rate, peak_rate, bandwidth = (row.number(name) for name in ROOFLINE_METRICS)
     if not intensity or not rate or intensity <= 0 or rate <= 0:
         return None
     roof = None
     if peak_rate and bandwidth and min(peak_rate, bandwidth) > 0:
-        roof = Roof(peak_rate, bandwidth)
-    return Point(row.name, intensity, rate, roof)
+        roof = DeviceRoof(peak_rate, bandwidth)
+    return RooflinePoint(row.name, intensity, rate, roof)
 
 
 def filtered(rows: Sequence[KernelRow], text: str, *, tried: bool) -> list[KernelRow]:

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 
 from ...widgets.code import Text
 from ...widgets.filtered_list import RowList, word_filter
-from .data import Figure, RunTable
+from .queries import HistoryMetric, RunTable
 
 _CSS = """
     {name} {{ align: center middle; background: $background 60%; }}
@@ -43,11 +43,11 @@ class MetricScreen(ModalScreen[str | None]):
         Binding("up", "move(-1)", "Up", show=False, priority=True),
     ]
 
-    def __init__(self, figures: Sequence[Figure], chosen: str) -> None:
+    def __init__(self, figures: Sequence[HistoryMetric], chosen: str) -> None:
         super().__init__()
         self._figures = figures
         self._chosen = chosen
-        self._filtered: list[Figure] = []
+        self._filtered: list[HistoryMetric] = []
 
     def compose(self) -> ComposeResult:
         """Stacks the input line and the list."""
