@@ -79,8 +79,8 @@ def interrupt_on_closed_input() -> None:
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
     closed = select.poll()
-    closed.register(0, 0)  # the end of the input is reported whatever is asked for
-    if closed.poll(0):  # the UI ended before the kernel was asked to report it
+    closed.register(0, 0)  # no events: a closed input is always reported
+    if closed.poll(0):  # closed before the kernel was to send SIGIO
         raise KeyboardInterrupt
 
 

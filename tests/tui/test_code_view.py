@@ -60,7 +60,7 @@ async def test_folds_that_come_later_move_nothing_under_the_eyes(cursor: int) ->
         view.show(Text(LINES), cursor)
         await pilot.pause()
         before = place(view, f"line {cursor} ")
-        view.know_folds(FOLDS, FOLDS)
+        view.update_folds(FOLDS, FOLDS)
         await pilot.pause()
         assert view.cursor == cursor
         # What is folded away above the cursor may leave too little to stand above it.
@@ -71,7 +71,7 @@ async def test_folds_that_come_later_move_nothing_under_the_eyes(cursor: int) ->
             assert len(view.folded) == len(FOLDS)
         else:  # a fold that would hide the cursor stays open
             assert view.folded == set(FOLDS) - {cursor - cursor % 10}
-        view.know_folds(FOLDS, FOLDS)
+        view.update_folds(FOLDS, FOLDS)
         assert view.cursor == cursor
 
 
@@ -83,7 +83,7 @@ async def test_what_was_opened_is_not_closed_by_folds_that_come_later() -> None:
         view.show(Text(LINES, folds=early), folded=early)
         await pilot.press("space")
         assert view.folded == set(early) - {0}
-        view.know_folds(FOLDS, FOLDS)
+        view.update_folds(FOLDS, FOLDS)
         assert view.folded == set(FOLDS) - {0}
 
 

@@ -8,7 +8,7 @@ import pytest
 from kinspect.inspector.model import Report
 from kinspect.tui.page_table import PAGES
 from kinspect.tui.pages import Page
-from kinspect.tui.screens.help import HelpScreen, KeyHelp, groups_of, page_of
+from kinspect.tui.screens.help import HelpScreen, KeyHelp, groups_of, help_text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -78,7 +78,7 @@ async def test_the_help_of_a_page_has_all_its_keys(opened: Any, report: Report, 
             for binding in Binding.make_bindings(type(page).BINDINGS)
             if not binding.system
         }
-        whole = page_of(groups_of(page), page.HELP, 500).plain
+        whole = help_text(groups_of(page), page.HELP, 500).plain
         assert {words for words in declared if words} <= set(_told(whole))
         words = " ".join(page.HELP.split())
         assert words[:60] in " ".join(whole.split())

@@ -138,16 +138,16 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
     )
 
 
-def page_of(groups: Sequence[KeyGroup], words: str, width: int) -> Text:
+def help_text(groups: Sequence[KeyGroup], introduction: str, width: int) -> Text:
     """The help as text.
 
     Args:
         groups: the page's keys.
-        words: the page's introduction; empty lines separate its paragraphs.
+        introduction: of the page; empty lines separate its paragraphs.
         width: of the text, in columns.
     """
     text = Text()
-    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(words).strip()):
+    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(introduction).strip()):
         if paragraph:
             text.append(textwrap.fill(" ".join(paragraph.split()), min(width, 100)) + "\n\n")
     blocks = [
@@ -234,7 +234,7 @@ class HelpScreen(ModalScreen[None]):
     def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
         self._groups = groups_of(screen)
-        self._words = screen.HELP if isinstance(screen, Page) else ""
+        self._introduction = screen.HELP if isinstance(screen, Page) else ""
         page_name = screen.NAME if isinstance(screen, Page) else ""
         spec = PAGES.get(page_name)
         self._title = f"{spec.title}: {spec.about}" if spec is not None else "Help"
@@ -254,7 +254,9 @@ class HelpScreen(ModalScreen[None]):
     def on_resize(self, event: Resize) -> None:
         """Lays out the text for the new width."""
         width = min(max(_WIDTH, event.size.width * 9 // 10), 150, event.size.width) - 5
-        self.query_one("#text", Static).update(page_of(self._groups, self._words, max(20, width)))
+        self.query_one("#text", Static).update(
+            help_text(self._groups, self._introduction, max(20, width))
+        )
 
     def action_close(self) -> None:
         """Closes the help."""

@@ -128,7 +128,7 @@ class CodeView(CodeRows, can_focus=True):
         self.move_to(self._cursor if cursor is None else cursor, quiet=True)
         self.refresh()
 
-    def know_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
+    def update_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
         """Replaces the folds of the same text, without moving what the user looks at.
 
         Args:

@@ -91,7 +91,7 @@ class VisibleRows:
         self._folds = folds or {}
         self.folded = {line for line in folded if line in self._folds}
         self._visible: list[int] | None = None  # None: all lines
-        self._starts: list[int] | None = None  # the folds' first lines in order, once asked for
+        self._starts: list[int] | None = None  # the folds' first lines in order, once needed
         self._lay_out()
 
     def __len__(self) -> int:

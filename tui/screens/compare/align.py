@@ -26,7 +26,7 @@ Kind = Literal["loop", "place", "code"]
 SourceText = Callable[[SourceLoc], "str | None"]
 TextOf = Callable[[KernelReport], "str | None"]
 
-NO_CODE = "the code is not at hand"
+_NO_CODE = "the code is not at hand"
 MNEMONIC_WIDTH = 24
 """Columns of an instruction's mnemonic, before its operands."""
 _CONTEXT = 3
@@ -102,13 +102,13 @@ def aligned(pair: KernelDiff, text: TextOf, source: SourceText) -> Aligned:
     for report in (pair.left, pair.right):
         function = _function(report, text)
         if function is None:
-            return Aligned((), note=NO_CODE)
+            return Aligned((), note=_NO_CODE)
         functions.append(function)
     rows: list[CodeRow] = []
     for loops in pair.loops or (None,):
         rows += _region(loops, functions, source)
     if not any(row.kind == "code" for row in rows):
-        return Aligned((), note=NO_CODE)
+        return Aligned((), note=_NO_CODE)
     return Aligned(tuple(rows), tuple(_differences(rows)), tuple(_folds(rows)))
 
 

@@ -20,7 +20,7 @@ Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
 MARKS: Mapping[str, str] = {"error": "✖", "warning": "▲", "info": "●"}
 """Severity -> the mark before a finding, for readers who do not see its colour."""
-NO_FILE = "no source line"
+_NO_FILE = "no source line"
 
 _OPENED_FIRST = ("amdgcn", "ttgir", "llir", "source")  # texts that a finding opens in, best first
 _KERNEL_WIDTH, _PLACE_WIDTH, _TITLE_WIDTH = 34, 26, 48  # widths of the list's columns, in cells
@@ -166,9 +166,9 @@ def _title(grouping: Grouping, name: str, items: Sequence[Item], rules: Rules) -
 
 
 def file_of(item: Item) -> str:
-    """The user's file that a finding is about, or `NO_FILE`."""
+    """The user's file that a finding is about, or `_NO_FILE`."""
     location = source_of(item)
-    return location[0] if location is not None else NO_FILE
+    return location[0] if location is not None else _NO_FILE
 
 
 def source_of(item: Item) -> tuple[str, int] | None:

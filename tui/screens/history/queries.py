@@ -15,7 +15,7 @@ from ....inspector.explain.plot import Chart
 from ....inspector.pipeline.analysis import catalogue
 from ...session import SEVERITIES
 
-MOST_RUNS = 400
+_MOST_RUNS = 400
 """Runs that are looked at, the last ones."""
 _COLUMNS = (
     ("VGPRs", "vgpr_count"),
@@ -142,8 +142,8 @@ def kernel_history(
     metrics = _metrics(sightings, measured)
     names = {known.name for known in metrics}
     runs: list[Run | AnalysisRun] = [
-        *history.runs(kernel, MOST_RUNS),
-        *history.analyses(kernel, MOST_RUNS),
+        *history.runs(kernel, _MOST_RUNS),
+        *history.analyses(kernel, _MOST_RUNS),
     ]
     rows = sorted(map(_row, runs), key=lambda row: row.run, reverse=True)
     targets = {s.kernel.arch for s in sightings if s.kernel.arch} | {
@@ -152,11 +152,11 @@ def kernel_history(
     drawn, why = None, ""
     try:
         drawn_metric = metric if metric in names else None
-        drawn = chart(history, ChartRequest(kernel, drawn_metric, target, None, MOST_RUNS))
+        drawn = chart(history, ChartRequest(kernel, drawn_metric, target, None, _MOST_RUNS))
     except KinspectError as error:
         why = str(error)
     return KernelHistory(
-        kernel, drawn, metrics, tuple(sorted(targets)), tuple(rows[:MOST_RUNS]), why
+        kernel, drawn, metrics, tuple(sorted(targets)), tuple(rows[:_MOST_RUNS]), why
     )
 
 

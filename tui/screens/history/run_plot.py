@@ -14,7 +14,7 @@ from textual.widget import Widget
 from ....inspector.explain.plot import MARKS, Chart, Series
 from .queries import number
 
-COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
+_COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
 """Colours of the series, in the order of `MARKS`."""
 _DOTS: Mapping[tuple[int, int], int] = MappingProxyType(
     {
@@ -195,7 +195,7 @@ def legend(chart: Chart, run: int | None = None) -> Content:
     marked = next((n for n, tick in enumerate(chart.runs) if tick.run == run), None)
     name_width = max((len(curve.name) for curve in series), default=0)
     parts: list[tuple[str, str]] = []
-    for mark, colour, curve in zip(MARKS, COLOURS, series, strict=False):
+    for mark, colour, curve in zip(MARKS, _COLOURS, series, strict=False):
         parts += [(f"{mark} ", f"bold {colour}"), (f"{curve.name:<{name_width}}  ", colour)]
         parts.append((course(curve, chart.unit), ""))
         if marked is not None:
@@ -219,7 +219,7 @@ def _draw(
             x = _column(n, runs, canvas.width)
             for y in range(canvas.height):
                 canvas.cells[x, y] = ("┊", "$accent")
-    coloured = list(zip(MARKS, COLOURS, series, strict=False))
+    coloured = list(zip(MARKS, _COLOURS, series, strict=False))
     for _, colour, curve in coloured:
         for (left, left_value), (right, right_value) in _neighbours(curve.values):
             start = _dot(left, left_value, runs, scale, canvas)

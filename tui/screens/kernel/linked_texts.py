@@ -188,7 +188,7 @@ class LinkedTexts:
         self.loaded = loaded
         for pane in self._panes.slots:
             if pane.kind in loaded.folds and not pane.is_missing:
-                pane.code.know_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
+                pane.code.update_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
         self._read_on(load_number, loaded)
 
     def _read_on(self, load_number: int, loaded: LoadedTexts) -> None:

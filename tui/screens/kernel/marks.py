@@ -39,7 +39,7 @@ class PaneMarks:
         self._panes = panes
         self._texts = texts
         self.occurrences: Occurrences | None = None
-        self._requested_uses = ("", -1)  # the register and the line last asked about
+        self._requested_uses = ("", -1)  # the register and the line whose uses were looked for last
         self._uses: Uses | None = None  # the marked uses, where a register is marked
         self._marked_kind = ""  # the kind of text that the marks are in
         self._search_words = ""
@@ -111,7 +111,7 @@ class PaneMarks:
         self, pane: Pane, result: Uses | str, target: tuple[str, int], names: int
     ) -> None:
         if target != self._requested_uses or not self._page.is_attached or pane.kind != "amdgcn":
-            return  # the user has asked for something else meanwhile
+            return  # the user has chosen another register or line meanwhile
         if isinstance(result, str):
             self._panes.show_message(result, bad=True)
             return

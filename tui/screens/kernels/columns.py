@@ -16,7 +16,7 @@ from ...widgets.table_rows import ColumnHead
 
 UNKNOWN = "-"
 Value = int | float | str | None
-WIDEST_ACCESS = 128  # bits per lane
+_WIDEST_ACCESS = 128  # bits per lane
 
 
 class KernelColumn(Struct, frozen=True):
@@ -137,9 +137,9 @@ def _width_style(value: Value) -> str:
     """The style of an access's width: half the widest or more is fine."""
     if not isinstance(value, int | float):
         return ""
-    if value >= WIDEST_ACCESS:
+    if value >= _WIDEST_ACCESS:
         return "good"
-    return "bar" if value >= WIDEST_ACCESS / 2 else "warning"
+    return "bar" if value >= _WIDEST_ACCESS / 2 else "warning"
 
 
 @functools.cache
@@ -205,7 +205,7 @@ COLUMNS: Mapping[str, KernelColumn] = {
             1,
             form=lambda bits: f"{bits:.0f}",
             style=_width_style,
-            bar_maximum=lambda entry: WIDEST_ACCESS,
+            bar_maximum=lambda entry: _WIDEST_ACCESS,
         ),
         KernelColumn(
             "waits",
@@ -267,7 +267,7 @@ COLUMNS: Mapping[str, KernelColumn] = {
             1,
             form=lambda bits: f"{bits:.0f}",
             style=_width_style,
-            bar_maximum=lambda entry: WIDEST_ACCESS,
+            bar_maximum=lambda entry: _WIDEST_ACCESS,
         ),
         KernelColumn(
             "barriers", "barr.", "barriers per iteration", 5, _metric("count.barrier"), -1
@@ -336,10 +336,10 @@ COLUMNS: Mapping[str, KernelColumn] = {
     )
 }
 DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
-EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
+_EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
 """Columns that are added, in this order, where there is room and the user chose none."""
-ROOMY = 48
-"""Cells that stay free for the first column when columns of `EXTRA` are added."""
+_ROOMY = 48
+"""Cells that stay free for the first column when columns of `_EXTRA` are added."""
 # Other names that filters accept -> name of the column.
 ALIASES: Mapping[str, str] = {
     "vgprs": "vgpr",
@@ -371,8 +371,8 @@ def chosen(names: Sequence[str], width: int, bars: int) -> tuple[KernelColumn, .
 def fitting(width: int, bars: int) -> tuple[str, ...]:
     """Names of the columns for a table `width` cells wide where the user chose none."""
     names = list(DEFAULT)
-    free_cells = width - ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
-    for name in EXTRA:
+    free_cells = width - _ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
+    for name in _EXTRA:
         free_cells -= COLUMNS[name].head(bars).width + 1
         if free_cells < 0:
             break

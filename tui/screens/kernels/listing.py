@@ -14,7 +14,7 @@ from .leaves import Leaf, Leaves
 from .row_cells import row_of
 from .tree import Node, filtered_nodes, flat, is_descending, ordered, tree
 
-FIRST_SORT = "findings"
+_FIRST_SORT = "findings"
 _MAX_UNFOLDED = 40
 """A filter's result of at most this many kernels is shown unfolded."""
 
@@ -107,7 +107,7 @@ class Listing:
     def sort(self) -> str:
         """The column that the rows are sorted by, or "order" (of the run) or "name"."""
         name = self._state.sort
-        return name if name in COLUMNS or name in ("order", "name") else FIRST_SORT
+        return name if name in COLUMNS or name in ("order", "name") else _FIRST_SORT
 
     @property
     def sort_title(self) -> str:

@@ -311,12 +311,15 @@ class PassesPage(Page):
         ):
             self._draw_text(title, "same", lambda: diff_text("", False))
         elif self._draw_text(title, ("wait", span), lambda: plain("working it out …")):
-            if self._pause_timer is not None:
-                self._pause_timer.stop()
-            is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
-            self._pause_timer = self.set_timer(
-                _LONG_PAUSE_S if is_large else _PAUSE_S, self._compute_text
-            )
+            self._compute_after_pause(timeline)
+
+    def _compute_after_pause(self, timeline: Timeline) -> None:
+        """Computes the text once the cursor rests: no diff of a pass that it only goes by."""
+        if self._pause_timer is not None:
+            self._pause_timer.stop()
+        is_large = sum(compiler_pass.size for compiler_pass in timeline.passes) >= CHILD_BYTES
+        pause = _LONG_PAUSE_S if is_large else _PAUSE_S
+        self._pause_timer = self.set_timer(pause, self._compute_text)
 
     def _compute_text(self) -> None:
         """Computes the text of the pass under the cursor, which may have moved meanwhile."""

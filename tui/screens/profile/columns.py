@@ -23,7 +23,7 @@ SIGNS: Mapping[str, Piece] = {
     "none": ("· ", "dim"),
 }
 """Verdict of a match -> the sign before the kernel's name; the last column has it in words."""
-STATIC_COLUMNS: Sequence[tuple[str, str]] = (
+_STATIC_COLUMNS: Sequence[tuple[str, str]] = (
     ("waves/EU", "occupancy.waves_per_eu"),
     ("VGPRs", "vgpr_count"),
     ("spills", "vgpr_spill_count"),
@@ -203,7 +203,7 @@ def columns(rows: Sequence[KernelRow]) -> list[ProfileColumn]:
     for name, unit in extra.items():
         title = f"{name.removeprefix('measured.')} {'' if unit == 'count' else unit}".rstrip()
         present.append(_scaled_column(name, title, _metric(name), 8))
-    for title, name in STATIC_COLUMNS:
+    for title, name in _STATIC_COLUMNS:
         present.append(
             _scaled_column(f"static.{name}", f"{title} (static)", partial(_static, name))
         )
