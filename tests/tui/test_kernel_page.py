@@ -13,9 +13,9 @@ import pytest
 from kinspect.inspector.model import Artifact, Assumption, KernelReport, Report, SourceLoc, Variant
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
+from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import SIZES, snapshot, text_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.kernel.explain import ExplainScreen
 from kinspect.tui.screens.kernel.find import Search, Trail, place, step
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
+from kinspect.tui.screens.text_dialogues import ExplainScreen
 from kinspect.tui.widgets.code_text import Text, VisibleRows, merged
 from msgspec.structs import replace
 from textual.pilot import Pilot

@@ -13,9 +13,9 @@ from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
-from kinspect.tui.screens.kernels.detail import FailureScreen
 from kinspect.tui.screens.kernels.menu import ColumnsMenu
 from kinspect.tui.screens.kernels.page import KernelsPage
+from kinspect.tui.screens.text_dialogues import FailureScreen
 from kinspect.tui.session import RunProgress
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table

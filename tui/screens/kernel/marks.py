@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from textual.widgets import Input
-
 from ...pages import Page
 from ...widgets.code import Hit
 from ...widgets.scorecard import CardFact
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
 
 ANALYSING = "the kernel is still being analysed"
+_MOST_JUMPS = 100
 _AT_ONCE = 10_000  # instructions up to which uses are looked for at once, not in a thread
 
 
@@ -43,22 +42,25 @@ class PaneMarks:
         self._uses: Uses | None = None  # the marked uses, where a register is marked
         self._marked_kind = ""  # the kind of text that the marks are in
         self._search_words = ""
-        self._search_index: Search | None = None  # while the prompt is open
+        self._search_index: Search | None = None
         self._register_choice: tuple[int, int] = (-1, 0)  # a line, and an index of its registers
-        self._jumps: list[tuple[str, int]] = []
-        self._prompt_cursor = 0  # the cursor's line when the prompt was opened
-        self._searches = False  # whether the prompt takes words to look for, not a line
+        self._jumps: list[tuple[str, int]] = []  # (kind of text, line) where they began
 
     def jump(self, pane: Pane, line: int, message: str = "") -> None:
         """Goes to a line of a pane and remembers where the jump began."""
-        self._jumps.append((pane.kind, pane.code.cursor))
-        del self._jumps[:-100]
+        self.remember(pane, pane.code.cursor)
         self._panes.focus_on(pane)
         pane.code.deselect()
-        self._land(pane, line)
+        self.land(pane, line)
         self._panes.show_message(message)
 
-    def _land(self, pane: Pane, line: int) -> None:
+    def remember(self, pane: Pane, line: int) -> None:
+        """Remembers a line of a pane as the place where a jump began."""
+        self._jumps.append((pane.kind, line))
+        del self._jumps[:-_MOST_JUMPS]
+
+    def land(self, pane: Pane, line: int) -> None:
+        """Puts the cursor on a line of a pane; the other panes follow."""
         pane.code.move_to(line, quiet=True, centre=True)
         pane.show_position()
         self._texts.follow(pane)
@@ -70,7 +72,7 @@ class PaneMarks:
             pane = self._panes.pane_of(kind)
             if pane is not None:
                 self._panes.focus_on(pane)
-                self._land(pane, line)
+                self.land(pane, line)
                 self._panes.show_message(f"back at {line + 1}")
                 return
         self._panes.show_message("there was no jump")
@@ -154,7 +156,7 @@ class PaneMarks:
         """Goes to the next (1) or previous (-1) match, or use of the marked register."""
         pane = self._panes.current
         if self._search_words and self._marked_kind != pane.kind and not pane.is_missing:
-            self._mark(pane, self._search(pane).find(self._search_words))
+            self._mark(pane, self.index(pane).find(self._search_words))
         if self.occurrences is None or self._marked_kind != pane.kind:
             self._panes.show_message("nothing is searched for: / searches, u marks a register")
             return
@@ -164,78 +166,40 @@ class PaneMarks:
             return
         self.jump(pane, target, f"{self.occurrences.what}: {place(self.occurrences.lines, target)}")
 
-    def ask_words(self) -> None:
-        """Asks for words to look for in this text."""
-        if self._open_prompt("search", searches=True):
-            # Prepare the index before the first letter is typed.
-            self._page.call_after_refresh(self._search, self._panes.current)
+    def search(self, pane: Pane, words: str, line: int) -> int:
+        """Marks the matches of a search in a pane.
 
-    def ask_line(self) -> None:
-        """Asks for a line to go to."""
-        self._open_prompt("line", searches=False)
+        Args:
+            pane: the pane.
+            words: what to look for; "" removes all marks.
+            line: where to begin.
 
-    def _open_prompt(self, placeholder: str, *, searches: bool) -> bool:
-        """Opens the prompt; returns False if the pane has no text to ask about."""
-        if self._panes.current.is_missing:
-            return False
-        prompt = self._panes.prompt
-        self._searches = searches
-        self._prompt_cursor = self._panes.current.code.cursor
-        prompt.placeholder = placeholder
-        self._panes.show_prompt(True)
-        prompt.value = ""
-        prompt.focus()
-        return True
-
-    def search_for(self, prompt: Input) -> None:
-        """Shows the first match while the words are typed."""
-        if not self._page.has_class("-asking") or not self._searches:
-            return
-        pane = self._panes.current
-        self._search_words = prompt.value
-        if not prompt.value:
+        Returns:
+            The first match from that line on, round the end; the line itself without any.
+        """
+        self._search_words = words
+        if not words:
             self.unmark()
-            self._land(pane, self._prompt_cursor)
-            return
-        search = self._search(pane)
-        self._mark(pane, search.find(prompt.value))
-        match_line = search.first(prompt.value, self._prompt_cursor)
-        self._land(pane, self._prompt_cursor if match_line is None else match_line)
+            return line
+        index = self.index(pane)
+        self._mark(pane, index.find(words))
+        first = index.first(words, line)
+        return line if first is None else first
 
-    def submit(self, prompt: Input) -> None:
-        """Closes the prompt and stays at the match, or goes to the line typed."""
-        pane = self._panes.current
-        self._close_prompt()
-        if self._searches:
-            if self.occurrences is None:
-                return
-            count = len(self.occurrences.lines)
-            position = place(self.occurrences.lines, pane.code.cursor) if count else "in no line"
-            self._jumps.append((pane.kind, self._prompt_cursor))
-            self._panes.show_message(f"{self.occurrences.what}: {position}   N next, P previous")
-        elif prompt.value.strip().isdecimal():
-            self.jump(pane, max(0, int(prompt.value) - 1))
-        else:
-            self._panes.show_message(f"{prompt.value!r} is no line number", bad=True)
-
-    def _search(self, pane: Pane) -> Search:
+    def index(self, pane: Pane) -> Search:
+        """The index of a pane's text, which is kept until `drop_index`."""
         if self._search_index is None or self._search_index.lines is not pane.code.shown.lines:
             self._search_index = Search(pane.code.shown.lines)
         return self._search_index
 
-    def leave(self) -> bool:
-        """Closes the prompt, or else drops the selection, or else the marks.
+    def drop_index(self) -> None:
+        """Frees the index, which is as large as the text."""
+        self._search_index = None
 
-        Returns:
-            Whether there was any of these.
-        """
+    def clear(self) -> bool:
+        """Drops the selection, or else the marks; returns whether there was either."""
         code = self._panes.current.code
-        if self._page.has_class("-asking"):
-            self._close_prompt()
-            self._search_words = ""
-            self.unmark()
-            self._land(self._panes.current, self._prompt_cursor)
-        elif code.selecting:
+        if code.selecting:
             code.deselect()
             self._panes.current.show_position()
         elif self.unmark():
@@ -244,11 +208,6 @@ class PaneMarks:
         else:
             return False
         return True
-
-    def _close_prompt(self) -> None:
-        self._panes.show_prompt(False)
-        self._search_index = None
-        self._panes.current.target.focus()
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

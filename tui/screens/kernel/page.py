@@ -14,12 +14,13 @@ from textual.widgets import Input
 
 from ...editor import open_editor
 from ...pages import Page
-from .explain import ExplainScreen
+from ..text_dialogues import ExplainScreen
 from .find import Trail, place, step
 from .linked_texts import KernelToShow, LinkedTexts
 from .marks import ANALYSING, PaneMarks
 from .pane import Pane
 from .panes import Panes
+from .prompt import Prompt
 
 NOT_MEASURED = "no profiler measured lines of this kernel: kinspect profile --att records them"
 _LOOP = {
@@ -32,7 +33,7 @@ class KernelPage(Page):
     """The page of one kernel: what each key does.
 
     The work is done by its parts: `panes` holds the panes on the screen, `texts` fills and links
-    them, and `marks` moves the cursor and marks lines in them.
+    them, `marks` moves the cursor and marks lines in them, and `prompt` asks for words or a line.
 
     Args:
         key: the kernel's key in the session.
@@ -115,6 +116,7 @@ class KernelPage(Page):
             more_facts=lambda: self.marks.facts(),
         )
         self.marks = PaneMarks(self, self.panes, self.texts)
+        self.prompt = Prompt(self, self.panes, self.marks)
 
     @classmethod
     def of_file(cls, path: Path) -> KernelPage:
@@ -153,11 +155,11 @@ class KernelPage(Page):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows the first match while the words are typed."""
-        self.marks.search_for(event.input)
+        self.prompt.changed(event.input.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Takes what was typed at the prompt."""
-        self.marks.submit(event.input)
+        self.prompt.submit(event.input.value)
 
     def action_pane(self, by: int) -> None:
         """Moves the focus to the next pane."""
@@ -283,15 +285,15 @@ class KernelPage(Page):
 
     def action_search(self) -> None:
         """Asks for words to look for in this text."""
-        self.marks.ask_words()
+        self.prompt.ask_words()
 
     def action_line(self) -> None:
         """Asks for a line to go to."""
-        self.marks.ask_line()
+        self.prompt.ask_line()
 
     def action_leave(self) -> None:
         """Closes the prompt, else clears the selection, else the marks, else leaves the page."""
-        if not self.marks.leave():
+        if not (self.prompt.cancel() or self.marks.clear()):
             self.kinspect.action_back()
 
     def action_explain(self) -> None:

@@ -21,8 +21,9 @@ from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
+from ..text_dialogues import FailureScreen
 from .columns import fitting
-from .detail import Detail, FailureScreen
+from .detail import Detail
 from .listing import Listing, on_fronts
 from .menu import ColumnsMenu
 from .status import KernelsFilter, RunStatus, Status
