@@ -17,7 +17,6 @@ from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
 from .page_table import PAGES
 from .pages import Page, page_class
-from .palette import palette_commands
 from .robust_app import RobustApp
 from .session import Session
 from .state import State
@@ -327,5 +326,22 @@ class KinspectApp(RobustApp):
         self.theme = names[index % len(names)]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Yields the command palette's entries."""
-        return palette_commands(self, screen)
+        """The command palette's entries: the page's keys, other pages, help, export, themes."""
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if active.node is not self and active.enabled and len(binding.description) > 1:
+                yield SystemCommand(
+                    binding.description,
+                    binding.tooltip or f"this page's key {self.get_key_display(binding)}",
+                    partial(self.run_action, binding.action, active.node),
+                )
+        for name, spec in PAGES.items():
+            if spec.key:
+                go_to = partial(self.action_page, name)
+                yield SystemCommand(f"Go to {spec.title}", spec.about, go_to)
+        yield SystemCommand("Help", "What the keys of this page do", self.action_help)
+        yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)
+        for theme in THEMES:
+            choose = partial(setattr, self, "theme", theme.name)
+            yield SystemCommand(f"Theme: {theme.name}", "Colours", choose)
+        yield SystemCommand("Quit", "Leave kinspect", self.action_leave)
