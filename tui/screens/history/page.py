@@ -23,13 +23,15 @@ from ...widgets.filtered_list import FilterLine, RowList, word_filter
 from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from . import queries
-from .dialogues import MetricScreen, RunScreen, table
+from .dialogues import MetricScreen, RunScreen, text_table
 from .run_plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
 """How many series get a column in the table of runs."""
 _MOST_LABEL = 24
 """Characters that are shown of a run's label."""
+_LABEL_COLUMN = 2
+"""Number of the column of labels in the table of runs."""
 _HOW_TO_KEEP = (
     "Nothing was kept yet.",
     "",
@@ -254,12 +256,12 @@ class HistoryPage(Page):
             )
             for row in runs
         ]
-        heads, *lines = table(titles, rows)
-        self.query_one("#columns", Static).update(heads)
+        table = text_table(titles, rows)
+        self.query_one("#columns", Static).update(table.heads)
         listed = self.query_one("#runs", RowList)
-        label = heads.find(titles[2]), heads.find(titles[3])
-        spans = ((label[0], label[1], "label"),) if label[0] >= 0 else ()
-        listed.show(Text(lines, lambda line: spans), 0)
+        label = table.columns.get(_LABEL_COLUMN)
+        spans = ((*label, "label"),) if label is not None else ()
+        listed.show(Text(table.lines, lambda line: spans), 0)
         self._point()
 
     def _point(self) -> None:

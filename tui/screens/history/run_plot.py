@@ -174,7 +174,7 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
     if width < _LEAST_SIZE[0] or height < _LEAST_SIZE[1]:
         return Content("\n".join(course(curve, chart.unit) for curve in series))
     canvas = _Canvas(width, height)
-    _draw(canvas, chart, series, scale, run)
+    _draw_series(canvas, chart, series, scale, run)
     ticks = {
         _row(tick, scale, height): label for tick, label in zip(scale.ticks, labels, strict=True)
     }
@@ -185,7 +185,7 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
         parts += canvas.row(y)
         parts.append(("\n", ""))
     parts.append((f"{'':{margin}} └{'─' * width}\n", "$foreground 60%"))
-    parts.append((f"{'':{margin}}  {_below(chart, width, run)}", "$foreground 70%"))
+    parts.append((f"{'':{margin}}  {_run_labels(chart, width, run)}", "$foreground 70%"))
     return Content.assemble(*(part for part in parts if part[0]))
 
 
@@ -210,7 +210,7 @@ def legend(chart: Chart, run: int | None = None) -> Content:
     return Content.assemble(*parts).rstrip()
 
 
-def _draw(
+def _draw_series(
     canvas: _Canvas, chart: Chart, series: Sequence[Series], scale: Scale, run: int | None
 ) -> None:
     runs = len(chart.runs)
@@ -261,7 +261,7 @@ def _dot(n: int, value: float, runs: int, scale: Scale, canvas: _Canvas) -> tupl
     return x, min(round(4 * y + 1), 4 * canvas.height - 1)
 
 
-def _below(chart: Chart, width: int, run: int | None) -> str:
+def _run_labels(chart: Chart, width: int, run: int | None) -> str:
     """As many run labels as fit, each under its run; the marked run and the ends come first."""
     line = [" "] * width
     runs = len(chart.runs)
