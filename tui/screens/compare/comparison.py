@@ -2,8 +2,8 @@
 
 Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
 freeze the screen: large kernels are compared in a child process, whose `main` is below. Its
-standard input carries the two reports, its standard output the result: a `Comparison`, or a text
-that says why there is none. Both are pickled.
+standard input carries the two reports, its standard output the result: a `KernelComparison`, or a
+text that says why there is none. Both are pickled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHILD_BYTES = 150_000
 """Bytes of assembly of both kernels together from which on a process pays for its start."""
 
 
-class Comparison(Struct, frozen=True):
+class KernelComparison(Struct, frozen=True):
     """Two kernels compared.
 
     Attributes:
@@ -47,7 +47,7 @@ class Comparison(Struct, frozen=True):
     code: Aligned
 
 
-def comparison_of(left: KernelReport, right: KernelReport) -> Comparison:
+def comparison_of(left: KernelReport, right: KernelReport) -> KernelComparison:
     """Compares two kernels and aligns their code; takes seconds for large kernels.
 
     Raises:
@@ -61,7 +61,7 @@ def comparison_of(left: KernelReport, right: KernelReport) -> Comparison:
     code = aligned(pair, assembly_of, source_reader())
     if code.rows:  # also of kernels that were read, whose code is not among their artifacts
         pair = replace(pair, code="seen")
-    return Comparison(pair, code)
+    return KernelComparison(pair, code)
 
 
 def assembly_of(report: KernelReport) -> str | None:
@@ -80,7 +80,7 @@ def assembly_of(report: KernelReport) -> str | None:
 
 def compared_in_child(
     left: KernelReport, right: KernelReport, is_cancelled: Callable[[], bool]
-) -> Comparison | str:
+) -> KernelComparison | str:
     """Compares two kernels as `comparison_of` does, large ones in a child process.
 
     Args:
@@ -113,7 +113,7 @@ def compared_in_child(
         process.stdout.close()
         process.wait()
     try:
-        result: Comparison | str = pickle.loads(packed)
+        result: KernelComparison | str = pickle.loads(packed)
     except (EOFError, pickle.UnpicklingError):
         return "the process that compares has ended; choose them again"
     return result
@@ -129,7 +129,7 @@ def _size(report: KernelReport) -> int:
         return 0
 
 
-def _comparison_or_reason(left: KernelReport, right: KernelReport) -> Comparison | str:
+def _comparison_or_reason(left: KernelReport, right: KernelReport) -> KernelComparison | str:
     """The comparison, or why there is none."""
     try:
         return comparison_of(left, right)

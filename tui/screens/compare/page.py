@@ -19,7 +19,7 @@ from ...widgets.heading import Heading
 from ...widgets.keys import Keys
 from .align import Aligned, instruction_tally
 from .chooser import Chooser
-from .comparison import Comparison, compared_in_child
+from .comparison import KernelComparison, compared_in_child
 from .figures import changes, scorecards, short_labels, verdict
 from .views import SideBySide
 
@@ -76,7 +76,7 @@ class ComparePage(Page):
         self.VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW_SCREEN, "-high")]
         self._left = left
         self._right = right
-        self._comparison: Comparison | None = None
+        self._comparison: KernelComparison | None = None
         self._view = 0
 
     def compose(self) -> ComposeResult:
@@ -147,7 +147,7 @@ class ComparePage(Page):
         if not worker.is_cancelled:
             self.app.call_from_thread(self._show_result, result)
 
-    def _show_result(self, result: Comparison | str) -> None:
+    def _show_result(self, result: KernelComparison | str) -> None:
         if not self.is_attached:
             return  # the page was closed meanwhile
         if isinstance(result, str):

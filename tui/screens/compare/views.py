@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ...widgets.code import CodeView, Text
-from .align import MNEMONIC_WIDTH, Aligned, CodeCell, CodeRow, Sign
+from .align import MNEMONIC_WIDTH, Aligned, AlignedCell, AlignedRow, Sign
 
 _GUTTER = 9
 _SIGNS: Mapping[Sign, str] = MappingProxyType({"-": "removed", "+": "added", "~": "dim", " ": ""})
@@ -174,15 +174,17 @@ class SideBySide(Horizontal):
             view.move_to(start, quiet=True)
 
 
-def _cells_by_side(rows: Sequence[CodeRow]) -> tuple[list[CodeCell | None], list[CodeCell | None]]:
+def _cells_by_side(
+    rows: Sequence[AlignedRow],
+) -> tuple[list[AlignedCell | None], list[AlignedCell | None]]:
     return [row.left for row in rows], [row.right for row in rows]
 
 
-def _text(cell: CodeCell | None) -> str:
+def _text(cell: AlignedCell | None) -> str:
     return cell.text if cell is not None else ""
 
 
-def _gutter(cells: Sequence[CodeCell | None], line: int) -> list[tuple[str, str]]:
+def _gutter(cells: Sequence[AlignedCell | None], line: int) -> list[tuple[str, str]]:
     """The gutter of a row: the line in the assembly and the sign."""
     cell = cells[line]
     if cell is None or cell.line is None:
@@ -191,7 +193,7 @@ def _gutter(cells: Sequence[CodeCell | None], line: int) -> list[tuple[str, str]
 
 
 def _spans(
-    rows: Sequence[CodeRow], cells: Sequence[CodeCell | None], line: int
+    rows: Sequence[AlignedRow], cells: Sequence[AlignedCell | None], line: int
 ) -> list[tuple[int, int, str]]:
     """The styled parts of a row, as (start, end, style)."""
     cell = cells[line]

@@ -90,16 +90,16 @@ def gridded(
     table = [[row[n] for n in filled] for row in rows]
     if any(heads[n] for n in filled):
         table.insert(0, [(heads[n], "head") for n in filled])
-    grid = _Grid(
+    layout = _TableLayout(
         widths=[max(cell_len(row[n][0]) for row in table) for n in range(len(filled))],
         right=frozenset(filled.index(n) for n in right if n in filled),
         indent=indent,
         width=width,
     )
-    return [line for row in table for line in grid.lines(row)]
+    return [line for row in table for line in layout.lines(row)]
 
 
-class _Grid(Struct, frozen=True):
+class _TableLayout(Struct, frozen=True):
     """The layout of a table.
 
     Attributes:
