@@ -327,7 +327,8 @@ async def test_a_wide_terminal_shows_more_columns(opened: Make, filled: Report) 
         await pilot.press("o", "escape")  # nothing was chosen: it may go by the width again
         assert pilot.app.state.columns == []
         await pilot.resize_terminal(100, 40)
-        assert tuple(c.name for c in page_of(pilot).listing.columns) == DEFAULT
+        listing = page_of(pilot).listing
+        await until(pilot, lambda: tuple(column.name for column in listing.columns) == DEFAULT)
 
 
 async def test_columns_that_do_not_fit_are_scrolled_to(opened: Make, filled: Report) -> None:
