@@ -20,14 +20,14 @@ _KB = 1024
 
 
 class Sink(Protocol):
-    """The receiver of metrics and notes."""
+    """The receiver of metrics, and of reasons why some could not be computed."""
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
         """Adds a metric."""
         ...
 
-    def say(self, note: str) -> None:
-        """Adds a note."""
+    def add_missing(self, name: str, reason: str) -> None:
+        """Notes why a metric could not be computed."""
         ...
 
 
@@ -40,7 +40,7 @@ class Amount(Struct):
     zero: list[str] = field(default_factory=list)  # counters that were 0
     passes: set[str] = field(default_factory=set)
 
-    def take(self, counter: str, counted: Pass, factor: float) -> None:
+    def add_counter(self, counter: str, counted: Pass, factor: float) -> None:
         """Adds a counter of a pass times a constant."""
         mean = counted.mean(counter) or 0.0
         self.value += factor * mean
@@ -54,7 +54,7 @@ class Amount(Struct):
         term = f"{figure(abs(factor))} · {counter} {figure(mean)}"
         self.text = f"{self.text} {sign} {term}" if self.text else term
 
-    def join(self, amount: Amount) -> None:
+    def add_amount(self, amount: Amount) -> None:
         """Adds another amount."""
         self.value += amount.value
         if self.per_ns is not None:
@@ -104,7 +104,7 @@ def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amou
         counted = readings.together(name)
         if counted is not None:
             amount = Amount()
-            amount.take(name, counted, _KB)
+            amount.add_counter(name, counted, _KB)
             return amount
     for entry in _table()[kind]:
         archs = tuple(entry["architectures"])
@@ -114,7 +114,7 @@ def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amou
         if counted is not None:
             amount = Amount()
             for counter, factor in entry["terms"].items():
-                amount.take(counter, counted, factor)
+                amount.add_counter(counter, counted, factor)
             return amount
     return None
 
@@ -132,15 +132,15 @@ def _total(read: Amount | None, write: Amount | None) -> Amount | None:
     if read is None or write is None:
         return None
     total = Amount()
-    total.join(read)
-    total.join(write)
+    total.add_amount(read)
+    total.add_amount(write)
     return total
 
 
 def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
     name, peak = "measured.share.memory", device.memory_bytes_per_s
     if peak is None:
-        sink.say(f"no {name}: the device's memory bandwidth is unknown")
+        sink.add_missing(name, "the device's memory bandwidth is unknown")
         return
     rate = (moved.per_ns or 0.0) * 1e9
     source = device.sources.get("memory_bytes_per_s", "")
@@ -164,14 +164,14 @@ def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
             if counted is None:
                 missing.append(name)
             else:
-                amount.take(name, counted, factor)
+                amount.add_counter(name, counted, factor)
         if amount.passes:
             operations[element] = amount
     for element, name in _table().get(f"{kind}_derived", {}).items():
         counted = readings.together(name)
         if counted is not None and element not in operations:
             amount = operations[element] = Amount()
-            amount.take(name, counted, 1)
+            amount.add_counter(name, counted, 1)
             missing = [m for m in missing if m not in _table()[kind][element]]
     return _Operations(operations, missing)
 
@@ -182,7 +182,7 @@ def _flops(
     """Adds the operations, their rate, and their number per byte; at least, if some are unknown."""
     total = Amount()
     for amount in (*matrix.by_element.values(), *vector.by_element.values()):
-        total.join(amount)
+        total.add_amount(amount)
     if not total.passes:
         return
     missing = [*matrix.missing, *vector.missing]
@@ -214,7 +214,7 @@ def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
             continue
         peak = _peak(device, device.matrix, element)
         if peak is None:
-            sink.say(f"no {name}: the device's peak for {element} is unknown")
+            sink.add_missing(name, f"the device's peak for {element} is unknown")
             return
         share += 100 * amount.per_ns * 1e9 / peak
         terms.append(f"{element} {figure(amount.per_ns * 1e9)} of {figure(peak)} flop/s")
@@ -238,7 +238,7 @@ def _roof(
                 continue
             peak = _peak(device, peaks, element)
             if peak is None:
-                sink.say(f"no {name}: the device's peak for {unit} {element} is unknown")
+                sink.add_missing(name, f"the device's peak for {unit} {element} is unknown")
                 return
             seconds += amount.value / peak
             share = 100 * amount.value / total.value

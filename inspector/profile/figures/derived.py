@@ -30,7 +30,13 @@ class Derived(Struct):
     """The metrics that could be computed, and notes on them."""
 
     metrics: dict[str, Metric] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    _notes: dict[str, str | None] = field(default_factory=dict)
+    """Note -> the metric whose absence it explains; None where it explains none."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes, without reasons for the absence of a metric that was computed another way."""
+        return [note for note, metric in self._notes.items() if metric not in self.metrics]
 
     def add(self, name: str, value: float, unit: str, note: str) -> None:
         """Adds a metric, unless there is one of that name, which is better."""
@@ -38,10 +44,14 @@ class Derived(Struct):
             name, Metric(name=name, value=value, unit=unit, origin="measured", note=note)
         )
 
-    def say(self, note: str) -> None:
-        """Adds a note, once."""
-        if note and note not in self.notes:
-            self.notes.append(note)
+    def add_note(self, note: str) -> None:
+        """Adds a note, once; an empty one is none."""
+        if note:
+            self._notes.setdefault(note)
+
+    def add_missing(self, name: str, reason: str) -> None:
+        """Notes why a metric could not be computed in one of the ways in which it can be."""
+        self._notes.setdefault(f"no {name}: {reason}", name)
 
 
 class _Ticks(Struct, frozen=True):
@@ -62,9 +72,6 @@ def derive(readings: Readings, device: Device) -> Derived:
     _cache(result, readings)
     _clock(result, readings, device)
     amounts.add(result, readings, device)
-    # A figure that could not be computed in one way may have been in another.
-    lacking = {f"no {name}" for name in result.metrics}
-    result.notes = [note for note in result.notes if note.partition(":")[0] not in lacking]
     return result
 
 
@@ -73,7 +80,7 @@ def _raw(result: Derived, readings: Readings, device: Device) -> None:
     scales: dict[tuple[int, str], list[str]] = {}
     for name, values in readings.counters.items():
         about = counters.about(name, device.arch)
-        scale, _ = quirks.scaled(name, device.arch)
+        scale = about.scale
         if scale != 1:
             scales.setdefault((scale, about.unit), []).append(name)
         value = values.mean * scale
@@ -93,7 +100,7 @@ def _raw(result: Derived, readings: Readings, device: Device) -> None:
         recorded_in = {4: "quad cycles", 1024: "KB of 1024 bytes"}.get(
             scale, f"units of {scale} {unit}"
         )
-        result.say(f"recorded in {recorded_in}, shown in {unit}: {', '.join(sorted(names))}")
+        result.add_note(f"recorded in {recorded_in}, shown in {unit}: {', '.join(sorted(names))}")
 
 
 def _ticks(
@@ -109,15 +116,15 @@ def _ticks(
     if counted is None or not recorded:
         return None
     if device.xccs is None:
-        result.say(
+        result.add_note(
             "no figures over time: over how many XCCs GRBM_GUI_ACTIVE is summed is unknown, as the "
             "recording does not describe the device"
         )
         return None
     value, note = quirks.per_xcc(recorded, device.xccs, counted.mean_ns, device.clock_mhz)
-    result.say(note)
+    result.add_note(note)
     if counted.is_merged:
-        result.say(
+        result.add_note(
             f"{counted.name} is merged from several passes: its ratios mix runs of the program"
         )
     text = f"{_ACTIVE} {figure(recorded)}"
@@ -132,7 +139,7 @@ def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
     """Tells whether all figures of the device are known; adds a note on the missing ones."""
     missing = [name for name, value in figures.items() if not value]
     if missing:
-        result.say(f"no {metric}: unknown of the device: {', '.join(missing)}")
+        result.add_missing(metric, f"unknown of the device: {', '.join(missing)}")
     return not missing
 
 
@@ -176,7 +183,7 @@ def _waves(
         yield mean / (device.simds_per_cu or 1), text
     ticks = _ticks(result, readings, device, "SQ_WAVE_CYCLES")
     if ticks and _needs(result, metric, simds=device.simds):
-        scale, _ = quirks.scaled("SQ_WAVE_CYCLES", device.arch)
+        scale = counters.about("SQ_WAVE_CYCLES", device.arch).scale
         cycles = ticks.counted.mean("SQ_WAVE_CYCLES") or 0.0
         value = scale * cycles / ticks.value / (device.simds or 1)
         factor = f"{scale} · " if scale != 1 else ""
@@ -196,7 +203,7 @@ def _busy(result: Derived, readings: Readings, device: Device) -> None:
     ):
         ticks = _ticks(result, readings, device, counter)
         if ticks and _needs(result, name, simds=device.simds):
-            scale, _ = quirks.scaled(counter, device.arch)
+            scale = counters.about(counter, device.arch).scale
             cycles = ticks.counted.mean(counter) or 0.0
             value = 100 * scale * cycles / ticks.value / (device.simds or 1)
             factor = f"100 · {scale}" if scale != 1 else "100"
@@ -268,8 +275,9 @@ def _clock(result: Derived, readings: Readings, device: Device) -> None:
         text = f"{ticks.text} / {figure(counted.mean_ns)} ns"
         result.add("measured.clock_mhz", clock, "MHz", text)
     else:
-        result.say(
-            f"no measured.clock_mhz: {figure(ticks.value)} clocks in {figure(counted.mean_ns)} "
-            f"ns are more than {device.clock_mhz} MHz: {_ACTIVE} also runs before and after a "
-            "short kernel, so that shares of its time come out too low"
+        result.add_missing(
+            "measured.clock_mhz",
+            f"{figure(ticks.value)} clocks in {figure(counted.mean_ns)} ns are more than "
+            f"{device.clock_mhz} MHz: {_ACTIVE} also runs before and after a short kernel, so that "
+            "shares of its time come out too low",
         )

@@ -25,7 +25,7 @@ from .spreads import spread
 _INSTANCE = re.compile(r"\[\d+\]$")
 """The number of a counter's instance at the end of its name."""
 _SAMPLED_ROWS = 5000
-"""Dispatches whose times are looked at to judge a part's clock."""
+"""Dispatches whose times are looked at to judge the resolution of a part's times."""
 _SUM = "_sum"
 """Suffix of a counter that is summed over its instances."""
 _MOST_SQ = 16
@@ -122,14 +122,14 @@ class _Parts(Struct, frozen=True):
 
     Attributes:
         recording: the whole recording.
-        clocks: part -> resolution of its times, and whether they are usable.
+        resolutions: part -> resolution of its times, and whether they are usable.
         has_starts: whether every dispatch has its start time.
         tracing: the parts that read no counters.
         counters_of: part -> the counters that it read.
     """
 
     recording: Recording
-    clocks: Mapping[int, quirks.Clock]
+    resolutions: Mapping[int, quirks.TimeResolution]
     has_starts: bool
     tracing: set[int]
     counters_of: Mapping[int, set[int]]
@@ -143,7 +143,7 @@ class _Parts(Struct, frozen=True):
             warm: whether those of the warm-ups or those of all others are returned.
         """
         times = array("q")
-        if not self.clocks[part].usable:
+        if not self.resolutions[part].usable:
             return times
         for lane in group.lanes:
             if lane.part == part:
@@ -169,7 +169,7 @@ def read(recording: Recording, groups: Sequence[DispatchGroup]) -> list[Readings
     parts = {part for group in groups for part in group.parts}
     all_parts = _Parts(
         recording,
-        clocks={part: _clock(recording, groups, part) for part in sorted(parts)},
+        resolutions={part: _resolution(recording, groups, part) for part in sorted(parts)},
         has_starts=NONE not in recording.dispatches.start,
         tracing=parts - set(counters_of),
         counters_of=counters_of,
@@ -266,14 +266,16 @@ def _dispatch_keys(
     return keys
 
 
-def _clock(recording: Recording, groups: Sequence[DispatchGroup], part: int) -> quirks.Clock:
-    """Determines the resolution of a part's times by some of its dispatches."""
+def _resolution(
+    recording: Recording, groups: Sequence[DispatchGroup], part: int
+) -> quirks.TimeResolution:
+    """Determines the resolution of a part's times from some of its dispatches."""
     rows: list[int] = []
     for specialisation in groups:
         for lane in specialisation.lanes:
             if lane.part == part:
                 rows += lane.rows[: _SAMPLED_ROWS - len(rows)]
-    return quirks.clock(recording.dispatches, rows)
+    return quirks.time_resolution(recording.dispatches, rows)
 
 
 def _readings_of(
@@ -306,7 +308,7 @@ def _readings_of(
         durations += durations_of_part[part]
     replays = all_parts.replays(timed)
     total = sum(sum(durations_of_part[part]) + sum(warmups_of_part[part]) for part in timed)
-    clock_notes = dict.fromkeys(all_parts.clocks[part].note for part in group.parts)
+    resolution_notes = dict.fromkeys(all_parts.resolutions[part].note for part in group.parts)
     return Readings(
         passes=passes,
         counters={name: values for name, values in spreads.items() if values is not None},
@@ -315,7 +317,7 @@ def _readings_of(
         traced=all_parts.tracing.issuperset(timed),
         timed=tuple(timed),
         replays=replays,
-        notes=[*filter(None, clock_notes), *notes],
+        notes=[*filter(None, resolution_notes), *notes],
     )
 
 
