@@ -18,8 +18,8 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.readers import rocpd
-from kinspect.inspector.profile.readers.json_bases import opened
-from kinspect.inspector.profile.row_index import RowIndex
+from kinspect.inspector.profile.readers.row_index import RowIndex
+from kinspect.inspector.profile.readers.sqlite_file import opened
 from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results
@@ -136,7 +136,7 @@ def test_time_is_bounded_by_the_size_of_the_file(
 def test_text_is_bounded_by_the_size_of_the_file(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinspect.inspector.profile.readers.json_bases._SCANS", 0)
+    monkeypatch.setattr("kinspect.inspector.profile.readers.sqlite_file._SCANS", 0)
     assert "has more text than can be in it" in said(reading.read(base))
 
 

@@ -6,6 +6,7 @@ numbers in files may be of any size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,6 +45,17 @@ def int64(value: object) -> int | None:
 def is_int64(value: object) -> bool:
     """Tells whether a value is an integer of 64 bits, signed."""
     return isinstance(value, int) and -LARGEST <= value <= LARGEST
+
+
+def triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:
+    """Returns the size of a workgroup or grid in x, y and z; None unless all three are known."""
+    x, y, z = axes
+    return None if x is None or y is None or z is None else (x, y, z)
+
+
+def volume(size: tuple[int, int, int] | None) -> int | None:
+    """Returns the work-items of a workgroup or grid; None where its size is unknown."""
+    return None if size is None else size[0] * size[1] * size[2]
 
 
 _COPY_PREFIX = "MEMORY_COPY_"

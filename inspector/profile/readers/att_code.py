@@ -6,38 +6,25 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...recording import Place, Samples
 from ..builder import Builder, int64, is_int64
+from .json_stream import JsonStream
 from .json_text import DamagedError
-from .streams import JsonStream
+from .pc_samples import REASONS, Method
 
 _MARK = "; "
 """Begins the row that names the kernel whose code follows."""
 _COLUMNS = 10
 _LONGEST_NUMBER = 64
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
-_METHODS: Mapping[int, Literal["host_trap", "stochastic"]] = MappingProxyType(
-    {1: "host_trap", 2: "stochastic"}
-)
+_METHODS: Mapping[int, Method] = MappingProxyType({1: "host_trap", 2: "stochastic"})
 """Service types of rocprofiler-sdk's att-tool (`code_line_service_type_t`); 0 is a trace."""
-_REASONS = (
-    "NONE",
-    "NO_INSTRUCTION_AVAILABLE",
-    "ALU_DEPENDENCY",
-    "WAITCNT",
-    "INTERNAL_INSTRUCTION",
-    "BARRIER_WAIT",
-    "ARBITER_NOT_WIN",
-    "ARBITER_WIN_EX_STALL",
-    "OTHER_WAIT",
-    "SLEEP_WAIT",
-)
-"""`rocprofiler_pc_sampling_instruction_not_issued_reason_t`, by value."""
+_REASONS = tuple(map(str.upper, REASONS))
 
 
 class CodeRow(Struct, frozen=True):
@@ -53,7 +40,7 @@ class CodeRow(Struct, frozen=True):
     stall: int
     idle: int | None
     kernel: str | None
-    method: Literal["host_trap", "stochastic"] | None = None  # of PC samples
+    method: Method | None = None  # of PC samples
     issued: int | None = None
     reasons: Mapping[str, int] = field(default_factory=dict)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from ...recording import WaveSpan
 from ..builder import LARGEST, Builder, is_int64
+from .json_stream import JsonStream
 from .json_text import DamagedError
-from .streams import JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]
 """Line of the trace -> hits, latency, stall and idle cycles."""

@@ -19,7 +19,7 @@ from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
 from ..builder import LARGEST, Builder, int64
 from ..reading import FileGroup
-from .json_files import head, open_plain
+from .gzip_files import head, open_plain
 
 FORMAT = "Proton tree"
 

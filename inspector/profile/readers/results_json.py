@@ -16,14 +16,14 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import LARGEST, Builder
+from ..builder import LARGEST, Builder, volume
 from ..reading import FileGroup
-from ..row_index import RowIndex
 from . import agents, json_records
-from .json_files import head, open_plain
-from .json_samples import Method, Places, shift
+from .gzip_files import head, open_plain
+from .json_stream import JsonStream
 from .json_text import DamagedError
-from .streams import JsonStream
+from .pc_samples import Method, ProcessSamples, shift
+from .row_index import RowIndex
 
 FORMAT = "rocprofv3 JSON"
 
@@ -71,7 +71,7 @@ def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
                 continue
             for _ in stream.items():
                 processes += 1
-                _Process(path, stream, builder).read()
+                _JsonProcess(path, stream, builder).read()
     except DamagedError as error:
         message = (
             f"{path.name}: {error.reason} at byte {error.offset:,}; what stands before was read"
@@ -88,7 +88,7 @@ def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
         builder.note(f"{path.name} holds no process: nothing was recorded")
 
 
-class _Process(Struct):
+class _JsonProcess(Struct):
     """One process, an element of the root array, while it is read.
 
     The sections may come in any order: records that need tables which have not been read yet are
@@ -101,13 +101,13 @@ class _Process(Struct):
     process: int | None = None
     agents: dict[int, str] = field(default_factory=dict)  # key by handle
     counters: dict[int, str] = field(default_factory=dict)  # name by handle
-    symbols: dict[int, json_records.Symbol] = field(default_factory=dict)
-    loaded: list[json_records.Loaded] = field(default_factory=list)
-    strings: json_records.Strings = field(default_factory=json_records.Strings)
-    summary: list[json_records.Domain] = field(default_factory=list)
+    symbols: dict[int, json_records.KernelSymbol] = field(default_factory=dict)
+    loaded: list[json_records.LoadedCodeObject] = field(default_factory=list)
+    strings: json_records.StringTables = field(default_factory=json_records.StringTables)
+    summary: list[json_records.DomainSummary] = field(default_factory=list)
     rows: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row
     shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
-    places: Places | None = None
+    samples: ProcessSamples | None = None
     sections_read: set[str] = field(default_factory=set)
     deferred: list[tuple[str, int]] = field(default_factory=list)  # section and its offset
     not_finite: dict[str, int] = field(default_factory=dict)  # counter -> values NaN or infinite
@@ -137,8 +137,6 @@ class _Process(Struct):
         if damage is not None:
             raise damage
 
-    # ------------------------------------------------------------------ sections
-
     def _section(self, key: str) -> None:
         """Reads the value of one key of the process."""
         tables: dict[str, Callable[[], None]] = {
@@ -160,7 +158,7 @@ class _Process(Struct):
             self.stream.skip()
 
     def _metadata(self) -> None:
-        about = self.stream.value(json_records.Metadata) or json_records.Metadata()
+        about = self.stream.value(json_records.ProcessMetadata) or json_records.ProcessMetadata()
         self.process = about.pid
         self.builder.command = self.builder.command or tuple(about.command)
 
@@ -174,25 +172,25 @@ class _Process(Struct):
                 self.builder.agents.setdefault(key, agents.agent(key, about))
 
     def _counter_names(self) -> None:
-        for counter in self.stream.records(json_records.Counter):
+        for counter in self.stream.records(json_records.CounterName):
             self.counters[counter.id.handle] = counter.name
 
     def _strings(self) -> None:
-        self.strings = self.stream.value(json_records.Strings) or json_records.Strings()
+        self.strings = self.stream.value(json_records.StringTables) or json_records.StringTables()
 
     def _code_objects(self) -> None:
         self.loaded = [
             loaded
-            for loaded in self.stream.records(json_records.Loaded)
+            for loaded in self.stream.records(json_records.LoadedCodeObject)
             if loaded.code_object_id and loaded.load_size  # the first is an empty one
         ]
 
     def _symbols(self) -> None:
-        for symbol in self.stream.records(json_records.Symbol):
+        for symbol in self.stream.records(json_records.KernelSymbol):
             self.symbols[symbol.kernel_id] = symbol
 
     def _summary(self) -> None:
-        self.summary = list(self.stream.records(json_records.Domain))
+        self.summary = list(self.stream.records(json_records.DomainSummary))
 
     def _records(self, kind: str) -> None:
         """Reads an array of records, or defers it if it needs tables that come later."""
@@ -221,12 +219,10 @@ class _Process(Struct):
             self._samples(_SAMPLES[kind])
         self.sections_read.add(kind)
 
-    # ------------------------------------------------------------------ records
-
     def _dispatches(self) -> None:
         """Adds dispatches, or times to those whose counters were read first."""
         times = self.builder.dispatches
-        for record in self.stream.records(json_records.Dispatch):
+        for record in self.stream.records(json_records.DispatchRecord):
             launch = record.dispatch_info
             row = self.rows.get(launch.dispatch_id)
             start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
@@ -244,14 +240,14 @@ class _Process(Struct):
             agent = agents.get(self.agents.get(handle, ""))
             return kinds[agent.kind] if agent is not None else "unknown"
 
-        for record in self.stream.records(json_records.Copied):
+        for record in self.stream.records(json_records.MemoryCopy):
             name = f"{side(record.src_agent_id.handle)} to {side(record.dst_agent_id.handle)}"
             self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
 
     def _counter_values(self) -> None:
         """Adds up each counter of a dispatch over the instances of its block."""
         count = self.builder.add_counter_value
-        for record in self.stream.records(json_records.Counted):
+        for record in self.stream.records(json_records.CounterRecord):
             data = record.dispatch_data
             row = self.rows.get(data.dispatch_info.dispatch_id)
             if row == NONE:
@@ -271,27 +267,32 @@ class _Process(Struct):
 
     def _samples(self, method: Method) -> None:
         """Adds PC samples up by place; those of a known dispatch have its shape."""
-        places = self._places()
+        samples = self._process_samples()
         texts, comments = self.strings.pc_sample_instructions, self.strings.pc_sample_comments
         shape_of = self.builder.dispatches.shape
-        for item in self.stream.records(json_records.Sampled):
+        for item in self.stream.records(json_records.SampleRecord):
             record = item.record
             row = self.rows.get(record.dispatch_id)
             index = item.inst_index
-            places.add(
+            samples.at(
                 method,
                 None if row == NONE else shape_of[row],
                 record.pc.code_object_id,
                 record.pc.code_object_offset,
-                mask=record.exec_mask,
-                issued=None if record.wave_issued is None else bool(record.wave_issued),
-                why=record.snapshot.stall_reason if record.snapshot else None,
                 text=texts[index] if 0 <= index < len(texts) else None,
                 comment=comments[index] if 0 <= index < len(comments) else None,
+            ).add(
+                record.exec_mask,
+                None if record.wave_issued is None else bool(record.wave_issued),
+                record.snapshot.stall_reason if record.snapshot else None,
             )
 
     def _add(
-        self, launch: json_records.Info, start: int, end: int, counted: json_records.Counted | None
+        self,
+        launch: json_records.DispatchInfo,
+        start: int,
+        end: int,
+        counted: json_records.CounterRecord | None,
     ) -> int:
         """Adds a dispatch and returns its row; registers are those of its counters, if any."""
         grid, group = launch.grid_size, launch.workgroup_size
@@ -317,10 +318,10 @@ class _Process(Struct):
         return row
 
     def _shape(
-        self, launch: json_records.Info, counted: json_records.Counted | None
+        self, launch: json_records.DispatchInfo, counted: json_records.CounterRecord | None
     ) -> KernelShape:
         """Returns a dispatch's shape; registers are those of the symbol, else of the counters."""
-        symbol = self.symbols.get(launch.kernel_id) or json_records.Symbol(launch.kernel_id)
+        symbol = self.symbols.get(launch.kernel_id) or json_records.KernelSymbol(launch.kernel_id)
         grid, group = launch.grid_size, launch.workgroup_size
         registers = symbol if symbol.arch_vgpr_count is not None or counted is None else counted
         handle = launch.agent_id.handle
@@ -331,9 +332,9 @@ class _Process(Struct):
             kernel_id=launch.kernel_id,
             code_object=symbol.code_object_id or None,
             workgroup=(group.x, group.y, group.z),
-            workgroup_size=group.x * group.y * group.z,
+            workgroup_size=volume((group.x, group.y, group.z)),
             grid=(grid.x, grid.y, grid.z),
-            grid_size=grid.x * grid.y * grid.z,
+            grid_size=volume((grid.x, grid.y, grid.z)),
             lds_bytes=launch.group_segment_size,
             scratch_bytes=launch.private_segment_size,
             vgpr=registers.arch_vgpr_count,
@@ -341,11 +342,9 @@ class _Process(Struct):
             sgpr=registers.sgpr_count,
         )
 
-    # ------------------------------------------------------------------ results
-
-    def _places(self) -> Places:
-        """Returns the samples' places; made when first needed, with the code objects' files."""
-        if self.places is None:
+    def _process_samples(self) -> ProcessSamples:
+        """Returns the sums of samples; made when first needed, with the code objects' files."""
+        if self.samples is None:
             saved = _snapshots(self.path, self.strings.code_object_snapshot_filenames)
             objects = {
                 item.code_object_id: (
@@ -361,16 +360,16 @@ class _Process(Struct):
                 )
                 for item in self.loaded
             }
-            self.places = Places(self.process, objects)
-        return self.places
+            self.samples = ProcessSamples(self.process, objects)
+        return self.samples
 
     def _finish(self) -> None:
         """Passes code objects and samples on; the summary only if there are no dispatches."""
-        places = self._places()
+        samples = self._process_samples()
         self.builder.code_objects.extend(
-            code_object for code_object, _ in places.code_objects.values()
+            code_object for code_object, _ in samples.code_objects.values()
         )
-        self.builder.samples.extend(places.samples())
+        self.builder.samples.extend(samples.samples())
         if not self.shapes:
             self.builder.summary.extend(json_records.top_kernels(self.summary))
         for name, times in self.not_finite.items():

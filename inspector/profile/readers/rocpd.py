@@ -17,13 +17,14 @@ from msgspec import Struct, field
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import Builder, int64
+from ..builder import Builder, int64, triple, volume
 from ..reading import FileGroup
-from ..row_index import RowIndex
 from . import agents
-from .json_bases import SIGN, Base, opened, unfinished
-from .json_files import head, is_twin
-from .json_samples import Places, shift
+from .gzip_files import head
+from .pc_samples import ProcessSamples, shift
+from .process_files import is_twin
+from .row_index import RowIndex
+from .sqlite_file import SIGN, Database, opened, unfinished
 
 FORMAT = "rocpd"
 
@@ -49,8 +50,8 @@ def read(group: FileGroup, builder: Builder) -> None:
                 builder.begin(Part(group.name, str(path), FORMAT))
                 builder.fail(path, f"{path.name}: is empty: nothing was written", _AGAIN)
                 continue
-            with opened(path) as base:
-                old = _is_v1(base)
+            with opened(path) as database:
+                old = _is_v1(database)
                 builder.begin(Part(group.name, str(path), _V1 if old else FORMAT))
                 if unfinished(path):
                     builder.fail(
@@ -61,9 +62,9 @@ def read(group: FileGroup, builder: Builder) -> None:
                 if is_twin(path, path.with_suffix(".json"), builder):
                     continue
                 if old:
-                    _read_v1(path, base, builder)
+                    _read_v1(path, database, builder)
                 else:
-                    _read_rocpd(path, base, builder)
+                    _read_rocpd(path, database, builder)
         except (sqlite3.Error, OSError) as error:
             builder.fail(path, f"{path.name}: cannot be read: {error}", _hint(error))
 
@@ -79,16 +80,16 @@ def _is_ours(path: Path) -> bool:
     if head(path, len(SIGN)) != SIGN:
         return False
     try:
-        with opened(path) as base:
-            return _is_v1(base) or any(
-                name.startswith((_DISPATCH, _SYMBOL)) for name in base.tables
+        with opened(path) as database:
+            return _is_v1(database) or any(
+                name.startswith((_DISPATCH, _SYMBOL)) for name in database.tables
             )
     except (sqlite3.Error, OSError):
         return path.suffix == ".db"  # broken or locked: reading it will report that
 
 
-def _is_v1(base: Base) -> bool:
-    return {"OPS", "COPY"}.issubset(base.tables) and "BeginNs" in base.columns("OPS")
+def _is_v1(database: Database) -> bool:
+    return {"OPS", "COPY"}.issubset(database.tables) and "BeginNs" in database.columns("OPS")
 
 
 def _hint(error: Exception) -> str:
@@ -97,15 +98,12 @@ def _hint(error: Exception) -> str:
     return _AGAIN
 
 
-# --------------------------------------------------------------------------- rocprof v1
-
-
-def _read_v1(path: Path, base: Base, builder: Builder) -> None:
+def _read_v1(path: Path, database: Database, builder: Builder) -> None:
     """Reads the kernels and copies of a database of rocprof v1."""
     builder.tool.setdefault("name", "rocprof v1")
     builder.note(f"{path.name} is of rocprof v1: it has kernels' names and times, no sizes")
     columns = ("BeginNs", "EndNs", "dev-id", "queue-id", "Name", "pid")
-    for begin, end, device, queue, name, pid in base.rows("OPS", columns):
+    for begin, end, device, queue, name, pid in database.rows("OPS", columns):
         agent = int64(device)
         shape = KernelShape(
             name=str(name), agent=None if agent is None else str(agent), process=int64(pid)
@@ -114,31 +112,30 @@ def _read_v1(path: Path, base: Base, builder: Builder) -> None:
             builder.shape(shape), None, int64(begin), int64(end), int64(queue), find_again=False
         )
 
-    for begin, end, name in base.rows("COPY", ("BeginNs", "EndNs", "Name")):
+    for begin, end, name in database.rows("COPY", ("BeginNs", "EndNs", "Name")):
         begin_ns, end_ns = int64(begin), int64(end)
         if begin_ns is not None and end_ns is not None:
             builder.transfer(str(name), end_ns - begin_ns)
 
 
-# --------------------------------------------------------------------------- rocpd
-
-
-def _read_rocpd(path: Path, base: Base, builder: Builder) -> None:
+def _read_rocpd(path: Path, database: Database, builder: Builder) -> None:
     builder.tool.setdefault("name", "rocprofv3")
-    suffixes = [name[len(_SYMBOL) :] for name in base.tables if name.startswith(_SYMBOL)] or [
-        name[len(_DISPATCH) :] for name in base.tables if name.startswith(_DISPATCH)
+    suffixes = [name[len(_SYMBOL) :] for name in database.tables if name.startswith(_SYMBOL)] or [
+        name[len(_DISPATCH) :] for name in database.tables if name.startswith(_DISPATCH)
     ]
     for suffix in suffixes:
-        guids = {guid for (guid,) in base.rows(f"rocpd_info_process{suffix}", ("guid",))}
+        guids = {guid for (guid,) in database.rows(f"rocpd_info_process{suffix}", ("guid",))}
         for guid in sorted(guids, key=str) or [None]:
-            _Process(path=path, base=base, builder=builder, suffix=suffix, guid=guid).read()
+            _RocpdProcess(
+                path=path, database=database, builder=builder, suffix=suffix, guid=guid
+            ).read()
 
 
-class _Process(Struct):
+class _RocpdProcess(Struct):
     """Reads the tables of one process. Ids are unique only within these tables."""
 
     path: Path
-    base: Base
+    database: Database
     builder: Builder
     suffix: str  # of the names of the tables
     guid: str | None  # of the process's rows; None: all rows of the tables
@@ -192,7 +189,7 @@ class _Process(Struct):
 
     def _rows(self, table: str, *columns: str) -> Any:
         where = None if self.guid is None else {"guid": self.guid}
-        return self.base.rows(f"rocpd_{table}{self.suffix}", columns, where)
+        return self.database.rows(f"rocpd_{table}{self.suffix}", columns, where)
 
     def _about(self) -> None:
         for tag, value in self._rows("metadata", "tag", "value"):
@@ -282,7 +279,7 @@ class _Process(Struct):
         kernel, lds, scratch, *axes = (int64(size) for size in sizes)
         symbol = self.symbols.get(-1 if kernel is None else kernel, (None,) * 6)
         display, name, code_object, vgpr, accum, sgpr = symbol
-        group, grid = _triple(axes[:3]), _triple(axes[3:])
+        group, grid = triple(axes[:3]), triple(axes[3:])
         return KernelShape(
             name=str(display or name or f"kernel {kernel}").removesuffix(".kd"),
             agent=self.agents.get(agent),
@@ -290,9 +287,9 @@ class _Process(Struct):
             kernel_id=kernel,
             code_object=int64(code_object),
             workgroup=group,
-            workgroup_size=None if group is None else group[0] * group[1] * group[2],
+            workgroup_size=volume(group),
             grid=grid,
-            grid_size=None if grid is None else grid[0] * grid[1] * grid[2],
+            grid_size=volume(grid),
             lds_bytes=lds,
             scratch_bytes=scratch,
             vgpr=int64(vgpr),
@@ -328,7 +325,7 @@ class _Process(Struct):
 
     def _samples(self) -> None:
         """Reads the PC samples and adds them up by place."""
-        places = Places(next(iter(self.pids.values()), None), self.objects)
+        samples = ProcessSamples(next(iter(self.pids.values()), None), self.objects)
         columns = (
             "method", "dispatch_id", "code_object_id", "code_object_offset", "exec_mask",
             "wave_issued_instruction", "stall_reason", "instruction", "instruction_comment",
@@ -337,18 +334,19 @@ class _Process(Struct):
         for row in self._rows("pc_sampling", *columns):
             method, dispatch, code_object, offset, mask, issued, why, text, comment = row
             dispatch_row = self.numbers.get(dispatch) if isinstance(dispatch, int) else NONE
-            places.add(
+            samples.at(
                 "host_trap" if method == "host_trap" or issued is None else "stochastic",
                 None if dispatch_row == NONE else shape_of[dispatch_row],
                 int64(code_object) or 0,
                 int64(offset) or 0,
-                mask=_mask(mask),
-                issued=None if issued is None else bool(int64(issued)),
-                why=why if isinstance(why, str | int) else None,
                 text=_text(text),
                 comment=_text(comment),
+            ).add(
+                _mask(mask),
+                None if issued is None else bool(int64(issued)),
+                why if isinstance(why, str | int) else None,
             )
-        self.builder.samples.extend(places.samples())
+        self.builder.samples.extend(samples.samples())
 
     def _copies(self) -> None:
         names: dict[object, str] = {}
@@ -376,11 +374,6 @@ def _object(text: object) -> dict[str, Any] | None:
     except KinspectError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:
-    x, y, z = axes
-    return None if x is None or y is None or z is None else (x, y, z)
 
 
 def _mask(value: object) -> int | None:

@@ -1,4 +1,4 @@
-"""Which process a profiler's file is of, by its folder and name.
+"""The process that a profiler's file is of, and other files of the same process.
 
 rocprofv3 writes the files of one process into one folder under one prefix, its id or a name that
 the user chose: `1234_kernel_trace.csv`, `1234_counter_collection.csv`, `1234_results.db`.
@@ -74,3 +74,22 @@ def results_file_read(folder: Path, prefix: str, builder: Builder) -> str | None
         if _RESULTS_SUFFIX.search(name):
             return name
     return None
+
+
+def is_twin(path: Path, other: Path, builder: Builder) -> bool:
+    """Tells whether another file of the same run has been read.
+
+    A profiler that is asked for several formats writes `4242_results.json` and `4242_results.db`
+    of the same dispatches. If the first is damaged, the second is read as well, with a note that
+    some dispatches are counted twice.
+    """
+    if str(other) not in {part.path for part in builder.parts}:
+        return False
+    if str(other) in {error.file for error in builder.errors}:
+        builder.note(
+            f"{path.name} holds the same run as {other.name}, which is damaged: dispatches that "
+            "are in both count twice; import the better file alone"
+        )
+        return False
+    builder.note(f"{path.name} holds the same run as {other.name}, which was read")
+    return True
