@@ -15,7 +15,7 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.made_up import TILE, buffers_of
-from kinspect.inspector.profile.figures.executed import compared
+from kinspect.inspector.profile.figures.counter_comparison import compared
 from kinspect.inspector.recording import Agent, KernelProfile, KernelShape, Match, Spread
 from kinspect.inspector.report.json_read import read
 from kinspect.inspector.report.json_write import kernel_dict

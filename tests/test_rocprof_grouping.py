@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.figures import readings, spreads
-from kinspect.inspector.profile.figures.grouping import group, kept_by_tuning
+from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
+from kinspect.inspector.profile.figures.grouping import group
 from kinspect.inspector.profile.profile import analyse, profile
 from kinspect.inspector.recording import (
     KernelShape,

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ...documents import own_yaml
 from . import counters
 from .counters import figure
-from .peaks import Device
+from .peaks import DevicePeaks
 from .readings import Pass, Readings
 
 _FILE = Path(__file__).with_name("formulas.yaml")
@@ -80,7 +80,7 @@ class _Operations(Struct):
     missing: list[str]
 
 
-def add(sink: Sink, readings: Readings, device: Device) -> None:
+def add(sink: Sink, readings: Readings, device: DevicePeaks) -> None:
     """Adds all metrics of amounts, rates and peaks."""
     read = _traffic(readings, device, "read_bytes", "FETCH_SIZE", "FetchSize")
     write = _traffic(readings, device, "write_bytes", "WRITE_SIZE", "WriteSize")
@@ -98,7 +98,7 @@ def add(sink: Sink, readings: Readings, device: Device) -> None:
         sink.add("roofline.peak_bytes_per_s", device.memory_bytes_per_s, "bytes/s", source)
 
 
-def _traffic(readings: Readings, device: Device, kind: str, *names: str) -> Amount | None:
+def _traffic(readings: Readings, device: DevicePeaks, kind: str, *names: str) -> Amount | None:
     """Bytes beyond the L2 cache: as the profiler sums them, or from requests."""
     for name in names:
         counted = readings.together(name)
@@ -137,7 +137,7 @@ def _total(read: Amount | None, write: Amount | None) -> Amount | None:
     return total
 
 
-def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
+def _memory_share(sink: Sink, moved: Amount, device: DevicePeaks) -> None:
     name, peak = "measured.share.memory", device.memory_bytes_per_s
     if peak is None:
         sink.add_missing(name, "the device's memory bandwidth is unknown")
@@ -151,7 +151,7 @@ def _memory_share(sink: Sink, moved: Amount, device: Device) -> None:
     sink.add(name, 100 * rate / peak, "%", text)
 
 
-def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
+def _operations(readings: Readings, device: DevicePeaks, kind: str) -> _Operations:
     """Returns the operations of `matrix` or `vector` instructions, by element type."""
     exists = counters.known(device.arch) if device.arch else frozenset()
     operations: dict[str, Amount] = {}
@@ -177,7 +177,7 @@ def _operations(readings: Readings, device: Device, kind: str) -> _Operations:
 
 
 def _flops(
-    sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: Device
+    sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: DevicePeaks
 ) -> None:
     """Adds the operations, their rate, and their number per byte; at least, if some are unknown."""
     total = Amount()
@@ -202,7 +202,7 @@ def _flops(
     _roof(sink, matrix, vector, total, device)
 
 
-def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
+def _matrix_share(sink: Sink, matrix: _Operations, device: DevicePeaks) -> None:
     """Adds the rate of matrix operations as a share of the peaks of their element types."""
     name, share, terms = "measured.share.mfma", 0.0, []
     if not matrix.by_element:
@@ -225,7 +225,7 @@ def _matrix_share(sink: Sink, matrix: _Operations, device: Device) -> None:
 
 
 def _roof(
-    sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: Device
+    sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: DevicePeaks
 ) -> None:
     """Adds the peak for this mix: all operations over the time they need at their types' peaks."""
     name, seconds, terms = "roofline.peak_flops_per_s", 0.0, []
@@ -249,7 +249,7 @@ def _roof(
         sink.add(name, total.value / seconds, "flop/s", note)
 
 
-def _peak(device: Device, peaks: Mapping[str, float], element: str) -> float | None:
+def _peak(device: DevicePeaks, peaks: Mapping[str, float], element: str) -> float | None:
     per_clock = peaks.get(element)
     return device.flops_per_s(per_clock) if per_clock is not None else None
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from ...model import Metric
 from . import amounts, counters, quirks
 from .counters import figure
-from .peaks import Device
+from .peaks import DevicePeaks
 from .readings import Pass, Readings
 
 _ACTIVE = "GRBM_GUI_ACTIVE"
@@ -62,7 +62,7 @@ class _Ticks(Struct, frozen=True):
     text: str
 
 
-def derive(readings: Readings, device: Device) -> Derived:
+def derive(readings: Readings, device: DevicePeaks) -> Derived:
     """Computes all metrics that follow from a specialisation's counters on a device."""
     result = Derived()
     _raw(result, readings, device)
@@ -75,7 +75,7 @@ def derive(readings: Readings, device: Device) -> Derived:
     return result
 
 
-def _raw(result: Derived, readings: Readings, device: Device) -> None:
+def _raw(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Each counter in its unit, mean per dispatch."""
     scales: dict[tuple[int, str], list[str]] = {}
     for name, values in readings.counters.items():
@@ -106,7 +106,7 @@ def _raw(result: Derived, readings: Readings, device: Device) -> None:
 def _ticks(
     result: Derived,
     readings: Readings,
-    device: Device,
+    device: DevicePeaks,
     *names: str,
     unless: Callable[[Pass], bool] | None = None,
 ) -> _Ticks | None:
@@ -143,7 +143,7 @@ def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
     return not missing
 
 
-def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
+def _occupancy(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the mean waves per EU, and their share of the most that the device can hold."""
     name, unit = "measured.occupancy.waves_per_eu", "waves/EU"
     for waves, text in _waves(result, readings, device):
@@ -163,7 +163,7 @@ def _occupancy(result: Derived, readings: Readings, device: Device) -> None:
 
 
 def _waves(
-    result: Derived, readings: Readings, device: Device
+    result: Derived, readings: Readings, device: DevicePeaks
 ) -> Iterator[tuple[float | None, str]]:
     """Yields the mean waves per EU, computed in several ways, the best first."""
     metric = "measured.occupancy.waves_per_eu"
@@ -195,7 +195,7 @@ def _has_more_levels(counted: Pass) -> bool:
     return any(name.startswith(_LEVELS) for name in counted.means)
 
 
-def _busy(result: Derived, readings: Readings, device: Device) -> None:
+def _busy(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the shares of time in which units worked."""
     for name, counter, derived in (
         ("measured.mfma_busy", "SQ_VALU_MFMA_BUSY_CYCLES", "MfmaUtil"),
@@ -218,7 +218,7 @@ def _busy(result: Derived, readings: Readings, device: Device) -> None:
             result.add(name, value, "%", text)
 
 
-def _lds(result: Derived, readings: Readings, device: Device) -> None:
+def _lds(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the share of time that LDS was active, and what of it bank conflicts cost."""
     busy, conflict = "SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"
     ticks = _ticks(result, readings, device, conflict)
@@ -261,7 +261,7 @@ def _cache(result: Derived, readings: Readings) -> None:
         result.add("measured.l2_hit", value, "%", "L2CacheHit, by the profiler")
 
 
-def _clock(result: Derived, readings: Readings, device: Device) -> None:
+def _clock(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the mean clock, unless it is above the device's: then the counter ran for longer."""
     timed = [
         candidate for candidate in readings.passes if candidate.has(_ACTIVE) and candidate.mean_ns
