@@ -66,7 +66,7 @@ ALLOWED = {
     "inspector/explain/profile_view.py: metric.unit == 'ns'",
     "inspector/explain/profile_view.py: metric.unit == '%'",
     # No share can be over 100 %.
-    "inspector/profile/profile.py: metric.unit != '%'",
+    "inspector/profile/kernel_profiles.py: metric.unit != '%'",
     # A title without its first word.
     "tui/widgets/plot.py: steps.title.partition(' ')",
 }

@@ -11,7 +11,7 @@ from kinspect.inspector.model import Artifact, KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.profile import landing
 from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.profile import analyse
+from kinspect.inspector.profile.kernel_profiles import analyse
 from kinspect.inspector.recording import (
     CodeObject,
     KernelProfile,

@@ -16,7 +16,7 @@ from kinspect.inspector.formats import paper, profile_diff, profile_json, profil
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
 from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.profile import analyse, is_impossible
+from kinspect.inspector.profile.kernel_profiles import analyse, is_impossible
 from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
 from kinspect.tui.screens.profile.lines import columns, of_profile
 from msgspec.structs import replace

@@ -15,7 +15,7 @@ from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.figures import readings, spreads
 from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
 from kinspect.inspector.profile.figures.grouping import group
-from kinspect.inspector.profile.profile import analyse, profile
+from kinspect.inspector.profile.kernel_profiles import analyse, profile
 from kinspect.inspector.recording import (
     KernelShape,
     Part,

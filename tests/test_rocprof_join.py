@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
 from kinspect.inspector.profile.builder import Builder
-from kinspect.inspector.profile.join import bare_name, hashes, match
-from kinspect.inspector.profile.profile import joined, profile
+from kinspect.inspector.profile.join import bare_name, hashes, joined, match
+from kinspect.inspector.profile.kernel_profiles import profile
 from kinspect.inspector.recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Part
 from msgspec.structs import replace
 

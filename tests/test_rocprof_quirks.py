@@ -10,7 +10,7 @@ from kinspect.inspector.machines.products import all_products, find_product, sha
 from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.figures import counters, quirks
 from kinspect.inspector.profile.figures.peaks import device
-from kinspect.inspector.profile.profile import profile
+from kinspect.inspector.profile.kernel_profiles import profile
 from kinspect.inspector.recording import Agent, KernelShape, Part
 
 # --------------------------------------------------------------------------- counters

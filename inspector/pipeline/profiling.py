@@ -13,8 +13,7 @@ from .. import limits, machines
 from ..capture.resolving import resolve
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
-from ..profile import profile as profiles
-from ..profile import reading
+from ..profile import join, kernel_profiles, reading
 from ..profile.landing import landed
 from ..profile.running import manifest
 from ..recording import CodeObject, Profile, Recording
@@ -110,7 +109,7 @@ def joined(
     if options.arch is not None:
         machines.load(options.arch)
     with limits.reading(recording.path, reading.size_of(Path(recording.path))):
-        analysis = profiles.analyse(
+        analysis = kernel_profiles.analyse(
             recording,
             skip_warmup=options.skip_warmup,
             only=options.kernel,
@@ -127,7 +126,7 @@ def joined(
         progress("analysing what was launched")
     analysed, failed, target = _static(recording, options, collect)
     errors = (*_nothing_read(recording, analysis), *failed)
-    kernels, reports = profiles.joined(analysis.kernels, analysed, recording.code_objects)
+    kernels, reports = join.joined(analysis.kernels, analysed, recording.code_objects)
     kernels, reports = landed(recording, kernels, reports)
     return Profile(
         recording=recording,
@@ -151,18 +150,20 @@ def _finds_none(pattern: str, names: Sequence[str]) -> KinspectError:
     )
 
 
-def _is_empty(recording: Recording, analysis: profiles.Analysis) -> bool:
+def _is_empty(recording: Recording, analysis: kernel_profiles.RecordedKernels) -> bool:
     return not analysis.names and not recording.samples and not recording.traces
 
 
-def _emptiness(recording: Recording, analysis: profiles.Analysis) -> list[str]:
+def _emptiness(recording: Recording, analysis: kernel_profiles.RecordedKernels) -> list[str]:
     """A note on why nothing was recorded; not needed where damaged files are reported."""
     if not _is_empty(recording, analysis) or not recording.parts or recording.errors:
         return []
     return [f"0 dispatches were recorded: {LIKELY_EMPTY}"]
 
 
-def _nothing_read(recording: Recording, analysis: profiles.Analysis) -> tuple[ErrorRecord, ...]:
+def _nothing_read(
+    recording: Recording, analysis: kernel_profiles.RecordedKernels
+) -> tuple[ErrorRecord, ...]:
     """An error where all files are of kinds without dispatches: API calls, copies, agents."""
     if not _is_empty(recording, analysis) or recording.parts or recording.errors:
         return ()

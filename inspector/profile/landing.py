@@ -20,8 +20,11 @@ _SHARED = (
 )
 
 
-class _KernelParts(Struct):
-    """The samples and traces of a kernel; `shared` names those that may be of another one too."""
+class _Measurements(Struct):
+    """The samples and traces of a kernel.
+
+    `shared` holds the kinds of measurement, in words, that may be of another kernel too.
+    """
 
     samples: list[Samples] = field(default_factory=list)
     traced: list[Traced] = field(default_factory=list)
@@ -39,16 +42,18 @@ def landed(
         return tuple(kernels), tuple(reports)
     by_id = {report.id: report for report in reports}
     joined = []
-    for kernel, parts in zip(kernels, _parts_of_kernels(recording, kernels, by_id), strict=True):
-        notes = [*kernel.notes, *(_SHARED.format(words) for words in sorted(parts.shared))]
+    for kernel, own in zip(
+        kernels, _measurements_of_kernels(recording, kernels, by_id), strict=True
+    ):
+        notes = [*kernel.notes, *(_SHARED.format(kind) for kind in sorted(own.shared))]
         measured = kernel.lines
-        if parts.samples or parts.traced:
+        if own.samples or own.traced:
             report = _matched(kernel, by_id)
             if report is None:
-                notes.append(_UNMATCHED.format("samples" if parts.samples else "a thread trace"))
+                notes.append(_UNMATCHED.format("samples" if own.samples else "a thread trace"))
             else:
-                code_objects = _saved(recording, parts)
-                landing = lines.measured_lines(report, parts.samples, parts.traced, code_objects)
+                code_objects = _saved(recording, own)
+                landing = lines.measured_lines(report, own.samples, own.traced, code_objects)
                 notes += landing.notes
                 measured = landing.lines
                 if not report.measured_lines:
@@ -62,29 +67,29 @@ def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> Kern
     return reports[kernel.match.kernels[0]] if sure else None
 
 
-def _parts_of_kernels(
+def _measurements_of_kernels(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Mapping[str, KernelReport]
-) -> list[_KernelParts]:
+) -> list[_Measurements]:
     """Returns the samples and traced lines of each kernel."""
     owners = _Owners(recording, kernels, reports)
-    parts = [_KernelParts() for _ in kernels]
+    of_kernels = [_Measurements() for _ in kernels]
 
-    def parts_at(place: Place, name: str | None, words: str) -> _KernelParts | None:
+    def measured_at(place: Place, name: str | None, kind: str) -> _Measurements | None:
         numbers, is_sure = owners.candidates(place, name)
         if is_sure:
-            return parts[numbers[0]]
+            return of_kernels[numbers[0]]
         for number in numbers:
-            parts[number].shared.add(words)
+            of_kernels[number].shared.add(kind)
         return None
 
     for sample in recording.samples:
-        if (owner := parts_at(sample.place, None, "samples")) is not None:
+        if (owner := measured_at(sample.place, None, "samples")) is not None:
             owner.samples.append(sample)
     for trace in recording.traces:
         for line in trace.lines:
-            if (owner := parts_at(line.place, trace.kernel, "thread traces")) is not None:
+            if (owner := measured_at(line.place, trace.kernel, "thread traces")) is not None:
                 owner.traced.append(line)
-    return parts
+    return of_kernels
 
 
 class _Owners:
@@ -132,10 +137,10 @@ class _Owners:
         return (same_code, True) if len(same_code) == 1 else (numbers, False)
 
 
-def _saved(recording: Recording, parts: _KernelParts) -> tuple[Path, ...]:
+def _saved(recording: Recording, measured: _Measurements) -> tuple[Path, ...]:
     """Returns the code objects that the profiler saved of these places."""
-    places = [recorded.place for recorded in parts.samples] + [
-        recorded.place for recorded in parts.traced
+    places = [recorded.place for recorded in measured.samples] + [
+        recorded.place for recorded in measured.traced
     ]
     objects = {(p.process, p.code_object) for p in places if p.code_object is not None}
     return tuple(
