@@ -50,7 +50,7 @@ def recorded(specialisations: int, *, by_shape: bool, code: Sequence[CodeObject]
 def stalls(recording: Recording, kernels: Sequence[KernelProfile]) -> list[int]:
     return [
         sum(line.stall for line in own.traced)
-        for own in landing._parts_of_kernels(recording, kernels, {})
+        for own in landing._measurements_of_kernels(recording, kernels, {})
     ]
 
 
@@ -93,6 +93,6 @@ def test_the_code_object_decides_where_it_was_saved(tmp_path: Path) -> None:
         artifacts = {"hsaco": Artifact("hsaco", sha, 1, saved)}
         reports[name] = replace(base, id=name, artifacts=artifacts)
         kernels.append(replace(kernel, match=Match("likely", (name,), ())))
-    first, second = landing._parts_of_kernels(recording, kernels, reports)
+    first, second = landing._measurements_of_kernels(recording, kernels, reports)
     assert (len(first.traced), len(first.samples), first.shared) == (0, 0, set())
     assert (len(second.traced), len(second.samples), second.shared) == (1, 1, set())

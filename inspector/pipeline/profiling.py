@@ -89,7 +89,7 @@ def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording
     if path.is_file() and path.name == manifest.NAME:
         path = path.parent
     if path.is_dir() and (path / manifest.NAME).is_file():
-        from ..profile.running.recorded import run_recording
+        from ..profile.running.run_reading import run_recording
 
         return run_recording(path, progress)
     return reading.read(path, progress)
