@@ -4,6 +4,9 @@ A recording is one run folder or file, as its readers found it: nothing is corre
 tables (dispatches, counter values, samples) are columns of machine numbers: ten million rows take
 hundreds of megabytes as they are, and many gigabytes as objects.
 
+What is made of it, at the end of this file, are `KernelProfile`s: its dispatches by specialisation,
+joined to the analysed kernels.
+
 Times are nanoseconds, sizes bytes, grids work-items (not workgroups). Unknown is None; in columns
 of numbers, where None cannot stand, it is `NONE`.
 """
@@ -213,9 +216,6 @@ class Recording(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     errors: tuple[ErrorRecord, ...] = ()
     transfers: tuple[Transfer, ...] = ()  # most time first
-
-
-# --------------------------------------------------------------------------- results
 
 
 class Spread(Struct, frozen=True):

@@ -16,13 +16,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from ... import limits
 from ...errors import KinspectError
 from ...writing import reason
 from ..suite.results import Before, Bench, Timed
 from . import analyses
 from .analyses import Analysis, AnalysisRun, Sighting, checked_as
-from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, set_up, version_of
+from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, guard, set_up, version_of
 
 FILE = "results.sqlite"
 BUSY_SECONDS = 30.0
@@ -291,7 +290,7 @@ class History:
                 sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA foreign_keys = ON")
-                limits.bound_queries(connection)
+                guard(connection)
                 set_up(connection, self.path, write)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ... import limits
-from ...limits import Budget, LimitError
+from ...limits import InflationBudget, LimitError
 
 
 class ByteSource(Protocol):
@@ -31,7 +31,7 @@ class _Counted:
     Bytes that are read again after `seek` are inflated again, and count again.
     """
 
-    def __init__(self, inside: gzip.GzipFile, budget: Budget) -> None:
+    def __init__(self, inside: gzip.GzipFile, budget: InflationBudget) -> None:
         self._inside = inside
         self._budget = budget
 

@@ -54,7 +54,7 @@ class Database:
         self._name = name
         self._most_rows = size // _LEAST_ROW + 1
         self._text_left = _SCANS * (size + (1 << 20))
-        self._bounds = limits.Reading(name, size)
+        self._bounds = limits.BoundedReading(name, size)
         self._bounds.seconds -= min(1.0, self._bounds.seconds / 2)  # before the reading's own end
         self._end = time.thread_time() + self._bounds.seconds
         # Names come from the profiled program; one that is not UTF-8 must not stop the reading.
