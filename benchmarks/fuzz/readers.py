@@ -184,7 +184,8 @@ def _fault(case: Path) -> str:
 
 
 def _sizes(case: Path) -> str:
-    from kinspect.inspector.bench.suite.case_files import fitted, read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_files import read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_keys import fitted
 
     (path,) = case.iterdir()
     read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
