@@ -362,6 +362,7 @@ class JsonFinding(_JsonFinding, total=False):
     """A finding."""
 
     fix_tried: JsonTrials | None
+    saves_percent: float | None
 
 
 class JsonDemand(TypedDict):
