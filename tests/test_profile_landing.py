@@ -10,7 +10,7 @@ import pytest
 from kinspect.inspector.model import Artifact, KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.profile import landing
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse
 from kinspect.inspector.recording import (
     CodeObject,
@@ -31,7 +31,7 @@ ASM = Path(__file__).parent / "data" / "small_gfx942.s"
 
 def recorded(specialisations: int, *, by_shape: bool, code: Sequence[CodeObject] = ()) -> Recording:
     """Dispatches of one name, and a traced and a sampled line that name no more than it."""
-    builder = Builder(Path("/run"))
+    builder = RecordingBuilder(Path("/run"))
     builder.begin(Part("trace", "/run", "rocprofv3 CSV"))
     for number in range(specialisations):
         size = 64 * (number + 1)

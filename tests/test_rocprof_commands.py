@@ -64,7 +64,7 @@ def combinations() -> list[Measurements]:
 
 def lines(
     mine: installed.Profiler, command: list[str], run: Path
-) -> dict[tuple[str, ...], commands.Pass]:
+) -> dict[tuple[str, ...], commands.PlannedPass]:
     """All different command lines of those combinations, by all but the folder."""
     found = {}
     for wanted in combinations():
@@ -245,7 +245,7 @@ def test_the_real_rocprofv3_takes_every_command_line(tmp_path: Path) -> None:
         sys.stdout.write(f"{mine.describe()}: {len(found)} command lines\n")
 
 
-def _agrees(environment: dict[str, str], item: commands.Pass) -> None:
+def _agrees(environment: dict[str, str], item: commands.PlannedPass) -> None:
     words = dict(itertools.pairwise(item.argv))
     # With counters from a file, a folder for their pass goes between.
     assert environment["ROCPROF_OUTPUT_PATH"].startswith(str(item.folder))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import csv_table
 from kinspect.inspector.profile.readers.csv_columns import instant, integer
 from kinspect.inspector.profile.readers.csv_layout import RowLayout
@@ -107,7 +107,7 @@ def test_a_row_cut_off_midway_is_counted_and_the_next_one_read(tmp_path: Path) -
     table = table_of(tmp_path, HEADER + '"a",1,2,3\n"b",2\n"c\n"d",4,5,6\n"e",5,6,7,8\n')
     assert [row[0] for row in all_rows(table)] == ["a", "d"]
     assert (table.good, table.bad, table.first_bad) == (2, 3, 3)
-    builder = Builder(tmp_path)
+    builder = RecordingBuilder(tmp_path)
     table.report(builder)
     (error,) = builder.errors
     assert "3 of 5 rows" in error.message
@@ -155,7 +155,7 @@ def test_a_line_without_end_is_dropped(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_file_without_rows_is_named(tmp_path: Path, content: str, said: str) -> None:
     table = table_of(tmp_path, content)
     assert all_rows(table) == []
-    builder = Builder(tmp_path)
+    builder = RecordingBuilder(tmp_path)
     table.report(builder)
     assert not builder.errors
     assert said in builder.notes[0]

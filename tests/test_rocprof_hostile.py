@@ -16,7 +16,7 @@ from kinspect.inspector.formats import profile_json
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.profile.readers.row_index import RowIndex
 from kinspect.inspector.profile.readers.sqlite_file import opened
@@ -234,7 +234,7 @@ def test_one_file_that_cannot_be_read_leaves_the_others(
     (tmp_path / "b").mkdir()
     write_rocpd(tmp_path / "b" / "2_results.db", program(4300))
 
-    def fails(group: reading.FileGroup, builder: Builder) -> None:
+    def fails(group: reading.FileGroup, builder: RecordingBuilder) -> None:
         builder.dispatches.shape.append(0)  # ended between two columns
         raise RecursionError("deep")
 

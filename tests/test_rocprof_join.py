@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
-from kinspect.inspector.profile.builder import Builder
+from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.join import bare_name, hashes, joined, match
 from kinspect.inspector.profile.kernel_profiles import profile
 from kinspect.inspector.recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Part
@@ -36,7 +36,7 @@ def report(
 
 def measured(agent: Agent | None = MI300X, name: str = "gemm.kd", **facts: object) -> KernelProfile:
     shape = KernelShape(name, **facts)  # type: ignore[arg-type]
-    builder = Builder(Path("run"))
+    builder = RecordingBuilder(Path("run"))
     builder.begin(Part("p", "", "made up"))
     builder.dispatch(builder.shape(shape), 1, 100, 200)
     (kernel,) = profile(builder.finish())

@@ -1,4 +1,4 @@
-"""Builds a `Recording` row by row: readers of all formats add what they read to a `Builder`.
+"""Builds a `Recording` row by row: readers of all formats add what they read to the builder.
 
 A recording may have tens of millions of rows, so its columns are arrays of machine integers, while
 numbers in files may be of any size.
@@ -63,7 +63,7 @@ _MOST_COUNTERS = 2**15 - 1
 """Most counters of a recording: their numbers are kept in a column of 16 bits, signed."""
 
 
-class Builder(Struct):
+class RecordingBuilder(Struct):
     """A recording while it is read; each shape and counter name is stored once.
 
     `begin` opens a part; dispatches, counters and shapes added after it belong to that part.

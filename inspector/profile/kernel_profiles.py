@@ -146,15 +146,11 @@ def _kernel(
     hardware = device(agent, arch)
     derivation = derived.derive(values, hardware)
     duration = spread(values.durations)
-    launches, unit, note = _launches(recording, group, values)
-    metrics = {"measured.dispatches": _measured("measured.dispatches", launches, unit, note)}
+    metrics = {"measured.dispatches": _launches(recording, group, values)}
     if duration is not None:
         metrics |= {metric.name: metric for metric in _times(duration, values, total_ns)}
     metrics |= derivation.metrics
     impossible = [name for name, metric in metrics.items() if is_impossible(metric)]
-    for name in impossible:
-        doubted = metrics[name]
-        metrics[name] = replace(doubted, note=f"over 100 %, cannot be: {doubted.note}")
     return KernelProfile(
         id=shape.name,
         name=shape.name,
@@ -167,7 +163,7 @@ def _kernel(
         grids=len(_grids(recording, group)),
         duration=duration,
         counters=values.counters,
-        metrics=metrics,
+        metrics={name: _doubted(metric) for name, metric in metrics.items()},
         lines=(),
         match=UNMATCHED,
         notes=(
@@ -178,6 +174,13 @@ def _kernel(
         total_ns=values.total_ns if duration is not None else None,
         passes=len(group.parts),
     )
+
+
+def _doubted(metric: Metric) -> Metric:
+    """Returns a metric, with a note if it cannot be."""
+    if not is_impossible(metric):
+        return metric
+    return replace(metric, note=f"over 100 %, cannot be: {metric.note}")
 
 
 def _measured(name: str, value: float, unit: str, note: str) -> Metric:
@@ -213,8 +216,8 @@ def _total_note(values: Readings) -> str:
     return f"{note}: the mean of {runs} runs of the program" if runs > 1 else note
 
 
-def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> tuple[int, str, str]:
-    """Returns how often a run of the program launched it: value, unit and note of a metric.
+def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> Metric:
+    """Returns how often a run of the program launched it.
 
     A program that is run once for each pass of counters launches it in each.
     """
@@ -223,13 +226,14 @@ def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> t
         rows[lane.part] += len(lane.rows)
     count = max((sum(rows[number] for number in run) for run in values.replays), default=0)
     passes = len(group.parts)
-    if passes == 1:
-        return count, "count", ""
-    if not values.durations and all(recording.parts[part].format == _REPEATED for part in rows):
-        count = max(rows.values())
-    if count == group.dispatches:
-        return count, "count", f"in {passes} passes"
-    return count, "count", f"{group.dispatches:,} in all {passes} passes"
+    note = ""
+    if passes > 1:
+        if not values.durations and all(recording.parts[part].format == _REPEATED for part in rows):
+            count = max(rows.values())
+        note = f"in {passes} passes"
+        if count != group.dispatches:
+            note = f"{group.dispatches:,} in all {passes} passes"
+    return _measured("measured.dispatches", count, "count", note)
 
 
 def is_impossible(metric: Metric) -> bool:

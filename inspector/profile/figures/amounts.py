@@ -13,7 +13,7 @@ from ...documents import own_yaml
 from . import counters
 from .counters import figure
 from .peaks import DevicePeaks
-from .readings import Pass, Readings
+from .readings import PassReadings, Readings
 
 _FILE = Path(__file__).with_name("formulas.yaml")
 _KB = 1024
@@ -40,7 +40,7 @@ class Amount(Struct):
     zero: list[str] = field(default_factory=list)  # counters that were 0
     passes: set[str] = field(default_factory=set)
 
-    def add_counter(self, counter: str, counted: Pass, factor: float) -> None:
+    def add_counter(self, counter: str, counted: PassReadings, factor: float) -> None:
         """Adds a counter of a pass times a constant."""
         mean = counted.mean(counter) or 0.0
         self.value += factor * mean

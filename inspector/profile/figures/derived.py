@@ -16,7 +16,7 @@ from ...model import Metric
 from . import amounts, counters, quirks
 from .counters import figure
 from .peaks import DevicePeaks
-from .readings import Pass, Readings
+from .readings import PassReadings, Readings
 
 _ACTIVE = "GRBM_GUI_ACTIVE"
 _OVER_CLOCK = 1.1
@@ -57,7 +57,7 @@ class Derived(Struct):
 class _Ticks(Struct, frozen=True):
     """Clocks of one XCC in a pass, and how they were found."""
 
-    counted: Pass
+    counted: PassReadings
     value: float
     text: str
 
@@ -108,7 +108,7 @@ def _ticks(
     readings: Readings,
     device: DevicePeaks,
     *names: str,
-    unless: Callable[[Pass], bool] | None = None,
+    unless: Callable[[PassReadings], bool] | None = None,
 ) -> _Ticks | None:
     """Clocks of one XCC in the pass that has all these counters, GRBM_GUI_ACTIVE among them."""
     counted = readings.together(_ACTIVE, *names, unless=unless)
@@ -191,7 +191,7 @@ def _waves(
         yield value, f"{text} / ({ticks.text} · {device.simds} SIMDs)"
 
 
-def _has_more_levels(counted: Pass) -> bool:
+def _has_more_levels(counted: PassReadings) -> bool:
     return any(name.startswith(_LEVELS) for name in counted.means)
 
 

@@ -32,7 +32,7 @@ _MOST_SQ = 16
 """Most counters of the block SQ in one pass: it has 8 counter registers, 16 on gfx12."""
 
 
-class Pass(Struct):
+class PassReadings(Struct):
     """The measurements of one specialisation in one part of the recording, without warm-ups."""
 
     part: int  # index of the part
@@ -63,7 +63,7 @@ class Pass(Struct):
 class Readings(Struct):
     """The passes of a specialisation, and the spread of each counter over all of them."""
 
-    passes: list[Pass]
+    passes: list[PassReadings]
     counters: dict[str, Spread]
     durations: array[int]  # ns of each dispatch in the timed passes, warm-ups left out
     total_ns: float  # time in one run of the program, warm-ups included
@@ -72,7 +72,9 @@ class Readings(Struct):
     replays: tuple[frozenset[int], ...] = ()  # these parts, grouped by run of the program
     notes: list[str] = field(default_factory=list)
 
-    def together(self, *names: str, unless: Callable[[Pass], bool] | None = None) -> Pass | None:
+    def together(
+        self, *names: str, unless: Callable[[PassReadings], bool] | None = None
+    ) -> PassReadings | None:
         """Returns the pass that recorded all of the counters; None if there is none.
 
         Args:
@@ -321,13 +323,15 @@ def _readings_of(
     )
 
 
-def _pass(group: DispatchGroup, part: int, durations: array[int], all_parts: _Parts) -> Pass:
+def _pass(
+    group: DispatchGroup, part: int, durations: array[int], all_parts: _Parts
+) -> PassReadings:
     lanes = [lane for lane in group.lanes if lane.part == part]
     dispatches = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
     parts = all_parts.recording.parts
     name = parts[part].name if part < len(parts) else str(part)
     mean = sum(durations) / len(durations) if durations else None
-    return Pass(part, name, dispatches, mean)
+    return PassReadings(part, name, dispatches, mean)
 
 
 def _timed_parts(

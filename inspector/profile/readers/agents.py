@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...recording import Agent
-from ..builder import Builder, int64
+from ..builder import RecordingBuilder, int64
 from .csv_columns import integer
 from .csv_table import CsvTable
 
@@ -102,7 +102,7 @@ class AgentIds(Struct):
             return str(relative)
         return str(index)
 
-    def read(self, table: CsvTable, builder: Builder) -> None:
+    def read(self, table: CsvTable, builder: RecordingBuilder) -> None:
         """Adds the devices of a table to the recording."""
         names = [name.strip().lower() for name in table.names]
         for block in table.blocks():

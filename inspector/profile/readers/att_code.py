@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...recording import Place, Samples
-from ..builder import Builder, int64, is_int64
+from ..builder import RecordingBuilder, int64, is_int64
 from .json_stream import JsonStream
 from .json_text import DamagedError
 from .pc_samples import REASONS, Method
@@ -86,7 +86,7 @@ class Names(Struct):
         return self.kernels[0] if len(self.kernels) == 1 else None
 
 
-def code_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow], bool]:
+def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow], bool]:
     """Reads `code.json`.
 
     Returns:
@@ -189,7 +189,7 @@ def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
     return {name: n for name, n in pairs if is_int64(n) and n}
 
 
-def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
+def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow]]:
     """Reads `stats_ui_output_*.csv`: the sums of a trace, by address."""
     names, unknown_rows = Names(), 0
     rows: list[CodeRow] = []
@@ -226,7 +226,7 @@ def stats_rows(path: Path, builder: Builder) -> tuple[Names, list[CodeRow]]:
     return names, _methods(rows)
 
 
-def _csv(path: Path, builder: Builder) -> Iterator[dict[str, str]]:
+def _csv(path: Path, builder: RecordingBuilder) -> Iterator[dict[str, str]]:
     """Yields the rows of a CSV file that has the needed columns."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as stream:

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 
 from ...recording import Agent, Part
-from ..builder import LARGEST, Builder
+from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds
 from .csv_counters import CounterWriter, LongReader
@@ -54,7 +54,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(called[folder, ""], inside) for folder, inside in workloads.items()]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads a workload: the device, then each table as a part."""
     files = {file.name: file for file in group.files}
     builder.tool.setdefault("name", "rocprof-compute")
@@ -81,7 +81,7 @@ def read(group: FileGroup, builder: Builder) -> None:
     _add_agents(about, builder)
 
 
-def _read_table(table: CsvTable, builder: Builder, part: Part) -> bool:
+def _read_table(table: CsvTable, builder: RecordingBuilder, part: Part) -> bool:
     """Reads a table as a part; whether its timestamps have lost digits."""
     if not table.names:
         table.report(builder)
@@ -105,7 +105,7 @@ def _read_table(table: CsvTable, builder: Builder, part: Part) -> bool:
     return read_wide(table, builder, part, renamed)
 
 
-def _about(file: Path, builder: Builder) -> Mapping[str, str]:
+def _about(file: Path, builder: RecordingBuilder) -> Mapping[str, str]:
     """The first row of sysinfo.csv; sets the command."""
     table = CsvTable.open(file)
     block = next(table.blocks(), None)
@@ -124,7 +124,7 @@ def _about(file: Path, builder: Builder) -> Mapping[str, str]:
     return about
 
 
-def _add_agents(about: Mapping[str, str], builder: Builder) -> None:
+def _add_agents(about: Mapping[str, str], builder: RecordingBuilder) -> None:
     """The device of sysinfo.csv, for each GPU id that dispatches name."""
     if not about:
         return
@@ -167,7 +167,7 @@ def _figure(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-def _read_tool(file: Path, builder: Builder) -> None:
+def _read_tool(file: Path, builder: RecordingBuilder) -> None:
     try:
         with file.open("rb") as stream:
             match = _TOOL.search(stream.read(4096))

@@ -15,7 +15,7 @@ from typing import Any
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import Agent, KernelShape, Part
-from ..builder import Builder, int64
+from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
 from .gzip_files import head
 from .sqlite_file import SIGN, Database, opened
@@ -44,7 +44,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads databases, a part for each workload; damage is reported as an error."""
     for path in group.files:
         builder.tool.setdefault("name", "rocprof-compute")
@@ -55,7 +55,7 @@ def read(group: FileGroup, builder: Builder) -> None:
             builder.fail(path, f"{path.name}: cannot be read: {error}", _AGAIN)
 
 
-def _read(path: Path, name: str, database: Database, builder: Builder) -> None:
+def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:
     """Reads the dispatches of a database, workload by workload."""
     for (version,) in database.rows("compute_metadata", ("compute_version",)):
         if version:
@@ -92,7 +92,7 @@ def _read(path: Path, name: str, database: Database, builder: Builder) -> None:
 
 
 def _add_dispatch(
-    kernel: str, dispatch: Sequence[object], about: Mapping[str, Any], builder: Builder
+    kernel: str, dispatch: Sequence[object], about: Mapping[str, Any], builder: RecordingBuilder
 ) -> None:
     """Adds a dispatch (its number, GPU, start and end) and its GPU, which `about` describes."""
     number, gpu, start, end = map(int64, dispatch)

@@ -14,7 +14,7 @@ from operator import ne, or_, sub
 from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from .csv_columns import integer, real
 from .csv_dispatches import DamagedRowError, DispatchColumns, DispatchWriter
 from .csv_table import CsvTable, RowBlock
@@ -33,7 +33,7 @@ def bare(name: str) -> str:
 class CounterWriter(Struct):
     """Adds values to a recording, many at a time."""
 
-    builder: Builder
+    builder: RecordingBuilder
     undefined: int = 0  # values such as nan: a derived counter divided by 0
     _numbers: dict[str, int] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from operator import gt
 from msgspec import Struct, field
 
 from ...recording import NONE, KernelShape
-from ..builder import Builder, triple, volume
+from ..builder import RecordingBuilder, triple, volume
 from .csv_columns import instant, integer
 from .csv_table import CsvTable, RowBlock
 
@@ -75,7 +75,7 @@ class DispatchWriter(Struct):
         shapes: number in the recording -> shape, of those that were made so far.
     """
 
-    builder: Builder
+    builder: RecordingBuilder
     table: CsvTable
     agent_key: AgentKey
     process: int | None

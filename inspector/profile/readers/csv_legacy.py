@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...recording import Part
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .csv_columns import integer
 from .csv_summaries import STATISTICS, read_stats
@@ -53,7 +53,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(names[key], tuple(members)) for key, members in groups.items()]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the dispatches; where there are none, the summary."""
     kinds = [(file, _kind(file)) for file in group.files]
     former_count = len(builder.dispatches)
@@ -75,7 +75,7 @@ def read(group: FileGroup, builder: Builder) -> None:
             read_stats(CsvTable.open(file), builder)
 
 
-def _read_copies(table: CsvTable, builder: Builder) -> None:
+def _read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
     """Adds a table of copies with calls and durations, which a database beside it has as well."""
     if any(part.path.endswith(".db") for part in builder.parts):
         return
@@ -93,7 +93,7 @@ def _read_copies(table: CsvTable, builder: Builder) -> None:
     table.report(builder)
 
 
-def _table(file: Path, kind: Kind, builder: Builder) -> CsvTable:
+def _table(file: Path, kind: Kind, builder: RecordingBuilder) -> CsvTable:
     """Opens a file of dispatches; without a header, its columns are guessed."""
     if kind != "headless":
         return CsvTable.open(file)

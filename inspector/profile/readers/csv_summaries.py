@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...recording import TopKernel
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from .csv_columns import instant, integer
 from .csv_table import CsvTable
 
@@ -11,7 +11,7 @@ STATISTICS = "kernel statistics"
 _KERNEL_DOMAIN = "KERNEL_DISPATCH"
 
 
-def read_stats(table: CsvTable, builder: Builder) -> None:
+def read_stats(table: CsvTable, builder: RecordingBuilder) -> None:
     """Adds a table of kernels with calls and durations to the summary.
 
     A table of all that was traced has a column `domain`; its rows of kernels alone are read.
@@ -55,7 +55,7 @@ def _top_kernel(table: CsvTable, cells: list[str]) -> TopKernel:
     )
 
 
-def read_copies(table: CsvTable, builder: Builder) -> None:
+def read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
     """Adds a table of one row per copy to the recording's transfers."""
     columns = [table.columns[name] for name in ("direction", "start", "end")]
     for block in table.blocks():

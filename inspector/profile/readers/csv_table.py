@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold
 from .csv_layout import RowLayout
 
@@ -199,7 +199,7 @@ class CsvTable(Struct):
         self.bad += 1
         self.good -= yielded
 
-    def report(self, builder: Builder) -> None:
+    def report(self, builder: RecordingBuilder) -> None:
         """Adds an error or a note on what was damaged or missing; called once all rows are read."""
         name = self.path.name
         if self.bad:

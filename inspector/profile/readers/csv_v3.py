@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...recording import NONE, Part
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds
 from .csv_counters import CounterWriter, LongReader
@@ -54,7 +54,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(names[place], tuple(members)) for place, members in groups.items()]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of one process: its dispatches, or its statistics where it has none."""
     files: dict[str, list[Path]] = {}
     for file in group.files:
@@ -88,7 +88,7 @@ def _kind(file: Path) -> str:
     return next((kind for kind, required in _REQUIRED_COLUMNS if required <= columns), "")
 
 
-def _read_further_files(files: Mapping[str, Sequence[Path]], builder: Builder) -> AgentIds:
+def _read_further_files(files: Mapping[str, Sequence[Path]], builder: RecordingBuilder) -> AgentIds:
     """Reads the agents and the copies of a process; notes what is not read."""
     for file in files.get("api", ()):
         builder.note(f"{kind_named(file) or file.stem}: API trace, not read")
@@ -106,7 +106,7 @@ class _DispatchReader(Struct):
     """Reads the dispatches of one process: its kernel trace, and counters beside it."""
 
     group: FileGroup
-    builder: Builder
+    builder: RecordingBuilder
     agents: AgentIds
 
     def read(self, traces: Sequence[Path], counter_files: Sequence[Path]) -> None:

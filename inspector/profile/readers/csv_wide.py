@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from ...recording import NONE, Part
-from ..builder import Builder, int64
+from ..builder import RecordingBuilder, int64
 from .agents import AgentIds
 from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold, integer, real
 from .csv_counters import CounterWriter, bare
@@ -23,7 +23,7 @@ _DUPLICATE = re.compile(r"(\w+?)_\d+$")
 
 
 def read_wide(
-    table: CsvTable, builder: Builder, part: Part, renamed: dict[str, str] | None = None
+    table: CsvTable, builder: RecordingBuilder, part: Part, renamed: dict[str, str] | None = None
 ) -> bool:
     """Reads a table of one row per dispatch with a column per counter, as a part of its own.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...recording import Part, Place
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .csv_columns import integer
 from .csv_table import CsvTable, RowBlock, folded
@@ -33,7 +33,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     return [FileGroup(names[file.parent, file.stem], (file,)) for file in sampled]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Adds the samples of a file."""
     for file in group.files:
         twin = results_file_read(file.parent, prefix_of(file), builder)
@@ -120,7 +120,7 @@ def _parsed(
     )
 
 
-def _shapes(file: Path, builder: Builder) -> dict[int, int]:
+def _shapes(file: Path, builder: RecordingBuilder) -> dict[int, int]:
     """Returns dispatch id -> shape, of the same process's other files in the folder."""
     parts = set(parts_of(file.parent, prefix_of(file), builder))
     table = builder.dispatches

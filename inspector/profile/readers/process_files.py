@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..builder import Builder
+from ..builder import RecordingBuilder
 
 _KIND_SUFFIX = re.compile(
     r"(?:^|_)(?P<kind>agent_info|counter_collection(?:_stats)?|domain_stats"
@@ -56,7 +56,7 @@ def names_of(places: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
     return names
 
 
-def parts_of(folder: Path, prefix: str, builder: Builder) -> list[int]:
+def parts_of(folder: Path, prefix: str, builder: RecordingBuilder) -> list[int]:
     """Numbers of the recording's parts that came from the files of a folder with a prefix."""
     numbers = []
     for number, part in enumerate(builder.parts):
@@ -67,7 +67,7 @@ def parts_of(folder: Path, prefix: str, builder: Builder) -> list[int]:
     return numbers
 
 
-def results_file_read(folder: Path, prefix: str, builder: Builder) -> str | None:
+def results_file_read(folder: Path, prefix: str, builder: RecordingBuilder) -> str | None:
     """The name of the JSON file or database with all of a process, if it was read before."""
     for number in parts_of(folder, prefix, builder):
         name = Path(builder.parts[number].path).name
@@ -76,7 +76,7 @@ def results_file_read(folder: Path, prefix: str, builder: Builder) -> str | None
     return None
 
 
-def is_twin(path: Path, other: Path, builder: Builder) -> bool:
+def is_twin(path: Path, other: Path, builder: RecordingBuilder) -> bool:
     """Tells whether another file of the same run has been read.
 
     A profiler that is asked for several formats writes `4242_results.json` and `4242_results.db`

@@ -17,7 +17,7 @@ import msgspec
 
 from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
-from ..builder import LARGEST, Builder, int64
+from ..builder import LARGEST, RecordingBuilder, int64
 from ..reading import FileGroup
 from .gzip_files import head, open_plain
 
@@ -51,7 +51,7 @@ def _is_tree(file: Path) -> bool:
     return bool(_TREE.match(first)) and (b'"frame"' in first or b'"children"' in first)
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the trees; one that does not decode is reported as damaged."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
@@ -74,7 +74,7 @@ def _decoded(path: Path) -> Any:
     return msgspec.msgpack.decode(text) if _PACKED.match(text) else msgspec.json.decode(text)
 
 
-def _add(path: Path, tree: Any, builder: Builder) -> None:
+def _add(path: Path, tree: Any, builder: RecordingBuilder) -> None:
     """Adds the durations of a tree's kernels, summed by name and device."""
     nodes = [node for node in tree if isinstance(node, dict)] if isinstance(tree, list) else []
     roots = [node for node in nodes if "frame" in node]
@@ -143,7 +143,7 @@ def _device(metrics: dict[str, Any]) -> str | None:
     return f"device {number}" if isinstance(number, str | int) else None
 
 
-def _devices(kinds: dict[str, Any], builder: Builder) -> None:
+def _devices(kinds: dict[str, Any], builder: RecordingBuilder) -> None:
     """Adds the devices of a tree: kind (`HIP`, `CUDA`) -> number -> properties."""
     for kind, numbers in kinds.items():
         for number, about in numbers.items() if isinstance(numbers, dict) else ():

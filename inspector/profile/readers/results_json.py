@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import LARGEST, Builder, volume
+from ..builder import LARGEST, RecordingBuilder, volume
 from ..reading import FileGroup
 from . import agents, json_records
 from .gzip_files import head, open_plain
@@ -49,7 +49,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     ]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         builder.begin(Part(group.name, str(path), FORMAT))
@@ -61,7 +61,7 @@ def read(group: FileGroup, builder: Builder) -> None:
             builder.fail(path, f"{path.name}: cannot be read: {error.strerror}", "check the file")
 
 
-def _read_document(path: Path, stream: JsonStream, builder: Builder) -> None:
+def _read_document(path: Path, stream: JsonStream, builder: RecordingBuilder) -> None:
     """Reads the processes of a file, and reports damage and records of an unknown form."""
     processes = 0
     try:
@@ -97,7 +97,7 @@ class _JsonProcess(Struct):
 
     path: Path
     stream: JsonStream
-    builder: Builder
+    builder: RecordingBuilder
     process: int | None = None
     agents: dict[int, str] = field(default_factory=dict)  # key by handle
     counters: dict[int, str] = field(default_factory=dict)  # name by handle

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ...documents import json_value
 from ...errors import KinspectError
 from ...recording import NONE, CodeObject, KernelShape, Part
-from ..builder import Builder, int64, triple, volume
+from ..builder import RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
 from . import agents
 from .gzip_files import head
@@ -42,7 +42,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     ]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the databases of a group; damaged tables are left out, with an error in the builder."""
     for path in group.files:
         try:
@@ -98,7 +98,7 @@ def _hint(error: Exception) -> str:
     return _AGAIN
 
 
-def _read_v1(path: Path, database: Database, builder: Builder) -> None:
+def _read_v1(path: Path, database: Database, builder: RecordingBuilder) -> None:
     """Reads the kernels and copies of a database of rocprof v1."""
     builder.tool.setdefault("name", "rocprof v1")
     builder.note(f"{path.name} is of rocprof v1: it has kernels' names and times, no sizes")
@@ -118,7 +118,7 @@ def _read_v1(path: Path, database: Database, builder: Builder) -> None:
             builder.transfer(str(name), end_ns - begin_ns)
 
 
-def _read_rocpd(path: Path, database: Database, builder: Builder) -> None:
+def _read_rocpd(path: Path, database: Database, builder: RecordingBuilder) -> None:
     builder.tool.setdefault("name", "rocprofv3")
     suffixes = [name[len(_SYMBOL) :] for name in database.tables if name.startswith(_SYMBOL)] or [
         name[len(_DISPATCH) :] for name in database.tables if name.startswith(_DISPATCH)
@@ -136,7 +136,7 @@ class _RocpdProcess(Struct):
 
     path: Path
     database: Database
-    builder: Builder
+    builder: RecordingBuilder
     suffix: str  # of the names of the tables
     guid: str | None  # of the process's rows; None: all rows of the tables
     pids: dict[int, int] = field(default_factory=dict)  # id of a process -> system's process id

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ...recording import Agent, KernelShape, Part
-from ..builder import LARGEST, Builder, int64, triple, volume
+from ..builder import LARGEST, RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
 from .gzip_files import head, open_plain
 from .json_stream import JsonStream
@@ -62,7 +62,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
     ]
 
 
-def read(group: FileGroup, builder: Builder) -> None:
+def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
     for path in group.files:
         former_count = len(builder.dispatches)
@@ -87,7 +87,7 @@ class _Trace(Struct):
 
     path: Path
     stream: JsonStream
-    builder: Builder
+    builder: RecordingBuilder
     lanes: set[str] = field(default_factory=set)  # of GPUs, in rocprof v1's traces
     shapes: dict[bytes, tuple[int, int | None, float | None]] = field(default_factory=dict)
     launches_in_work_items: set[int] = field(default_factory=set)  # their correlation ids

@@ -45,7 +45,7 @@ class Measurements(Struct, frozen=True):
     skip_warmup: int | None = None  # first launches of each kernel that are left out
 
 
-class Pass(Struct, frozen=True):
+class PlannedPass(Struct, frozen=True):
     """One run of the program under the profiler.
 
     Attributes:
@@ -78,7 +78,7 @@ class Pass(Struct, frozen=True):
 
 def plan(
     profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
+) -> tuple[PlannedPass, ...]:
     """Plans the passes of a run under rocprofv3, in the order in which they run.
 
     Args:
@@ -151,7 +151,7 @@ def _pass(
     measurements: Measurements,
     command: Sequence[str],
     folder: Path,
-) -> Pass:
+) -> PlannedPass:
     options = _options_of(kind, profiler, measurements, folder)
     # Thread traces have no process in their names, so that each process gets a folder.
     output = folder / "%pid%" if kind.name == "att" else folder
@@ -161,7 +161,7 @@ def _pass(
         *("-d", str(output), "-o", "%pid%"),
         *("--", *command),
     )
-    return Pass(
+    return PlannedPass(
         name=kind.name,
         title=kind.title,
         folder=folder,

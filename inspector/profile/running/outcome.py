@@ -16,7 +16,7 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .commands import Pass
+from .commands import PlannedPass
 from .launch import Ending
 from .manifest import PassRecord
 
@@ -37,7 +37,7 @@ _LIKELY: Mapping[str, str] = {  # kind of a pass -> the likely reason that it re
 
 
 def judged(
-    record: PassRecord, item: Pass, ending: Ending, *, first: bool, timeout: float | None
+    record: PassRecord, item: PlannedPass, ending: Ending, *, first: bool, timeout: float | None
 ) -> tuple[PassRecord, str | None]:
     """Adds errors and notes to the record of a pass that has ended.
 
@@ -86,7 +86,7 @@ def _failed(record: PassRecord, ending: Ending, fatal: Complaint | None) -> Pass
     return record
 
 
-def _with_missing_counters(record: PassRecord, item: Pass) -> PassRecord:
+def _with_missing_counters(record: PassRecord, item: PlannedPass) -> PassRecord:
     missing = missing_counters(item.folder, item.counters)
     if not missing:
         return record

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from ...errors import KinspectError
 from . import commands, versions
-from .commands import PASSES, Measurements, Pass
+from .commands import PASSES, Measurements, PlannedPass
 from .installed import OWN_FAILURE, Profiler
 
-Planner = Callable[[Profiler, Measurements, Sequence[str], Path], tuple[Pass, ...]]
+Planner = Callable[[Profiler, Measurements, Sequence[str], Path], tuple[PlannedPass, ...]]
 
 
 def _rocprof_v1(
     profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
+) -> tuple[PlannedPass, ...]:
     """Passes of rocprof (v1): times, then one per pass of counters."""
 
     def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def _rocprof_v1(
 
 def _rocprofv2(
     profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
+) -> tuple[PlannedPass, ...]:
     """Passes of rocprofv2: a kernel trace, then one per pass of counters."""
 
     def argv(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def _trace_and_counters(
     argv: Callable[[Path, tuple[str, ...]], tuple[str, ...]],
     trace: tuple[str, ...],
     expects: str,
-) -> tuple[Pass, ...]:
+) -> tuple[PlannedPass, ...]:
     """A trace and the passes of counters, each with a file that names its counters.
 
     Args:
@@ -78,7 +78,7 @@ def _trace_and_counters(
         folder = run / PASSES / f"{number:02d}-{name}"
         listing = folder / "counters.txt"
         passes.append(
-            Pass(
+            PlannedPass(
                 name=name,
                 title=", ".join(names) or "kernel trace",
                 folder=folder,
@@ -94,7 +94,7 @@ def _trace_and_counters(
 
 def _rocprof_compute(
     profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
-) -> tuple[Pass, ...]:
+) -> tuple[PlannedPass, ...]:
     """The one pass of rocprof-compute, which runs the program as often as it needs."""
     _refuse_lines(profiler, measurements)
     if measurements.counters:
@@ -123,7 +123,7 @@ def _rocprof_compute(
         *command,
     )
     title = "rocprof-compute (runs the program several times)"
-    return (Pass("compute", title, folder, argv, expects=(".csv", ".db")),)
+    return (PlannedPass("compute", title, folder, argv, expects=(".csv", ".db")),)
 
 
 def _refuse_lines(profiler: Profiler, measurements: Measurements) -> None:

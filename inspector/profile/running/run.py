@@ -15,7 +15,7 @@ from ...errors import KinspectError
 from ...machines.loader import base_arch
 from ...version import VERSION
 from . import counter_sets, installed, launch, manifest, passes, versions
-from .commands import Att, Measurements, Pass
+from .commands import Att, Measurements, PlannedPass
 from .manifest import Manifest, PassRecord
 from .outcome import judged
 from .planners import PLANNERS
@@ -82,7 +82,7 @@ class ProfilePlan(Struct, frozen=True):
     profiler: installed.Profiler
     arch: str | None
     run: Path
-    passes: tuple[Pass, ...]
+    passes: tuple[PlannedPass, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -301,7 +301,12 @@ def exit_code(records: Iterable[PassRecord]) -> int:
 
 
 def _run_pass(
-    plan: ProfilePlan, item: Pass, former: PassRecord, *, first: bool, input_position: int | None
+    plan: ProfilePlan,
+    item: PlannedPass,
+    former: PassRecord,
+    *,
+    first: bool,
+    input_position: int | None,
 ) -> tuple[PassRecord, str | None]:
     """Runs a pass; also returns why the later passes must not run, None if they may."""
     item.folder.mkdir(parents=True, exist_ok=True)

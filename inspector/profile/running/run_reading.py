@@ -12,7 +12,7 @@ from ...errors import KinspectError
 from ...model import ErrorRecord
 from ...recording import Part, Recording
 from .. import reading
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from . import manifest
 from .commands import PASSES
 from .manifest import Manifest, PassRecord
@@ -34,7 +34,7 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
         recording = reading.read(folder, progress)
     except KinspectError as error:
         # Nothing was recorded: the errors of the passes say why, if they have any.
-        empty = Builder(folder)
+        empty = RecordingBuilder(folder)
         if not any(item.errors for item in record.passes):
             empty.fail(folder, error.message, error.hint)
         recording = empty.finish()
