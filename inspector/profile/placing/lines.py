@@ -75,9 +75,9 @@ def land(
         traced: the traced lines of this kernel.
     """
     samples, traced = tuple(samples), tuple(traced)
-    places = dict.fromkeys(measured.place for measured in (*samples, *traced))
+    places = [*(sample.place for sample in samples), *(item.place for item in traced)]
     locator = PlaceLocator(functions, addresses)
-    sums = _Sums(locator.locate(tuple(places)))
+    sums = _Sums(locator.locate(tuple(dict.fromkeys(places))))
     for sample in samples:
         sums.at(sample.place).add_samples(sample)
     for item in traced:
