@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
+from ...documents import own_yaml
 from ...errors import KinspectError
 from ..figures import counters
+
+_FILE = Path(__file__).with_name("sets.yaml")
 
 
 class CounterGroup(Struct, frozen=True):
@@ -24,9 +26,7 @@ class CounterGroup(Struct, frozen=True):
 
 @cache
 def _tables() -> Mapping[str, Any]:
-    loaded: Mapping[str, Any] = yaml.safe_load(
-        files(__package__).joinpath("sets.yaml").read_text(encoding="utf-8")
-    )
+    loaded: Mapping[str, Any] = own_yaml(_FILE)
     return loaded
 
 

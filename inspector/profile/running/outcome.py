@@ -9,17 +9,17 @@ import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...documents import own_yaml
 from .commands import PlannedPass
 from .launch import Ending
 from .manifest import PassRecord
 
+_COMPLAINTS = Path(__file__).with_name("complaints.yaml")
 _GLANCE = 4 * 1024 * 1024
 """Bytes read of each file: the counters of a dispatch are in neighbouring rows, and repeat."""
 _WITHOUT_TRACE = ("att", "pc-sampling", "compute")
@@ -182,9 +182,7 @@ class _ComplaintRule(Struct, frozen=True):
 @cache
 def _rules() -> tuple[_ComplaintRule, ...]:
     """Reads the patterns of `complaints.yaml`."""
-    rows = yaml.safe_load(
-        files(__package__).joinpath("complaints.yaml").read_text(encoding="utf-8")
-    )
+    rows = own_yaml(_COMPLAINTS)
     return tuple(
         _ComplaintRule(
             re.compile(row["pattern"], re.MULTILINE),
