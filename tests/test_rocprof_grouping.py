@@ -17,9 +17,9 @@ from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
 from kinspect.inspector.profile.figures.grouping import group
 from kinspect.inspector.profile.kernel_profiles import analyse, profile
 from kinspect.inspector.recording import (
+    CodePlace,
     KernelShape,
     Part,
-    Place,
     Recording,
     Samples,
     ThreadTrace,
@@ -233,7 +233,7 @@ def test_a_summary_stands_in_where_no_dispatches_are() -> None:
 
 def test_kernels_that_only_samples_or_traces_know_are_there() -> None:
     builder = RecordingBuilder(Path("run"))
-    place = Place(builder.shape(KernelShape("sampled")), None, None, 0, None)
+    place = CodePlace(builder.shape(KernelShape("sampled")), None, None, 0, None)
     builder.samples.append(Samples(place, "host_trap", 5, None))
     builder.traces.append(ThreadTrace("ui", "4", 1, "traced", ()))
     builder.begin(Part("p", "", "made up"))

@@ -12,7 +12,14 @@ from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.join import bare_name, hashes, joined, match
 from kinspect.inspector.profile.kernel_profiles import profile
-from kinspect.inspector.recording import Agent, CodeObject, KernelProfile, KernelShape, Match, Part
+from kinspect.inspector.recording import (
+    Agent,
+    KernelMatch,
+    KernelProfile,
+    KernelShape,
+    Part,
+    RecordedCodeObject,
+)
 from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
@@ -76,7 +83,7 @@ def test_names(recorded: str, analysed: str, same: bool) -> None:
 
 def test_no_kernel_of_that_name() -> None:
     found = match(measured(name="other.kd"), [report()])
-    assert found == Match("none", (), ("no analysed kernel is named other",))
+    assert found == KernelMatch("none", (), ("no analysed kernel is named other",))
     assert bare_name(" f.kd ") == "f"
 
 
@@ -216,23 +223,23 @@ def test_the_same_code_object_is_exact(tmp_path: Path) -> None:
     twin = report("gemm/twin", sha256="0" * 64, arch_vgpr_count=64)
     kernel = measured(vgpr=64, code_object=2, process=7)
     for one in (
-        CodeObject(2, 7, "memory://7#offset=0x1&size=4", None, None, str(file)),
-        CodeObject(2, None, f"file://{file}", None, None),
+        RecordedCodeObject(2, 7, "memory://7#offset=0x1&size=4", None, None, str(file)),
+        RecordedCodeObject(2, None, f"file://{file}", None, None),
     ):
         code = hashes([one])
         assert match(kernel, [same, twin], code).verdict == "exact"
         assert match(kernel, [same, twin], code).kernels == ("gemm/same",)
-    other = hashes([CodeObject(3, 7, None, None, None, str(file))])
+    other = hashes([RecordedCodeObject(3, 7, None, None, None, str(file))])
     assert match(kernel, [same, twin], other).verdict == "ambiguous"
-    part_of_file = CodeObject(2, 7, f"file://{file}#offset=64&size=2", None, None)
-    missing = CodeObject(2, 7, f"file://{tmp_path}/gone", None, None)
+    part_of_file = RecordedCodeObject(2, 7, f"file://{file}#offset=64&size=2", None, None)
+    missing = RecordedCodeObject(2, 7, f"file://{tmp_path}/gone", None, None)
     assert hashes([part_of_file, missing]) == {}
 
 
 def test_a_shared_code_object_needs_more_to_tell(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"code").hexdigest()
     (tmp_path / "x").write_bytes(b"code")
-    code = hashes([CodeObject(2, None, None, None, None, str(tmp_path / "x"))])
+    code = hashes([RecordedCodeObject(2, None, None, None, None, str(tmp_path / "x"))])
     one = report("f/1", "f<int>", sha256=digest)
     two = report("f/2", "f<float>", sha256=digest)
     assert match(measured(name="f", code_object=2), [one, two], code).verdict == "ambiguous"

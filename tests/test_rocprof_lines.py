@@ -36,7 +36,7 @@ from kinspect.inspector.profile.placing.sequence import in_sequence
 from kinspect.inspector.profile.placing.static_costs import source_costs, static_lines
 from kinspect.inspector.profile.placing.sums import position
 from kinspect.inspector.profile.reading import read
-from kinspect.inspector.recording import Place, Samples, Traced
+from kinspect.inspector.recording import CodePlace, Samples, Traced
 from msgspec.structs import replace
 
 # One worker: what the fixtures compile would else be compiled by each.
@@ -85,8 +85,8 @@ def by_hand(text: str, symbol: str, code: Sequence[Listed]) -> dict[int, int]:
     return found
 
 
-def place(offset: int | None, text: str | None, comment: str | None = None) -> Place:
-    return Place(None, None, 1, offset, text, comment)
+def place(offset: int | None, text: str | None, comment: str | None = None) -> CodePlace:
+    return CodePlace(None, None, 1, offset, text, comment)
 
 
 def traced(code: Sequence[Listed], cycles: Mapping[int, int] | None = None) -> list[Traced]:

@@ -16,7 +16,7 @@ from ..model import Artifact, ErrorRecord, KernelReport, Report
 from ..profile import join, kernel_profiles, reading
 from ..profile.landing import landed
 from ..profile.running import manifest
-from ..recording import CodeObject, Profile, Recording
+from ..recording import Profile, RecordedCodeObject, Recording
 from .analysis import Context, analyze_code_object
 from .jobs import Request
 
@@ -263,7 +263,9 @@ def _triton_cache(recording: Recording) -> tuple[str, ...]:
     return (str(folder),) if folder.is_dir() and any(folder.iterdir()) else ()
 
 
-def _of_code_object(code_object: CodeObject, errors: list[ErrorRecord]) -> Sequence[KernelReport]:
+def _of_code_object(
+    code_object: RecordedCodeObject, errors: list[ErrorRecord]
+) -> Sequence[KernelReport]:
     """Reports on the kernels of a code object that the profiler saved."""
     if code_object.path is None:
         return ()

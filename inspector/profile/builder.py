@@ -19,11 +19,11 @@ from ..printable import printable, printable_line
 from ..recording import (
     NONE,
     Agent,
-    CodeObject,
     CounterValues,
     Dispatches,
     KernelShape,
     Part,
+    RecordedCodeObject,
     Recording,
     Samples,
     ThreadTrace,
@@ -74,7 +74,7 @@ class RecordingBuilder(Struct):
     command: tuple[str, ...] = ()
     agents: dict[str, Agent] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
-    code_objects: list[CodeObject] = field(default_factory=list)
+    code_objects: list[RecordedCodeObject] = field(default_factory=list)
     samples: list[Samples] = field(default_factory=list)
     traces: list[ThreadTrace] = field(default_factory=list)
     summary: list[TopKernel] = field(default_factory=list)

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..model import KernelReport, Metric, int_of, number_of
-from ..recording import CodeObject, KernelProfile, Match
+from ..recording import KernelMatch, KernelProfile, RecordedCodeObject
 from .agreement import FigureCheck, agreement, compare, with_same_grid
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
@@ -29,7 +29,7 @@ Hashes = Mapping[tuple[int | None, int], str]
 """(process, id of a code object) -> SHA-256 of its bytes."""
 
 
-def hashes(code_objects: Sequence[CodeObject]) -> Hashes:
+def hashes(code_objects: Sequence[RecordedCodeObject]) -> Hashes:
     """SHA-256 of the code objects whose bytes can be read, by process and id."""
     digests = {}
     for code_object in code_objects:
@@ -54,7 +54,7 @@ def _sha256(path: str) -> str | None:
 
 def match(
     kernel: KernelProfile, reports: Sequence[KernelReport], code: Hashes | None = None
-) -> Match:
+) -> KernelMatch:
     """Matches a measured kernel with the analysed ones.
 
     Args:
@@ -68,14 +68,14 @@ def match(
     """
     candidates = [report for report in reports if _same_name(kernel.name, report)]
     if not candidates:
-        return Match("none", (), (f"no analysed kernel is named {bare_name(kernel.name)}",))
+        return KernelMatch("none", (), (f"no analysed kernel is named {bare_name(kernel.name)}",))
     same_code = _same_code(kernel, candidates, code or {})
     if len(same_code) == 1:
-        return Match("exact", (same_code[0].id,), ("code object: the same bytes",))
+        return KernelMatch("exact", (same_code[0].id,), ("code object: the same bytes",))
     return _by_figures(kernel, same_code or candidates)
 
 
-def _by_figures(kernel: KernelProfile, candidates: Sequence[KernelReport]) -> Match:
+def _by_figures(kernel: KernelProfile, candidates: Sequence[KernelReport]) -> KernelMatch:
     """Matches a kernel with those candidates whose figures agree with all recorded ones."""
     agreeing: list[tuple[KernelReport, list[FigureCheck]]] = []
     reasons = []
@@ -87,15 +87,17 @@ def _by_figures(kernel: KernelProfile, candidates: Sequence[KernelReport]) -> Ma
         else:
             agreeing.append((report, checks))
     if not agreeing:
-        return Match("none", (), tuple(reasons))
+        return KernelMatch("none", (), tuple(reasons))
     if len(agreeing) > 1:
         agreeing = with_same_grid(kernel, agreeing)
     report, checks = agreeing[0]
     if len(agreeing) == 1:
         open_questions = [check.text for check in checks if check.agrees is None and check.text]
-        return Match("likely", (report.id,), (agreement(checks), *open_questions))
+        return KernelMatch("likely", (report.id,), (agreement(checks), *open_questions))
     ids = tuple(candidate.id for candidate, _ in agreeing)
-    return Match("ambiguous", ids, (f"{len(agreeing)} kernels: {agreement(checks)}", *reasons))
+    return KernelMatch(
+        "ambiguous", ids, (f"{len(agreeing)} kernels: {agreement(checks)}", *reasons)
+    )
 
 
 def bare_name(name: str) -> str:
@@ -166,7 +168,7 @@ def _same_code(
 def joined(
     kernels: Sequence[KernelProfile],
     reports: Sequence[KernelReport],
-    code_objects: Sequence[CodeObject] = (),
+    code_objects: Sequence[RecordedCodeObject] = (),
 ) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
     """Matches measured kernels with analysed ones, and adds the measured metrics to the reports.
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import KernelReport
-from ..recording import KernelProfile, Place, Recording, Samples, Traced
+from ..recording import CodePlace, KernelProfile, Recording, Samples, Traced
 from . import join
 from .placing import lines, loop_costs
 
@@ -74,7 +74,7 @@ def _measurements_of_kernels(
     owners = _Owners(recording, kernels, reports)
     of_kernels = [_Measurements() for _ in kernels]
 
-    def measured_at(place: Place, name: str | None, kind: str) -> _Measurements | None:
+    def measured_at(place: CodePlace, name: str | None, kind: str) -> _Measurements | None:
         numbers, is_sure = owners.candidates(place, name)
         if is_sure:
             return of_kernels[numbers[0]]
@@ -120,7 +120,7 @@ class _Owners:
             self._shapes[shape].name for shape in self._dispatched if shape not in self._by_shape
         }
 
-    def candidates(self, place: Place, name: str | None) -> tuple[Sequence[int], bool]:
+    def candidates(self, place: CodePlace, name: str | None) -> tuple[Sequence[int], bool]:
         """Returns the indices of the kernels, and whether the only one is certain."""
         if place.shape is not None:
             if place.shape in self._by_shape:

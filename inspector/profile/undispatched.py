@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ..model import Metric
-from ..recording import KernelProfile, KernelShape, Match, Recording, TopKernel
+from ..recording import KernelMatch, KernelProfile, KernelShape, Recording, TopKernel
 
-UNMATCHED = Match("none", (), ("not compared with analysed kernels",))
+UNMATCHED = KernelMatch("none", (), ("not compared with analysed kernels",))
 """The match of a kernel before it is compared with analysed ones."""
 
 

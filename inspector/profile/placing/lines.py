@@ -15,7 +15,7 @@ from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
 from ...isa.text import parse_text
 from ...model import Function, KernelReport, MeasuredLine, Program
-from ...recording import Place, Samples, Traced
+from ...recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
 from .locating import Location, PlaceLocator, Unlocated
 from .sums import LineSum, Unplaced, missing
@@ -97,11 +97,11 @@ def land(
 class _Sums(Struct):
     """Measurements added up: by line, and by place where the line is unknown."""
 
-    locations: Mapping[Place, Location]
+    locations: Mapping[CodePlace, Location]
     by_line: dict[int, LineSum] = field(default_factory=dict)
-    by_place: dict[Place, LineSum] = field(default_factory=dict)
+    by_place: dict[CodePlace, LineSum] = field(default_factory=dict)
 
-    def at(self, place: Place) -> LineSum:
+    def at(self, place: CodePlace) -> LineSum:
         """Returns the sum that a measurement at a place is added to."""
         location = self.locations[place]
         if isinstance(location, Unlocated):
@@ -208,7 +208,7 @@ def _innermost(function: Function) -> dict[int, str]:
     return loop_of_line
 
 
-def _unplaced(place: Place, location: Location, total: LineSum) -> Unplaced:
+def _unplaced(place: CodePlace, location: Location, total: LineSum) -> Unplaced:
     assert isinstance(location, Unlocated)
     return Unplaced(
         place=place,

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...model import Function, Instruction, SourceLoc
-from ...recording import Place
+from ...recording import CodePlace
 from .addresses import AddressMap
 from .sequence import in_sequence
 from .spelling import PADDING, is_data, key_of, operation, split, text_key
@@ -40,10 +40,10 @@ class PlaceLocator:
             self._by_key.setdefault(key_of(instruction), []).append(instruction)
         self.notes: list[str] = []
 
-    def locate(self, places: Sequence[Place]) -> Mapping[Place, Location]:
+    def locate(self, places: Sequence[CodePlace]) -> Mapping[CodePlace, Location]:
         """Locates places; `notes` then says what was uncertain."""
-        locations: dict[Place, Location] = {}
-        objects: dict[tuple[int | None, int | None], list[Place]] = {}
+        locations: dict[CodePlace, Location] = {}
+        objects: dict[tuple[int | None, int | None], list[CodePlace]] = {}
         for place in places:
             if place.offset is None:
                 locations[place] = self._by_text(place)
@@ -53,7 +53,7 @@ class PlaceLocator:
             locations.update(self._by_address(group))
         return locations
 
-    def _by_address(self, places: Sequence[Place]) -> Mapping[Place, Location]:
+    def _by_address(self, places: Sequence[CodePlace]) -> Mapping[CodePlace, Location]:
         """Locates places of one code object of one process."""
         address_map = self._addresses
         if address_map is None or not address_map.instructions:
@@ -73,7 +73,7 @@ class PlaceLocator:
             )
         return {place: self._at_address(place, address_map) for place in places}
 
-    def _at_address(self, place: Place, address_map: AddressMap) -> Location:
+    def _at_address(self, place: CodePlace, address_map: AddressMap) -> Location:
         assert place.offset is not None
         instruction = address_map.instructions.get(place.offset)
         if instruction is not None:
@@ -84,7 +84,7 @@ class PlaceLocator:
             return Unlocated("its instruction is not in the assembly")
         return Unlocated("no instruction of this kernel is at this address")
 
-    def _by_order(self, places: Sequence[Place], why: str) -> Mapping[Place, Location]:
+    def _by_order(self, places: Sequence[CodePlace], why: str) -> Mapping[CodePlace, Location]:
         """Locates places by their texts and order; `why` is the reason for not using addresses."""
         rows = {p.offset: p.text for p in places if p.offset is not None and p.text}
         note = f"{why}: recorded instructions were placed by their texts and order"
@@ -110,7 +110,7 @@ class PlaceLocator:
             if place.offset is not None
         }
 
-    def _by_text(self, place: Place) -> Location:
+    def _by_text(self, place: CodePlace) -> Location:
         if not place.text:
             return Unlocated("neither address nor instruction was recorded")
         candidates = self._by_key.get(text_key(place.text), [])
@@ -122,7 +122,7 @@ class PlaceLocator:
             place, Unlocated(f"{len(candidates)} lines have this instruction", _lines(candidates))
         )
 
-    def _by_comment(self, place: Place, location: Location) -> Location:
+    def _by_comment(self, place: CodePlace, location: Location) -> Location:
         """Chooses the line that has the recorded source position, if only one of several has it."""
         recorded_position = position(place.comment)
         if (
@@ -147,7 +147,7 @@ def _is_at(loc: SourceLoc | None, recorded_position: SourceLoc) -> bool:
     )
 
 
-def _contradicts(place: Place, address_map: AddressMap) -> bool:
+def _contradicts(place: CodePlace, address_map: AddressMap) -> bool:
     instruction = address_map.code.get(place.offset) if place.offset is not None else None
     return instruction is not None and not _same_operation(place.text or "", instruction)
 

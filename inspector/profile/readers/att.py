@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...recording import CodeObject, KernelShape, Part, Place, ThreadTrace, Traced
+from ...recording import CodePlace, KernelShape, Part, RecordedCodeObject, ThreadTrace, Traced
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .att_code import CodeRow, Names, code_rows, stats_rows
@@ -161,7 +161,7 @@ def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Recording
 
 def _placed(
     name: str, rows: Sequence[CodeRow], kernel: str | None, builder: RecordingBuilder
-) -> list[tuple[CodeRow, Place]]:
+) -> list[tuple[CodeRow, CodePlace]]:
     """Returns the rows with their places; none, and a note, where nothing was measured at any."""
     shapes = _shapes(rows, kernel, builder)
     if rows and not any(row.counted for row in rows):
@@ -171,7 +171,7 @@ def _placed(
     return [(row, _place(row, shapes, processes.get(row.code_object))) for row in rows]
 
 
-def _traced(row: CodeRow, place: Place) -> Traced:
+def _traced(row: CodeRow, place: CodePlace) -> Traced:
     return Traced(place=place, hits=row.hits, latency=row.latency, stall=row.stall, idle=row.idle)
 
 
@@ -235,8 +235,8 @@ def _processes(builder: RecordingBuilder) -> dict[int | None, int | None]:
 
 def _place(
     row: CodeRow, shapes: dict[tuple[str | None, int | None], int], process: int | None
-) -> Place:
-    return Place(
+) -> CodePlace:
+    return CodePlace(
         shape=shapes.get((row.kernel, row.code_object)),
         process=process,
         code_object=row.code_object,
@@ -259,7 +259,7 @@ def _add_code_object(file: Path, builder: RecordingBuilder) -> None:
         return
     assert name_match is not None
     builder.code_objects.append(
-        CodeObject(
+        RecordedCodeObject(
             id=int(name_match["id"]),
             process=int(name_match["process"]) if name_match["process"] else None,
             uri=None,

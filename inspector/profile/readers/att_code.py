@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...recording import Place, Samples
+from ...recording import CodePlace, Samples
 from ..builder import RecordingBuilder, int64, is_int64
 from .json_stream import JsonStream
 from .json_text import DamagedError
@@ -55,7 +55,7 @@ class CodeRow(Struct, frozen=True):
             return self
         return replace(self, hits=sums[0], latency=sums[1], stall=sums[2], idle=sums[3])
 
-    def samples(self, place: Place) -> Samples:
+    def samples(self, place: CodePlace) -> Samples:
         """Returns the PC samples of the row, in a folder of samples."""
         assert self.method is not None
         return Samples(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...recording import Part, Place
+from ...recording import CodePlace, Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .csv_columns import integer
@@ -46,12 +46,12 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
         builder.tool.setdefault("name", "rocprofv3")
         builder.begin(Part(group.name, str(file), FORMAT))
         method: Method = "stochastic" if "issued" in table.columns else "host_trap"
-        sums: dict[Place, SampleSum] = {}
+        sums: dict[CodePlace, SampleSum] = {}
         table.select_columns(_CELLS, ())
         for block in table.blocks():
             for cells, count in _counted_rows(block).items():
                 shape = shapes.get(cells.dispatch) if cells.dispatch is not None else None
-                place = Place(
+                place = CodePlace(
                     shape=shape,
                     process=process,
                     code_object=None,

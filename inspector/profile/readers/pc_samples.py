@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ...recording import CodeObject, Place, Samples
+from ...recording import CodePlace, RecordedCodeObject, Samples
 
 _PREFIX = "NOT_ISSUED_REASON_"
 REASONS = (
@@ -40,7 +40,7 @@ def reason(text: str | int) -> str:
 class SampleSum(Struct):
     """The samples of one method at one place, added up."""
 
-    place: Place
+    place: CodePlace
     method: Method
     count: int = 0
     issued: int = 0
@@ -88,7 +88,7 @@ class ProcessSamples(Struct):
     """The samples of one process while they are read: one sum for every place."""
 
     process: int | None
-    code_objects: dict[int, tuple[CodeObject, int]]
+    code_objects: dict[int, tuple[RecordedCodeObject, int]]
     """Id -> the code object, and `shift`: file address minus offset from the load base."""
     _sums: dict[tuple[int | None, int, int, Method, str | None], SampleSum] = field(
         default_factory=dict
@@ -130,7 +130,7 @@ class ProcessSamples(Struct):
 
     def _place(
         self, shape: int | None, code_object: int, offset: int, text: str | None, line: str | None
-    ) -> Place:
+    ) -> CodePlace:
         """Returns the place of a sample; without a code object's id, the one loaded there."""
         object_id: int | None = code_object
         address: int | None = offset
@@ -138,7 +138,7 @@ class ProcessSamples(Struct):
             address = offset + self.code_objects[code_object][1]
         elif not code_object:
             object_id, address = self._containing(offset)
-        return Place(
+        return CodePlace(
             shape=shape,
             process=self.process,
             code_object=object_id,

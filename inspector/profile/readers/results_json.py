@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...recording import NONE, CodeObject, KernelShape, Part
+from ...recording import NONE, KernelShape, Part, RecordedCodeObject
 from ..builder import LARGEST, RecordingBuilder, volume
 from ..reading import FileGroup
 from . import agents, json_records
@@ -348,7 +348,7 @@ class _JsonProcess(Struct):
             saved = _snapshots(self.path, self.strings.code_object_snapshot_filenames)
             objects = {
                 item.code_object_id: (
-                    CodeObject(
+                    RecordedCodeObject(
                         id=item.code_object_id,
                         process=self.process,
                         uri=item.uri or None,

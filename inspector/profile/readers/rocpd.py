@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from ...documents import json_value
 from ...errors import KinspectError
-from ...recording import NONE, CodeObject, KernelShape, Part
+from ...recording import NONE, KernelShape, Part, RecordedCodeObject
 from ..builder import RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
 from . import agents
@@ -141,7 +141,9 @@ class _RocpdProcess(Struct):
     guid: str | None  # of the process's rows; None: all rows of the tables
     pids: dict[int, int] = field(default_factory=dict)  # id of a process -> system's process id
     agents: dict[int, str] = field(default_factory=dict)  # id of an agent -> its key
-    objects: dict[int, tuple[CodeObject, int]] = field(default_factory=dict)  # and address shift
+    objects: dict[int, tuple[RecordedCodeObject, int]] = field(
+        default_factory=dict
+    )  # and address shift
     symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id of a kernel -> its row
     tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id -> pid, agent, queue
     events: RowIndex = field(default_factory=RowIndex)  # event id -> row of its dispatch
@@ -226,7 +228,7 @@ class _RocpdProcess(Struct):
             address_shift = (
                 0 if low is None or size is None else shift(low, size, int64(delta) or 0)
             )
-            code_object = CodeObject(
+            code_object = RecordedCodeObject(
                 id=number,
                 process=self._pid(pid),
                 uri=_text(uri) or None,
