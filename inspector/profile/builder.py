@@ -47,6 +47,11 @@ def is_int64(value: object) -> bool:
     return isinstance(value, int) and -LARGEST <= value <= LARGEST
 
 
+def brief(error: Exception) -> str:
+    """Returns what an error says on one short line, for messages on damaged files."""
+    return " ".join(str(error).split())[:80] or type(error).__name__
+
+
 def triple(axes: Sequence[int | None]) -> tuple[int, int, int] | None:
     """Returns the size of a workgroup or grid in x, y and z; None unless all three are known."""
     x, y, z = axes

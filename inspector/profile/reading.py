@@ -39,6 +39,11 @@ class FileGroup(Struct, frozen=True):
     name: str  # of the part that it becomes, such as "pass_1/1234"
     files: tuple[Path, ...]
 
+    @classmethod
+    def of_file(cls, file: Path) -> FileGroup:
+        """Returns the group of a file that is read by itself, named with its folder."""
+        return cls("/".join(filter(None, (file.parent.name, file.name))), (file,))
+
 
 class RecordingReader(Protocol):
     """The interface of the modules in `readers`."""

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ...recording import CodePlace, Samples
-from ..builder import RecordingBuilder, int64, is_int64
+from ..builder import RecordingBuilder, brief, int64, is_int64
 from .json_stream import JsonStream
 from .json_text import DamagedError
 from .pc_samples import REASONS, Method
@@ -110,7 +110,7 @@ def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRo
     except (DamagedError, OSError) as error:
         is_complete = False
         position = f"after {len(rows)} instructions" if rows else "at its beginning"
-        builder.fail(path, f"damaged or cut off {position} ({_short(error)})", _AGAIN)
+        builder.fail(path, f"damaged or cut off {position} ({brief(error)})", _AGAIN)
     if unknown_rows:
         builder.fail(
             path, f"{unknown_rows} rows are of an unknown form", "the other rows were read"
@@ -239,7 +239,7 @@ def _csv(path: Path, builder: RecordingBuilder) -> Iterator[dict[str, str]]:
                 return
             yield from table
     except (OSError, csv.Error) as error:
-        builder.fail(path, f"cannot be read on ({_short(error)})", _AGAIN)
+        builder.fail(path, f"cannot be read on ({brief(error)})", _AGAIN)
 
 
 def _integer(text: str | None) -> int | None:
@@ -247,7 +247,3 @@ def _integer(text: str | None) -> int | None:
         return int64(int(text[:_LONGEST_NUMBER], 0)) if text is not None else None
     except ValueError:
         return None
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:80] or type(error).__name__

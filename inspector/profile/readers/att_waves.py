@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...recording import WaveSpan
-from ..builder import LARGEST, RecordingBuilder, is_int64
+from ..builder import LARGEST, RecordingBuilder, brief, is_int64
 from .json_stream import JsonStream
 from .json_text import DamagedError
 
@@ -206,7 +206,7 @@ def _members(path: Path, builder: RecordingBuilder) -> Iterator[tuple[str, Any]]
                 else:
                     yield key, stream.value()
     except (DamagedError, OSError) as error:
-        builder.fail(path, f"damaged or cut off ({' '.join(str(error).split())[:80]})", _AGAIN)
+        builder.fail(path, f"damaged or cut off ({brief(error)})", _AGAIN)
 
 
 def _is_event(event: Any) -> bool:
@@ -290,5 +290,5 @@ def _load(path: Path, builder: RecordingBuilder) -> Any:
             return None
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
-        builder.fail(path, f"damaged or cut off ({' '.join(str(error).split())[:80]})", _AGAIN)
+        builder.fail(path, f"damaged or cut off ({brief(error)})", _AGAIN)
         return None

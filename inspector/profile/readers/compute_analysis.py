@@ -30,7 +30,7 @@ _AGAIN = "run `rocprof-compute analyze --output-format db` again"
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the databases that have its tables of kernels and dispatches."""
     return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup.of_file(file)
         for file in files
         if head(file, len(SIGN)) == SIGN and _is_ours(file)
     ]

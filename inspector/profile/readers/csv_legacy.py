@@ -9,8 +9,7 @@ from typing import Literal
 from ...recording import Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
-from .csv_columns import integer
-from .csv_summaries import STATISTICS, read_stats
+from .csv_summaries import STATISTICS, read_copy_statistics, read_stats
 from .csv_table import CsvTable, folded, header
 from .csv_wide import read_wide
 from .process_files import names_of
@@ -63,7 +62,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
             if read_wide(_table(file, kind, builder), builder, Part(group.name, str(file), FORMAT)):
                 builder.note(f"{file.name}: timestamps are rounded, durations are unknown")
         elif kind == "copies":
-            _read_copies(CsvTable.open(file), builder)
+            read_copy_statistics(CsvTable.open(file), builder)
         elif kind == "api":
             builder.note(f"{file.name}: statistics of calls, not read")
         elif kind == "empty":
@@ -73,24 +72,6 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
             builder.tool.setdefault("name", "rocprof")
             builder.begin(Part(group.name, str(file), STATISTICS))
             read_stats(CsvTable.open(file), builder)
-
-
-def _read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
-    """Adds a table of copies with calls and durations, which a database beside it has as well."""
-    if any(part.path.endswith(".db") for part in builder.parts):
-        return
-    label, calls_at, total_at = (table.columns[name] for name in ("label", "calls", "total_ns"))
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            try:
-                calls, total = integer(cells[calls_at]), integer(cells[total_at])
-                if calls is None or total is None:
-                    raise ValueError
-            except (ValueError, OverflowError):
-                table.damage(line, "calls or durations are not numbers")
-                continue
-            builder.transfer(cells[label], total, calls)
-    table.report(builder)
 
 
 def _table(file: Path, kind: Kind, builder: RecordingBuilder) -> CsvTable:

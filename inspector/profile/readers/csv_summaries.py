@@ -70,3 +70,24 @@ def read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
                 continue
             builder.transfer(direction.strip(), end - start)
     table.report(builder)
+
+
+def read_copy_statistics(table: CsvTable, builder: RecordingBuilder) -> None:
+    """Adds a table of copies with calls and durations to the recording's transfers.
+
+    A database beside it, if one was read, has the same copies.
+    """
+    if any(part.path.endswith(".db") for part in builder.parts):
+        return
+    label, calls_at, total_at = (table.columns[name] for name in ("label", "calls", "total_ns"))
+    for block in table.blocks():
+        for cells, line in zip(block.all_rows(), block.lines, strict=True):
+            try:
+                calls, total = integer(cells[calls_at]), integer(cells[total_at])
+                if calls is None or total is None:
+                    raise ValueError
+            except (ValueError, OverflowError):
+                table.damage(line, "calls or durations are not numbers")
+                continue
+            builder.transfer(cells[label], total, calls)
+    table.report(builder)

@@ -17,7 +17,7 @@ import msgspec
 
 from ...limits import MOST_NESTED, LimitError
 from ...recording import Agent, Part, TopKernel
-from ..builder import LARGEST, RecordingBuilder, int64
+from ..builder import LARGEST, RecordingBuilder, brief, int64
 from ..reading import FileGroup
 from .gzip_files import head, open_plain
 
@@ -38,9 +38,7 @@ _AGAIN = "profile again, and finalize Proton before the program ends"
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as Proton's trees do."""
     return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
-        for file in files
-        if file.suffix in _SUFFIXES and _is_tree(file)
+        FileGroup.of_file(file) for file in files if file.suffix in _SUFFIXES and _is_tree(file)
     ]
 
 
@@ -59,8 +57,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
         try:
             tree = _decoded(path)
         except (msgspec.MsgspecError, RecursionError, ValueError, OSError, EOFError) as error:
-            reason = " ".join(str(error).split())[:80] or type(error).__name__
-            builder.fail(path, f"{path.name}: damaged or cut off ({reason})", _AGAIN)
+            builder.fail(path, f"{path.name}: damaged or cut off ({brief(error)})", _AGAIN)
             continue
         _add(path, tree, builder)
 

@@ -42,11 +42,7 @@ _AGAIN = "profile again, and let the program end by itself so that the file is w
 
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the files that begin as rocprofv3's JSON does."""
-    return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
-        for file in files
-        if _SIGN.match(head(file, _AHEAD))
-    ]
+    return [FileGroup.of_file(file) for file in files if _SIGN.match(head(file, _AHEAD))]
 
 
 def read(group: FileGroup, builder: RecordingBuilder) -> None:

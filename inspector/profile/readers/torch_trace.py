@@ -56,7 +56,7 @@ class _Event(msgspec.Struct, gc=False):
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Returns the JSON files, gzipped or not, that have events of a trace."""
     return [
-        FileGroup("/".join(filter(None, (file.parent.name, file.name))), (file,))
+        FileGroup.of_file(file)
         for file in files
         if _OBJECT.match(head(file, _FIRST)) and _EVENTS.search(head(file, _AHEAD))
     ]
