@@ -17,6 +17,7 @@ from msgspec import Struct
 from ..builder import RecordingBuilder
 from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold
 from .csv_layout import RowLayout
+from .csv_mending import mended_rows, parsed_row
 
 _BLOCK = 1 << 16
 """Bytes read at once: some hundred rows, whose columns are converted together. Larger blocks are
@@ -25,8 +26,8 @@ slower, because they do not fit the processor's cache and give the garbage colle
 _LONGEST_LINE = 1 << 24
 """Bytes of the longest line that is read; a longer one is not a profiler's text and is left out."""
 
-_MOST_CONTINUATION_LINES = 4
-"""How many further lines a quoted field with line breaks may take before its row is given up."""
+_MOST_BLANK_LINES = 3
+"""How many blank lines may stand before the header."""
 
 
 def nothing_in(path: Path) -> str:
@@ -39,13 +40,13 @@ def header(path: Path) -> list[str]:
     text = ""
     try:
         with path.open("rb") as file:
-            for _ in range(_MOST_CONTINUATION_LINES):  # blank lines before it
+            for _ in range(_MOST_BLANK_LINES + 1):
                 text = file.readline(_LONGEST_LINE).decode("utf-8-sig", "replace").strip("\r\n\0 ")
                 if text:
                     break
     except OSError:
         return []
-    cells = _parse(text) if text else None
+    cells = parsed_row(text) if text else None
     return [] if cells is None else [cell.strip() for cell in cells]
 
 
@@ -181,7 +182,12 @@ class CsvTable(Struct):
             except csv.Error:
                 rows = []
             if len(rows) != len(lines) or set(map(len, rows)) != {len(self.names)}:
-                rows, numbers = self._salvage(lines, first_line)
+                name_column = self.columns.get("name")
+                mended = mended_rows(lines, len(self.names), name_column)
+                rows = [row for _, row in mended.rows]
+                numbers = [first_line + index for index, _ in mended.rows]
+                for index, reason in mended.damaged:
+                    self.damage(first_line + index, reason, yielded=False)
             if rows:
                 self.good += len(rows)
                 yield RowBlock(self, numbers, rows=rows)
@@ -273,62 +279,6 @@ class CsvTable(Struct):
             frozenset(columns[name] for name in self.key_names),
         )
 
-    def _salvage(self, lines: list[str], first: int) -> tuple[list[list[str]], list[int]]:
-        """The undamaged rows among lines of which some are damaged, and their line numbers."""
-        rows: list[list[str]] = []
-        numbers: list[int] = []
-        next_index = 0
-        while next_index < len(lines):
-            start = next_index
-            next_index += 1
-            if not lines[start].strip("\r \t"):
-                continue
-            row = _parse(lines[start])
-            if row is None:
-                row, used = self._joined(lines, start)
-                next_index += used
-            if row is not None and len(row) > len(self.names):
-                row = self._narrow(row)
-            if row is not None and len(row) == len(self.names):
-                rows.append(row)
-                numbers.append(first + start)
-            elif row is None:
-                self.damage(first + start, "a quoted field is not closed", yielded=False)
-            else:
-                reason = f"{len(row):,} columns instead of {len(self.names):,}"
-                self.damage(first + start, reason, yielded=False)
-        return rows, numbers
-
-    def _joined(self, lines: list[str], start: int) -> tuple[list[str] | None, int]:
-        """A row whose quoted fields hold line breaks, and how many further lines it takes."""
-        text = lines[start]
-        for used, line in enumerate(
-            lines[start + 1 : start + 1 + _MOST_CONTINUATION_LINES], start=1
-        ):
-            text += "\n" + line
-            row = _parse(text)
-            if row is not None:
-                return (row, used) if len(row) == len(self.names) else (None, 0)
-        return None, 0
-
-    def _narrow(self, row: list[str]) -> list[str]:
-        """Mends a row with too many cells: it ends in empty ones, or its unquoted name has commas.
-
-        Such a name is `f<int, 2>`. A row that is neither is returned as it is.
-        """
-        surplus = len(row) - len(self.names)
-        if not any(row[-surplus:]):
-            return row[:-surplus]
-        name_index = self.columns.get("name")
-        if name_index is None or not set(row[name_index]) & {"(", "<"}:
-            return row
-        joined_name = ",".join(row[name_index : name_index + surplus + 1])
-        if joined_name.count("(") != joined_name.count(")") or joined_name.count(
-            "<"
-        ) != joined_name.count(">"):
-            return row
-        return [*row[:name_index], joined_name, *row[name_index + surplus + 1 :]]
-
 
 def _behind_header(text: str) -> tuple[int, str | None]:
     """The number of lines up to the end of the header, blank ones included, and the text behind it.
@@ -344,11 +294,3 @@ def _behind_header(text: str) -> tuple[int, str | None]:
             return lines, remaining if newline and remaining else None
         if not newline:
             return 0, None
-
-
-def _parse(line: str) -> list[str] | None:
-    try:
-        rows = list(csv.reader(line.splitlines(keepends=True), strict=True))
-    except csv.Error:
-        return None
-    return rows[0] if len(rows) == 1 else None
