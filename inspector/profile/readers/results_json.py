@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from ...recording import NONE, KernelShape, Part, RecordedCodeObject
-from ..builder import LARGEST, RecordingBuilder, volume
+from ...recording import NONE, Part
+from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
-from . import agents, json_records
+from . import json_records
 from .gzip_files import head, open_plain
 from .json_stream import JsonStream
+from .json_tables import ProcessTables
 from .json_text import DamagedError
-from .pc_samples import Method, ProcessSamples, shift
+from .pc_samples import Method, ProcessSamples
 from .row_index import RowIndex
 
 FORMAT = "rocprofv3 JSON"
@@ -94,16 +95,10 @@ class _JsonProcess(Struct):
     path: Path
     stream: JsonStream
     builder: RecordingBuilder
-    process: int | None = None
-    agents: dict[int, str] = field(default_factory=dict)  # key by handle
-    counters: dict[int, str] = field(default_factory=dict)  # name by handle
-    symbols: dict[int, json_records.KernelSymbol] = field(default_factory=dict)
-    loaded: list[json_records.LoadedCodeObject] = field(default_factory=list)
-    strings: json_records.StringTables = field(default_factory=json_records.StringTables)
-    summary: list[json_records.DomainSummary] = field(default_factory=list)
+    tables: ProcessTables = field(default_factory=ProcessTables)
     rows: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row
     shapes: dict[tuple[int | None, ...], int] = field(default_factory=dict)
-    samples: ProcessSamples | None = None
+    samples: ProcessSamples | None = None  # made when first needed
     sections_read: set[str] = field(default_factory=set)
     deferred: list[tuple[str, int]] = field(default_factory=list)  # section and its offset
     not_finite: dict[str, int] = field(default_factory=dict)  # counter -> values NaN or infinite
@@ -135,58 +130,13 @@ class _JsonProcess(Struct):
 
     def _section(self, key: str) -> None:
         """Reads the value of one key of the process."""
-        tables: dict[str, Callable[[], None]] = {
-            "metadata": self._metadata,
-            "agents": self._agents,
-            "counters": self._counter_names,
-            "strings": self._strings,
-            "code_objects": self._code_objects,
-            "kernel_symbols": self._symbols,
-            "summary": self._summary,
-        }
-        if key in tables:
-            tables[key]()
+        if self.tables.read(key, self.stream, self.builder):
             self.sections_read.add(key)
         elif key in ("callback_records", "buffer_records"):
             for kind in self.stream.members():
                 self._records(kind)
         else:
             self.stream.skip()
-
-    def _metadata(self) -> None:
-        about = self.stream.value(json_records.ProcessMetadata) or json_records.ProcessMetadata()
-        self.process = about.pid
-        self.builder.command = self.builder.command or tuple(about.command)
-
-    def _agents(self) -> None:
-        for index, about in enumerate(self.stream.records(dict)):
-            key = str(about.get("node_id", index))  # versions without it list them in node order
-            identity = about.get("id")
-            if isinstance(identity, dict) and isinstance(identity.get("handle"), int):
-                self.agents[identity["handle"]] = key
-            if agents.is_processor(about):
-                self.builder.agents.setdefault(key, agents.agent(key, about))
-
-    def _counter_names(self) -> None:
-        for counter in self.stream.records(json_records.CounterName):
-            self.counters[counter.id.handle] = counter.name
-
-    def _strings(self) -> None:
-        self.strings = self.stream.value(json_records.StringTables) or json_records.StringTables()
-
-    def _code_objects(self) -> None:
-        self.loaded = [
-            loaded
-            for loaded in self.stream.records(json_records.LoadedCodeObject)
-            if loaded.code_object_id and loaded.load_size  # the first is an empty one
-        ]
-
-    def _symbols(self) -> None:
-        for symbol in self.stream.records(json_records.KernelSymbol):
-            self.symbols[symbol.kernel_id] = symbol
-
-    def _summary(self) -> None:
-        self.summary = list(self.stream.records(json_records.DomainSummary))
 
     def _records(self, kind: str) -> None:
         """Reads an array of records, or defers it if it needs tables that come later."""
@@ -233,7 +183,7 @@ class _JsonProcess(Struct):
         agents = self.builder.agents
 
         def side(handle: int) -> str:
-            agent = agents.get(self.agents.get(handle, ""))
+            agent = agents.get(self.tables.agents.get(handle, ""))
             return kinds[agent.kind] if agent is not None else "unknown"
 
         for record in self.stream.records(json_records.MemoryCopy):
@@ -255,7 +205,7 @@ class _JsonProcess(Struct):
                 handle = value.counter_id.handle
                 sums[handle] = sums.get(handle, 0.0) + value.value
             for handle, total in sums.items():
-                name = self.counters.get(handle) or f"counter {handle}"
+                name = self.tables.counters.get(handle) or f"counter {handle}"
                 if math.isfinite(total):
                     count(row, name, total)
                 else:
@@ -264,7 +214,10 @@ class _JsonProcess(Struct):
     def _samples(self, method: Method) -> None:
         """Adds PC samples up by place; those of a known dispatch have its shape."""
         samples = self._process_samples()
-        texts, comments = self.strings.pc_sample_instructions, self.strings.pc_sample_comments
+        texts, comments = (
+            self.tables.strings.pc_sample_instructions,
+            self.tables.strings.pc_sample_comments,
+        )
         shape_of = self.builder.dispatches.shape
         for item in self.stream.records(json_records.SampleRecord):
             record = item.record
@@ -300,7 +253,7 @@ class _JsonProcess(Struct):
         )  # fmt: skip
         shape = self.shapes.get(key)
         if shape is None:
-            shape = self.shapes[key] = self.builder.shape(self._shape(launch, counted))
+            shape = self.shapes[key] = self.builder.shape(self.tables.shape(launch, counted))
         queue = launch.queue_id.handle
         row = self.builder.dispatch(
             shape,
@@ -313,50 +266,10 @@ class _JsonProcess(Struct):
         self.rows.add(launch.dispatch_id, row)
         return row
 
-    def _shape(
-        self, launch: json_records.DispatchInfo, counted: json_records.CounterRecord | None
-    ) -> KernelShape:
-        """Returns a dispatch's shape; registers are those of the symbol, else of the counters."""
-        symbol = self.symbols.get(launch.kernel_id) or json_records.KernelSymbol(launch.kernel_id)
-        grid, group = launch.grid_size, launch.workgroup_size
-        registers = symbol if symbol.arch_vgpr_count is not None or counted is None else counted
-        handle = launch.agent_id.handle
-        return KernelShape(
-            name=symbol.name(),
-            agent=self.agents.get(handle),
-            process=self.process,
-            kernel_id=launch.kernel_id,
-            code_object=symbol.code_object_id or None,
-            workgroup=(group.x, group.y, group.z),
-            workgroup_size=volume((group.x, group.y, group.z)),
-            grid=(grid.x, grid.y, grid.z),
-            grid_size=volume((grid.x, grid.y, grid.z)),
-            lds_bytes=launch.group_segment_size,
-            scratch_bytes=launch.private_segment_size,
-            vgpr=registers.arch_vgpr_count,
-            accum_vgpr=registers.accum_vgpr_count,
-            sgpr=registers.sgpr_count,
-        )
-
     def _process_samples(self) -> ProcessSamples:
-        """Returns the sums of samples; made when first needed, with the code objects' files."""
+        """Returns the sums of samples, which begin empty once the code objects are known."""
         if self.samples is None:
-            saved = _snapshots(self.path, self.strings.code_object_snapshot_filenames)
-            objects = {
-                item.code_object_id: (
-                    RecordedCodeObject(
-                        id=item.code_object_id,
-                        process=self.process,
-                        uri=item.uri or None,
-                        load_base=item.load_base,
-                        load_size=item.load_size,
-                        path=saved.get(item.code_object_id),
-                    ),
-                    shift(item.load_base, item.load_size, item.load_delta),
-                )
-                for item in self.loaded
-            }
-            self.samples = ProcessSamples(self.process, objects)
+            self.samples = self.tables.new_samples(self.path)
         return self.samples
 
     def _finish(self) -> None:
@@ -367,27 +280,10 @@ class _JsonProcess(Struct):
         )
         self.builder.samples.extend(samples.samples())
         if not self.shapes:
-            self.builder.summary.extend(json_records.top_kernels(self.summary))
+            self.builder.summary.extend(json_records.top_kernels(self.tables.summary))
         for name, times in self.not_finite.items():
             self.builder.fail(
                 self.path,
                 f"{self.path.name}: {name} has {times:,} values that are no numbers, left out",
                 "the counter may not exist on this device: see rocprofv3 --list-avail",
             )
-
-
-def _snapshots(path: Path, names: list[object]) -> dict[int, str]:
-    """Returns id -> file of the code objects saved beside the report.
-
-    `names` is a list by id, or one of {key, value} (the schema of SDK 1.0).
-    """
-    snapshots = {}
-    for index, name in enumerate(names):
-        number: object = index
-        if isinstance(name, dict):
-            number, name = name.get("key"), name.get("value")
-        if isinstance(number, int) and isinstance(name, str) and name:
-            file = path.parent / Path(name).name
-            if file.is_file():
-                snapshots[number] = str(file)
-    return snapshots
