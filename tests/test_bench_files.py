@@ -19,7 +19,7 @@ from kinspect.inspector.bench.suite.case_files import (
     write_gpumode,
     write_tune_gemm,
 )
-from kinspect.inspector.bench.suite.case_keys import as_gemm, fitted, keys_read, name_of
+from kinspect.inspector.bench.suite.case_keys import as_gemm, fit_keys, keys_read, name_of
 from kinspect.inspector.errors import KinspectError
 
 KEYS = st.text("abXYZ_", min_size=1, max_size=5)
@@ -165,7 +165,7 @@ GEMM = [{"M": 1, "N": 1, "K": 1, "name": "x"}, {"M": 2, "N": 1, "K": 1, "layout"
 
 def test_flags_of_flash_attention() -> None:
     words = "-b 4 -hq 16 -hk 8 -sq 1024 -sk 512 -d 64 -causal -layout bshd -dtype bf16 -return_time"
-    case = fitted(read_flags(words.split()), ATTENTION, "flash_attn")
+    case = fit_keys(read_flags(words.split()), ATTENTION, "flash_attn")
     assert case == {
         "B": 4,
         "HQ": 16,
@@ -211,7 +211,7 @@ def test_every_flag_of_flash_attention_fits_the_bundled_kernel() -> None:
         " -layout thd -equal_seqlens -persistent dynamic -return_time"
     )
     also = keys_read(ast.parse(path.read_text()))
-    case = fitted(read_flags(words.split()), ATTENTION, "flash_attn", also)
+    case = fit_keys(read_flags(words.split()), ATTENTION, "flash_attn", also)
     assert case == {
         "B": 2,
         "HQ": 16,
@@ -234,7 +234,7 @@ def test_keys_that_a_file_reads() -> None:
 
 
 def test_flags_of_other_kernels() -> None:
-    case = fitted(read_flags(["-m", "4", "--n", "5", "-K", "6"]), GEMM, "gemm")
+    case = fit_keys(read_flags(["-m", "4", "--n", "5", "-K", "6"]), GEMM, "gemm")
     assert case == {"M": 4, "N": 5, "K": 6}
     assert name_of(case) == "4x5x6"
     assert name_of({**case, "layout": "TN", "atomic": True}) == "4x5x6_TN_atomic"
@@ -252,16 +252,16 @@ def test_flags_refused(words: list[str]) -> None:
 
 def test_fitting_minds_no_capitals_and_names_what_is_near() -> None:
     line = UserCase({"m": 1, "n": 2, "k": 3, "seed": 5})
-    assert fitted(line, GEMM, "gemm") == {"M": 1, "N": 2, "K": 3, "seed": 5}
+    assert fit_keys(line, GEMM, "gemm") == {"M": 1, "N": 2, "K": 3, "seed": 5}
     with pytest.raises(KinspectError, match=r"no case key 'layuot'; did you mean layout\?"):
-        fitted(UserCase({"m": 1, "n": 2, "k": 3, "layuot": "TN"}), GEMM, "gemm")
+        fit_keys(UserCase({"m": 1, "n": 2, "k": 3, "layuot": "TN"}), GEMM, "gemm")
     with pytest.raises(KinspectError, match="needs K, N as well"):
-        fitted(UserCase({"m": 1}), GEMM, "gemm")
+        fit_keys(UserCase({"m": 1}), GEMM, "gemm")
 
 
 def test_fitting_knows_tune_gemms_layouts() -> None:
     sizes = UserCase({"M": 1, "N": 2, "K": 3, "rowMajorA": "T", "rowMajorB": "N"})
-    assert fitted(sizes, GEMM, "gemm")["layout"] == "TN"
+    assert fit_keys(sizes, GEMM, "gemm")["layout"] == "TN"
     # Another kernel's layouts have other names: tune_gemm's say nothing to it.
     other = [{"M": 1, "N": 1, "K": 1, "layout": "column"}, {"M": 1, "N": 1, "K": 1}]
-    assert fitted(sizes, other, "fp8") == {"M": 1, "N": 2, "K": 3}
+    assert fit_keys(sizes, other, "fp8") == {"M": 1, "N": 2, "K": 3}

@@ -68,7 +68,7 @@ def test_what_may_be_of_two_is_given_to_none_and_both_say_so(by_shape: bool) -> 
     recording = recorded(2, by_shape=by_shape)
     kernels = analyse(recording).kernels
     assert stalls(recording, kernels) == [0, 0]
-    found, _ = landing.landed(recording, kernels, ())
+    found, _ = landing.add_measured_lines(recording, kernels, ())
     for kernel in found:
         assert kernel.lines == ()
         assert any("thread traces of this name stand on no line" in n for n in kernel.notes)

@@ -19,7 +19,7 @@ from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import rocpd
 from kinspect.inspector.profile.readers.row_index import RowIndex
-from kinspect.inspector.profile.readers.sqlite_file import opened
+from kinspect.inspector.profile.readers.sqlite_file import open_database
 from kinspect.inspector.recording import Recording
 from profile_bases import write_rocpd
 from profile_files import program, write_results
@@ -101,7 +101,7 @@ def test_columns_that_are_computed_are_not_asked(base: Path) -> None:
 )
 def test_nothing_but_stored_rows_can_be_had(tmp_path: Path, statement: str) -> None:
     path = write_rocpd(tmp_path / "1_results.db", program(), views=True)
-    with opened(path) as found, pytest.raises(sqlite3.DatabaseError):
+    with open_database(path) as found, pytest.raises(sqlite3.DatabaseError):
         found._connection.execute(statement).fetchone()
 
 
@@ -109,7 +109,7 @@ def test_an_index_does_not_say_which_rows_there_are(base: Path) -> None:
     name = f"rocpd_info_process{UUID}"
     changed(base, f'CREATE INDEX "by_guid" ON "{name}" (guid, id DESC)')
     statements: list[str] = []
-    with opened(base) as found:
+    with open_database(base) as found:
         found._connection.set_trace_callback(statements.append)
         assert list(found.rows(name, ("id",), {"guid": "0190-00001092"})) == [(4242,)]
     assert any("NOT INDEXED" in statement for statement in statements)

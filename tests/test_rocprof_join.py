@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
 from kinspect.inspector.profile.builder import RecordingBuilder
-from kinspect.inspector.profile.join import bare_name, hashes, joined, match
+from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
 from kinspect.inspector.profile.kernel_profiles import profile
 from kinspect.inspector.recording import (
     Agent,
@@ -252,7 +252,7 @@ def test_a_shared_code_object_needs_more_to_tell(tmp_path: Path) -> None:
 
 def test_measured_metrics_join_the_static_ones() -> None:
     compiled = report(arch_vgpr_count=64)
-    kernels, reports = joined([measured(vgpr=64)], [compiled, report("other", "other")])
+    kernels, reports = join_kernels([measured(vgpr=64)], [compiled, report("other", "other")])
     assert kernels[0].match.verdict == "likely"
     assert reports[0].metrics["arch_vgpr_count"].value == 64
     assert reports[0].metrics["measured.duration.median"].value == 100
@@ -262,7 +262,7 @@ def test_measured_metrics_join_the_static_ones() -> None:
 
 def test_nothing_is_added_where_it_is_not_certain_which() -> None:
     one, two = report("gemm/1"), report("gemm/2")
-    kernels, reports = joined([measured()], [one, two])
+    kernels, reports = join_kernels([measured()], [one, two])
     assert kernels[0].match.verdict == "ambiguous"
     assert reports == (one, two)
 
@@ -270,7 +270,7 @@ def test_nothing_is_added_where_it_is_not_certain_which() -> None:
 def test_of_two_measured_kernels_the_first_counts_and_the_other_is_named() -> None:
     slow, fast = measured(vgpr=64), measured(vgpr=64, workgroup_size=64)
     slow, fast = replace(slow, id="gemm#1"), replace(fast, id="gemm#2", metrics={})
-    _, (found,) = joined([slow, fast], [report(arch_vgpr_count=64)])
+    _, (found,) = join_kernels([slow, fast], [report(arch_vgpr_count=64)])
     assert found.metrics["measured.dispatches"].value == 1
     assert found.notes == ("measured as gemm#1; gemm#2 may be this kernel as well",)
 
@@ -321,7 +321,7 @@ def test_share_of_the_least_time(least_us: float, grid: int, share: float | None
         "grid.workgroups": Metric("grid.workgroups", 8, "workgroups", "compiler"),
     }
     kernel = measured(grid=(grid, 1, 1), workgroup=(256, 1, 1))
-    _, (joined_report,) = joined([kernel], [replace(analysed, metrics=figures)])
+    _, (joined_report,) = join_kernels([kernel], [replace(analysed, metrics=figures)])
     metric = joined_report.metrics.get("measured.bound_share")
     assert (metric.value if metric is not None else None) == share
     assert metric is None or ("cannot be" in metric.note) is (metric.value == 250.0)

@@ -23,7 +23,7 @@ from ..errors import KinspectError
 from ..version import VERSION
 from .guest import crash_message, how_lost, last_output, records
 from .suite.case_files import UserCase
-from .suite.case_keys import fitted, keys_read, name_of
+from .suite.case_keys import fit_keys, keys_read, name_of
 from .suite.catalogue import KernelFile
 from .suite.results import CRASHED, Bench, MeasuredGpu, OtherOperator, PublishedFigure, Timed
 
@@ -174,7 +174,7 @@ def _plan(request: BenchRequest, facts: Mapping[str, Any]) -> list[tuple[Timed, 
         entries, further_keys = [*facts["cases"], *table], keys_read(kernel.tree)
         name_counts: Counter[str] = Counter()
         for number, own_case in enumerate(request.given):
-            case = fitted(own_case, entries, kernel.name, further_keys)
+            case = fit_keys(own_case, entries, kernel.name, further_keys)
             name = str(case.get("name") or name_of(case))
             name_counts[name] += 1
             if name_counts[name] > 1:  # results are sent by name

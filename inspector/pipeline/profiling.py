@@ -14,7 +14,7 @@ from ..capture.resolving import resolve
 from ..errors import KinspectError, unforeseen
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from ..profile import join, kernel_profiles, reading
-from ..profile.landing import landed
+from ..profile.landing import add_measured_lines
 from ..profile.running import manifest
 from ..recording import Profile, RecordedCodeObject, Recording
 from .analysis import Context, analyze_code_object
@@ -126,8 +126,8 @@ def joined(
         progress("analysing what was launched")
     analysed, failed, target = _static(recording, options, collect)
     errors = (*_nothing_read(recording, analysis), *failed)
-    kernels, reports = join.joined(analysis.kernels, analysed, recording.code_objects)
-    kernels, reports = landed(recording, kernels, reports)
+    kernels, reports = join.join_kernels(analysis.kernels, analysed, recording.code_objects)
+    kernels, reports = add_measured_lines(recording, kernels, reports)
     return Profile(
         recording=recording,
         kernels=kernels,

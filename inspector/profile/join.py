@@ -165,7 +165,7 @@ def _same_code(
     ]
 
 
-def joined(
+def join_kernels(
     kernels: Sequence[KernelProfile],
     reports: Sequence[KernelReport],
     code_objects: Sequence[RecordedCodeObject] = (),

@@ -19,7 +19,7 @@ from .figures.grouping import DispatchGroup, group
 from .figures.peaks import device
 from .figures.readings import Readings
 from .figures.spreads import spread
-from .undispatched import UNMATCHED, summarised, without_dispatches
+from .undispatched import UNMATCHED, kernels_of_summary, without_dispatches
 
 _REPEATED = "rocprof-compute workload"
 """The format whose parts are runs of the same program; parts of others may be processes of one run.
@@ -83,7 +83,7 @@ def analyse(
     pattern = _pattern(only)
     kernels, total_ns = _dispatched(recording, skip_warmup, arch)
     if not kernels:
-        kernels = summarised(recording.summary)
+        kernels = kernels_of_summary(recording.summary)
         total_ns = sum(entry.total_ns for entry in recording.summary)
     kernels += without_dispatches(recording, kernels)
     named = [

@@ -31,7 +31,7 @@ class _Measurements(Struct):
     shared: set[str] = field(default_factory=set)
 
 
-def landed(
+def add_measured_lines(
     recording: Recording, kernels: Sequence[KernelProfile], reports: Sequence[KernelReport]
 ) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
     """Adds measured lines to the kernels, and to the reports that they are joined with.
@@ -41,10 +41,9 @@ def landed(
     if not recording.samples and not recording.traces:
         return tuple(kernels), tuple(reports)
     by_id = {report.id: report for report in reports}
+    measurements = _measurements_of_kernels(recording, kernels, by_id)
     joined = []
-    for kernel, own in zip(
-        kernels, _measurements_of_kernels(recording, kernels, by_id), strict=True
-    ):
+    for kernel, own in zip(kernels, measurements, strict=True):
         notes = [*kernel.notes, *(_SHARED.format(kind) for kind in sorted(own.shared))]
         measured = kernel.lines
         if own.samples or own.traced:

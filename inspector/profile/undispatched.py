@@ -13,7 +13,7 @@ UNMATCHED = KernelMatch("none", (), ("not compared with analysed kernels",))
 """The match of a kernel before it is compared with analysed ones."""
 
 
-def summarised(summary: Sequence[TopKernel]) -> list[KernelProfile]:
+def kernels_of_summary(summary: Sequence[TopKernel]) -> list[KernelProfile]:
     """Returns the kernels of a profiler's own summary, for a recording without dispatches."""
     total = sum(entry.total_ns for entry in summary)
     kernels = []

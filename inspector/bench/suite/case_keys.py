@@ -39,7 +39,7 @@ def keys_read(tree: ast.AST) -> set[str]:
     return keys
 
 
-def fitted(
+def fit_keys(
     own_case: UserCase, entries: Sequence[Mapping[str, Any]], kernel: str, also: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A user's case under the keys of the kernel's own cases; upper and lower case are the same.

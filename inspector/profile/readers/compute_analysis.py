@@ -18,7 +18,7 @@ from ...recording import Agent, KernelShape, Part
 from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
 from .gzip_files import head
-from .sqlite_file import SIGN, Database, opened
+from .sqlite_file import SIGN, Database, open_database
 
 FORMAT = "rocprof-compute analysis"
 
@@ -38,7 +38,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
 
 def _is_ours(path: Path) -> bool:
     try:
-        with opened(path) as database:
+        with open_database(path) as database:
             return {_DISPATCH, _KERNEL}.issubset(database.tables)
     except (sqlite3.Error, OSError):
         return False
@@ -49,7 +49,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     for path in group.files:
         builder.tool.setdefault("name", "rocprof-compute")
         try:
-            with opened(path) as database:
+            with open_database(path) as database:
                 _read(path, group.name, database, builder)
         except (sqlite3.Error, OSError) as error:
             builder.fail(path, f"{path.name}: cannot be read: {error}", _AGAIN)

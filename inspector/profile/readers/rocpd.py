@@ -24,7 +24,7 @@ from .gzip_files import head
 from .pc_samples import ProcessSamples, shift
 from .process_files import is_twin
 from .row_index import RowIndex
-from .sqlite_file import SIGN, Database, opened, unfinished
+from .sqlite_file import SIGN, Database, open_database, unfinished
 
 FORMAT = "rocpd"
 
@@ -50,7 +50,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
                 builder.begin(Part(group.name, str(path), FORMAT))
                 builder.fail(path, f"{path.name}: is empty: nothing was written", _AGAIN)
                 continue
-            with opened(path) as database:
+            with open_database(path) as database:
                 old = _is_v1(database)
                 builder.begin(Part(group.name, str(path), _V1 if old else FORMAT))
                 if unfinished(path):
@@ -80,7 +80,7 @@ def _is_ours(path: Path) -> bool:
     if head(path, len(SIGN)) != SIGN:
         return False
     try:
-        with opened(path) as database:
+        with open_database(path) as database:
             return _is_v1(database) or any(
                 name.startswith((_DISPATCH, _SYMBOL)) for name in database.tables
             )

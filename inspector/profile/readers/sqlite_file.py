@@ -144,7 +144,7 @@ class Database:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
+def open_database(path: Path) -> Iterator[Database]:
     """Opens a database without changing it, and waits for locks only briefly.
 
     Raises:

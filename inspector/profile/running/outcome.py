@@ -36,7 +36,7 @@ _LIKELY: Mapping[str, str] = {  # kind of a pass -> the likely reason that it re
 }
 
 
-def judged(
+def judge(
     record: PassRecord, item: PlannedPass, ending: Ending, *, first: bool, timeout: float | None
 ) -> tuple[PassRecord, str | None]:
     """Adds errors and notes to the record of a pass that has ended.

@@ -17,7 +17,7 @@ from ...version import VERSION
 from . import counter_sets, installed, launch, manifest, passes, versions
 from .commands import Att, Measurements, PlannedPass
 from .manifest import Manifest, PassRecord
-from .outcome import judged
+from .outcome import judge
 from .planners import PLANNERS
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -332,4 +332,4 @@ def _run_pass(
         seconds=round(ending.seconds, 3),
         files=files,
     )
-    return judged(record, item, ending, first=first, timeout=timeout)
+    return judge(record, item, ending, first=first, timeout=timeout)
