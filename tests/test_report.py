@@ -57,6 +57,8 @@ def test_golden(name: str) -> None:
         ("access", json_types.JsonAccess),
         ("lds_buffer", json_types.JsonLdsBuffer),
         ("spill", json_types.JsonSpill),
+        ("live_value", json_types.JsonLiveValue),
+        ("live_peak", json_types.JsonLivePeak),
         ("measured_line", json_types.JsonMeasuredLine),
         ("finding", json_types.JsonFinding),
     ],

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from .code import Unread
-from .lines import Access, Emulated, LdsBuffer, MeasuredLine, MemoryOp, SpillSlot, WaitOp
+from .lines import Access, Emulated, LdsBuffer, LivePeak, MeasuredLine, MemoryOp, SpillSlot, WaitOp
 from .metric import Metric, MetricValue
 from .source import SourceLoc
 from .variant import Artifact, Variant
@@ -182,6 +182,7 @@ class KernelReport(Struct, frozen=True):
     accesses: tuple[Access, ...] = ()
     spills: tuple[SpillSlot, ...] = ()
     lds_buffers: tuple[LdsBuffer, ...] = ()
+    live_peak: LivePeak | None = None
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before

@@ -383,6 +383,33 @@ class JsonDemand(TypedDict):
     waves_from: Literal["typed", "triton", "file", "largest"] | None
 
 
+class JsonLiveValue(TypedDict):
+    """Registers that hold one value of the source."""
+
+    name: str | None
+    kind: Literal[
+        "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
+    ]
+    type: str
+    source: JsonPlace | None
+    vgprs: Count
+    agprs: Count
+    scratch: Count
+    registers: str
+
+
+class JsonLivePeak(TypedDict):
+    """Where most registers are live, and what they hold."""
+
+    line: Line
+    instruction: str
+    source: JsonPlace | None
+    loop: str | None
+    vgprs: Count
+    agprs: Count
+    values: list[JsonLiveValue]
+
+
 class _JsonKernel(TypedDict):
     id: str
     name: str
@@ -407,5 +434,6 @@ class JsonKernel(_JsonKernel, total=False):
     unread: list[JsonUnread]
     demand: JsonDemand | None
     spills: list[JsonSpill]
+    live_peak: JsonLivePeak
     measured_lines: list[JsonMeasuredLine]
     emulated: JsonEmulated
