@@ -184,13 +184,14 @@ def _fault(case: Path) -> str:
 
 
 def _sizes(case: Path) -> str:
-    from kinspect.inspector.bench.suite.case_files import fitted, read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_files import read_gpumode, read_tune_gemm
+    from kinspect.inspector.bench.suite.case_keys import fit_keys
 
     (path,) = case.iterdir()
     read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
     known = [{"m": 64, "n": 64, "k": 128, "seed": 1}]
     for given in read(path.read_text("utf-8", "replace"), path.name)[:100]:
-        fitted(given, known, "gemm")
+        fit_keys(given, known, "gemm")
     return ""
 
 

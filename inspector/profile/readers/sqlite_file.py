@@ -35,7 +35,7 @@ _PRAGMAS = frozenset({"table_info"})
 _DAMAGED_HINT = "it is damaged, or was not written by a profiler: profile again"
 
 
-class Base:
+class Database:
     """A database, opened to read its ordinary tables."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, size: int) -> None:
@@ -54,7 +54,7 @@ class Base:
         self._name = name
         self._most_rows = size // _LEAST_ROW + 1
         self._text_left = _SCANS * (size + (1 << 20))
-        self._bounds = limits.Reading(name, size)
+        self._bounds = limits.BoundedReading(name, size)
         self._bounds.seconds -= min(1.0, self._bounds.seconds / 2)  # before the reading's own end
         self._end = time.thread_time() + self._bounds.seconds
         # Names come from the profiled program; one that is not UTF-8 must not stop the reading.
@@ -144,7 +144,7 @@ class Base:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Base]:
+def open_database(path: Path) -> Iterator[Database]:
     """Opens a database without changing it, and waits for locks only briefly.
 
     Raises:
@@ -157,7 +157,7 @@ def opened(path: Path) -> Iterator[Base]:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, timeout=_WAIT)
     try:
         _restrict(connection)
-        yield Base(connection, path.name, path.stat().st_size)
+        yield Database(connection, path.name, path.stat().st_size)
     except UnicodeDecodeError as error:  # SQLite quotes what it cannot read in its message
         raise sqlite3.DatabaseError("the list of its tables is damaged") from error
     finally:

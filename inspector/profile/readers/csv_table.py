@@ -8,15 +8,16 @@ kept.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
 
 from msgspec import Struct
 
-from ..builder import Builder
-from .csv_layout import FIELDS, SILENT, Layout, fold
+from ..builder import RecordingBuilder
+from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold
+from .csv_layout import RowLayout
+from .csv_mending import mended_rows, parsed_row
 
 _BLOCK = 1 << 16
 """Bytes read at once: some hundred rows, whose columns are converted together. Larger blocks are
@@ -25,13 +26,8 @@ slower, because they do not fit the processor's cache and give the garbage colle
 _LONGEST_LINE = 1 << 24
 """Bytes of the longest line that is read; a longer one is not a profiler's text and is left out."""
 
-_TOO_LARGE = 2**64
-"""Integers from here on are refused: an execution mask has 64 bits, all others have at most 63."""
-_LONGEST_NUMBER = 64
-"""Characters of a hexadecimal number that are read, so that a damaged cell cannot fill memory."""
-
-_MOST_CONTINUATION_LINES = 4
-"""How many further lines a quoted field with line breaks may take before its row is given up."""
+_MOST_BLANK_LINES = 3
+"""How many blank lines may stand before the header."""
 
 
 def nothing_in(path: Path) -> str:
@@ -44,13 +40,13 @@ def header(path: Path) -> list[str]:
     text = ""
     try:
         with path.open("rb") as file:
-            for _ in range(_MOST_CONTINUATION_LINES):  # blank lines before it
+            for _ in range(_MOST_BLANK_LINES + 1):
                 text = file.readline(_LONGEST_LINE).decode("utf-8-sig", "replace").strip("\r\n\0 ")
                 if text:
                     break
     except OSError:
         return []
-    cells = _parse(text) if text else None
+    cells = parsed_row(text) if text else None
     return [] if cells is None else [cell.strip() for cell in cells]
 
 
@@ -59,58 +55,14 @@ def folded(path: Path) -> frozenset[str]:
     return frozenset(map(fold, header(path)))
 
 
-def integer(text: str) -> int | None:
-    """An integer written as `12`, `0x0c`, `12.000000` or `1.2e1`.
-
-    Returns:
-        None for an empty cell.
-
-    Raises:
-        ValueError: it is no integer, or does not fit 64 bits.
-    """
-    try:
-        number = int(text)
-    except ValueError:
-        text = text.strip()
-        if not text:
-            return None
-        if text[:2].lower() == "0x":
-            number = int(text[:_LONGEST_NUMBER], 16)
-        else:
-            value = float(text)
-            if value != value or value in (float("inf"), float("-inf")):
-                raise
-            number = round(value)
-    if not -_TOO_LARGE < number < _TOO_LARGE:
-        raise ValueError("no number of 64 bits")
-    return number
-
-
-def instant(text: str) -> int | None:
-    """A timestamp in ns; None where it is empty, 0 (never taken) or was rounded by its writer.
-
-    `8.1097E+14` has lost its last ten digits: the difference of two such times is no duration.
-
-    Raises:
-        ValueError: it is no number.
-    """
-    value = integer(text)
-    if value is None or value <= 0:
-        return None
-    mantissa, letter, _ = text.lower().partition("e")
-    if letter and len(re.sub(r"\D", "", mantissa)) < len(str(value)):
-        return None
-    return value
-
-
-class Block(Struct):
+class RowBlock(Struct):
     """Undamaged rows that follow each other, with the line number of each.
 
-    Either `rows` holds all cells, or `groups` only the columns given to `Table.select_columns`,
+    Either `rows` holds all cells, or `groups` only the columns given to `CsvTable.select_columns`,
     which is faster and possible where every row has the table's layout.
     """
 
-    table: Table
+    table: CsvTable
     lines: Sequence[int]
     texts: Sequence[str] = ()
     rows: Sequence[list[str]] = ()
@@ -125,19 +77,19 @@ class Block(Struct):
         if index is None:
             return None
         if self.groups and self.table.layout is not None:
-            return self.groups[self.table.layout.singles[name]]
+            return self.groups[self.table.layout.group_of[name]]
         return [row[index] for row in self.rows]
 
     def key_texts(self) -> Iterator[tuple[str, ...]]:
-        """Yields for each row the cells of the key, as given to `Table.select_columns`."""
+        """Yields for each row the cells of the key, as given to `CsvTable.select_columns`."""
         if self.groups and self.table.layout is not None:
-            return zip(*(self.groups[group] for group in self.table.layout.key), strict=True)
+            return zip(*(self.groups[group] for group in self.table.layout.key_groups), strict=True)
         cells = [self.table.columns[name] for name in self.table.key_names]
         return (tuple([row[cell] for cell in cells]) for row in self.rows)
 
-    def only(self, chosen: Sequence[bool]) -> Block:
+    def only(self, chosen: Sequence[bool]) -> RowBlock:
         """The rows for which `chosen` is true."""
-        return Block(
+        return RowBlock(
             table=self.table,
             lines=list(compress(self.lines, chosen)),
             texts=list(compress(self.texts, chosen)),
@@ -154,7 +106,7 @@ class Block(Struct):
         return [self.row(index) for index in range(len(self))]
 
 
-class Table(Struct):
+class CsvTable(Struct):
     """A CSV file of a profiler."""
 
     path: Path
@@ -166,13 +118,12 @@ class Table(Struct):
     reason: str = ""  # what is wrong with that row
     unfinished: bool = False  # whether its last line has no end
     key_names: tuple[str, ...] = ()  # columns that are read together as a key
-    layout: Layout | None = None  # how its rows are quoted; None where that varies
+    layout: RowLayout | None = None  # how its rows are quoted; None where that varies
     _singles: tuple[str, ...] = ()  # columns that are read one by one
-
     headless: bool = False  # whether its first line is a row, no header
 
     @classmethod
-    def open(cls, path: Path, names: Sequence[str] = ()) -> Table:
+    def open(cls, path: Path, names: Sequence[str] = ()) -> CsvTable:
         """Reads a file's header.
 
         Args:
@@ -185,7 +136,7 @@ class Table(Struct):
         for index, name in enumerate(names):
             index_of_name.setdefault(fold(name), index)
         columns = {}
-        for our_name, spellings in FIELDS.items():
+        for our_name, spellings in COLUMN_NAMES.items():
             index = next((index_of_name[name] for name in spellings if name in index_of_name), -1)
             if index >= 0:
                 columns[our_name] = index
@@ -197,7 +148,7 @@ class Table(Struct):
         return [
             name
             for index, name in enumerate(self.names)
-            if index not in known_indices and fold(name) not in SILENT
+            if index not in known_indices and fold(name) not in UNREAD_COLUMNS
         ]
 
     def select_columns(self, singles: Sequence[str], key: Sequence[str]) -> None:
@@ -208,48 +159,38 @@ class Table(Struct):
         self._singles = tuple(name for name in singles if name in self.columns)
         self.key_names = tuple(name for name in key if name in self.columns)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[RowBlock]:
         """Yields the file's undamaged rows; damaged ones are counted.
 
         Every row has as many cells as the header. Only some megabytes are in memory at a time.
         """
-        width = len(self.names)
-        last_line = 0
-        before_header = not self.headless  # for the header
-        first_text = self.headless
-        for text in self._texts():
-            first_line = last_line + 1
-            last_line += text.count("\n") + 1
-            if "\r" in text:
-                text = text.replace("\r\n", "\n").removesuffix("\r")
-            if before_header:
-                header_lines, text_behind = _behind_header(text)
-                before_header = header_lines == 0
-                if text_behind is None:
-                    continue
-                text = text_behind
-                first_line += header_lines
-                self._lay_out(text)
-            if first_text:
-                self._lay_out(text)
-                first_text = False
-            numbers: Sequence[int] = range(first_line, last_line + 1)
+        self.layout = None
+        is_first = True
+        for first_line, text in self._texts_of_rows():
+            if is_first:
+                self.layout, is_first = self._layout_of(text), False
             lines = text.split("\n")
+            numbers: Sequence[int] = range(first_line, first_line + len(lines))
             is_regular = "\r" not in text and max(map(len, lines)) <= csv.field_size_limit()
             groups = self.layout.groups(lines) if self.layout is not None and is_regular else None
             if groups is not None:
                 self.good += len(lines)
-                yield Block(self, numbers, lines, groups=groups)
+                yield RowBlock(self, numbers, lines, groups=groups)
                 continue
             try:
                 rows = list(csv.reader(lines, strict=True))
             except csv.Error:
                 rows = []
-            if len(rows) != len(lines) or set(map(len, rows)) != {width}:
-                rows, numbers = self._salvage(lines, first_line)
+            if len(rows) != len(lines) or set(map(len, rows)) != {len(self.names)}:
+                name_column = self.columns.get("name")
+                mended = mended_rows(lines, len(self.names), name_column)
+                rows = [row for _, row in mended.rows]
+                numbers = [first_line + index for index, _ in mended.rows]
+                for index, reason in mended.damaged:
+                    self.damage(first_line + index, reason, yielded=False)
             if rows:
                 self.good += len(rows)
-                yield Block(self, numbers, rows=rows)
+                yield RowBlock(self, numbers, rows=rows)
 
     def damage(self, line: int, reason: str, yielded: bool = True) -> None:
         """Counts a damaged row.
@@ -264,7 +205,7 @@ class Table(Struct):
         self.bad += 1
         self.good -= yielded
 
-    def report(self, builder: Builder) -> None:
+    def report(self, builder: RecordingBuilder) -> None:
         """Adds an error or a note on what was damaged or missing; called once all rows are read."""
         name = self.path.name
         if self.bad:
@@ -283,7 +224,26 @@ class Table(Struct):
         elif self.unfinished:
             builder.note(f"{name}: its last line has no end; its last row may be incomplete")
 
-    # ----------------------------------------------------------------------------- parts
+    def _texts_of_rows(self) -> Iterator[tuple[int, str]]:
+        """Yields what follows the header, in texts of whole lines with the number of the first.
+
+        Lines end in newlines alone, unless a carriage return stands where no line ends.
+        """
+        next_line = 1
+        is_before_rows = not self.headless
+        for text in self._texts():
+            first_line = next_line
+            next_line += text.count("\n") + 1
+            if "\r" in text:
+                text = text.replace("\r\n", "\n").removesuffix("\r")
+            if is_before_rows:
+                header_lines, text_behind = _behind_header(text)
+                is_before_rows = header_lines == 0
+                if text_behind is None:
+                    continue
+                text = text_behind
+                first_line += header_lines
+            yield first_line, text
 
     def _texts(self) -> Iterator[str]:
         """The file in texts of whole lines, some hundred each, without the last line's newline."""
@@ -309,71 +269,15 @@ class Table(Struct):
             self.unfinished = True
             yield '"' if lost else unfinished.decode("utf-8", "replace")
 
-    def _lay_out(self, text: str) -> None:
-        """Sets the layout from the way in which the first row of a text is quoted."""
+    def _layout_of(self, text: str) -> RowLayout | None:
+        """Returns the layout by the way in which the first row of a text is quoted."""
         columns = self.columns
-        self.layout = Layout.of(
+        return RowLayout.of_row(
             text.partition("\n")[0],
             len(self.names),
             {name: columns[name] for name in self._singles},
             frozenset(columns[name] for name in self.key_names),
         )
-
-    def _salvage(self, lines: list[str], first: int) -> tuple[list[list[str]], list[int]]:
-        """The undamaged rows among lines of which some are damaged, and their line numbers."""
-        rows: list[list[str]] = []
-        numbers: list[int] = []
-        next_index = 0
-        while next_index < len(lines):
-            start = next_index
-            next_index += 1
-            if not lines[start].strip("\r \t"):
-                continue
-            row = _parse(lines[start])
-            if row is None:
-                row, used = self._joined(lines, start)
-                next_index += used
-            if row is not None and len(row) > len(self.names):
-                row = self._narrow(row)
-            if row is not None and len(row) == len(self.names):
-                rows.append(row)
-                numbers.append(first + start)
-            elif row is None:
-                self.damage(first + start, "a quoted field is not closed", yielded=False)
-            else:
-                reason = f"{len(row):,} columns instead of {len(self.names):,}"
-                self.damage(first + start, reason, yielded=False)
-        return rows, numbers
-
-    def _joined(self, lines: list[str], start: int) -> tuple[list[str] | None, int]:
-        """A row whose quoted fields hold line breaks, and how many further lines it takes."""
-        text = lines[start]
-        for used, line in enumerate(
-            lines[start + 1 : start + 1 + _MOST_CONTINUATION_LINES], start=1
-        ):
-            text += "\n" + line
-            row = _parse(text)
-            if row is not None:
-                return (row, used) if len(row) == len(self.names) else (None, 0)
-        return None, 0
-
-    def _narrow(self, row: list[str]) -> list[str]:
-        """Mends a row with too many cells: it ends in empty ones, or its unquoted name has commas.
-
-        Such a name is `f<int, 2>`. A row that is neither is returned as it is.
-        """
-        surplus = len(row) - len(self.names)
-        if not any(row[-surplus:]):
-            return row[:-surplus]
-        name_index = self.columns.get("name")
-        if name_index is None or not set(row[name_index]) & {"(", "<"}:
-            return row
-        joined_name = ",".join(row[name_index : name_index + surplus + 1])
-        if joined_name.count("(") != joined_name.count(")") or joined_name.count(
-            "<"
-        ) != joined_name.count(">"):
-            return row
-        return [*row[:name_index], joined_name, *row[name_index + surplus + 1 :]]
 
 
 def _behind_header(text: str) -> tuple[int, str | None]:
@@ -390,11 +294,3 @@ def _behind_header(text: str) -> tuple[int, str | None]:
             return lines, remaining if newline and remaining else None
         if not newline:
             return 0, None
-
-
-def _parse(line: str) -> list[str] | None:
-    try:
-        rows = list(csv.reader(line.splitlines(keepends=True), strict=True))
-    except csv.Error:
-        return None
-    return rows[0] if len(rows) == 1 else None

@@ -20,31 +20,31 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Tool = dict[str, str]
 
 
-class _Place(TypedDict):
+class _JsonPlace(TypedDict):
     file: str
     line: Line
 
 
-class Place(_Place, total=False):
+class JsonPlace(_JsonPlace, total=False):
     """A position in source."""
 
     column: Whole | None
-    inlined_at: Place | None
+    inlined_at: JsonPlace | None
 
 
-class _Metric(TypedDict):
+class _JsonMetric(TypedDict):
     value: Value
     unit: str
     origin: Literal["compiler", "derived", "estimated", "measured", "emulated"]
 
 
-class Metric(_Metric, total=False):
+class JsonMetric(_JsonMetric, total=False):
     """A figure."""
 
     note: str
 
 
-class _Failure(TypedDict):
+class _JsonFailure(TypedDict):
     file: str | None
     kernel: str | None
     stage: str
@@ -52,19 +52,19 @@ class _Failure(TypedDict):
     hint: str
 
 
-class Failure(_Failure, total=False):
+class JsonFailure(_JsonFailure, total=False):
     """A file or kernel that could not be reported."""
 
     output: str
 
 
-class _Assumption(TypedDict):
+class _JsonAssumption(TypedDict):
     what: str
     assumed: str
-    source: Place | None
+    source: JsonPlace | None
 
 
-class Assumption(_Assumption, total=False):
+class JsonAssumption(_JsonAssumption, total=False):
     """An answer to what nobody knows, and where the script asked."""
 
     explored: bool
@@ -73,35 +73,35 @@ class Assumption(_Assumption, total=False):
     )
 
 
-class EmulatedValue(TypedDict):
+class JsonEmulatedValue(TypedDict):
     """What a script read of memory that executed kernels wrote, and where it asked."""
 
     what: str
     value: str
-    source: Place
+    source: JsonPlace
 
 
-class _Variant(TypedDict):
+class _JsonVariant(TypedDict):
     signature: dict[str, str]
     constexprs: dict[str, Any]
     options: dict[str, Any]
     attrs: dict[str, dict[str, Any]]
     wave_size: Annotated[int, Meta(ge=1, le=1024)]
     grid: list[Whole] | None
-    call_site: Place | None
+    call_site: JsonPlace | None
     qualname: str | None
     case: str | None
     triton_version: str | None
 
 
-class Variant(_Variant, total=False):
+class JsonVariant(_JsonVariant, total=False):
     """A specialisation."""
 
     tuning: dict[str, Any] | None
     launches: Count | None
     notes: list[str]
-    assumptions: list[Assumption]
-    emulated: list[EmulatedValue]
+    assumptions: list[JsonAssumption]
+    emulated: list[JsonEmulatedValue]
     unspecialised: (
         dict[str, Literal["annotation", "do_not_specialize", "do_not_specialize_on_alignment"]]
         | None
@@ -110,40 +110,40 @@ class Variant(_Variant, total=False):
     generator: str | None
 
 
-class Artifact(TypedDict):
+class JsonArtifact(TypedDict):
     """A file among the artifacts."""
 
     sha256: Digest
     bytes: Count
 
 
-class Header(TypedDict):
+class JsonHeader(TypedDict):
     """Where a loop begins."""
 
     line: Line
     label: str | None
 
 
-class _Loop(TypedDict):
+class _JsonLoop(TypedDict):
     id: str
     depth: Annotated[int, Meta(ge=1, lt=1 << 31)]
     parent: str | None
-    header: Header
+    header: JsonHeader
     lines: list[tuple[Line, Line]]
-    source: list[Place]
+    source: list[JsonPlace]
     hot: bool
     unroll: Count | None
-    metrics: dict[str, Metric]
+    metrics: dict[str, JsonMetric]
 
 
-class Loop(_Loop, total=False):
+class JsonLoop(_JsonLoop, total=False):
     """A loop."""
 
     irreducible: bool
 
 
-_MemoryOp = TypedDict(  # a key is a word of Python's
-    "_MemoryOp",
+_JsonMemoryOp = TypedDict(  # a key is a word of Python's
+    "_JsonMemoryOp",
     {
         "line": Line,
         "mnemonic": str,
@@ -151,18 +151,18 @@ _MemoryOp = TypedDict(  # a key is a word of Python's
         "bits": Count | None,
         "loop": str | None,
         "depth": Count,
-        "source": Place | None,
+        "source": JsonPlace | None,
     },
 )
 
 
-class _LdsRemedy(TypedDict):
+class _JsonLdsRemedy(TypedDict):
     accesses: Count
     cycles: float
     cycles_ideal: float
 
 
-class LdsRemedy(_LdsRemedy, total=False):
+class JsonLdsRemedy(_JsonLdsRemedy, total=False):
     """What would free an array in LDS of bank conflicts."""
 
     row: int
@@ -173,7 +173,7 @@ class LdsRemedy(_LdsRemedy, total=False):
     swizzled: float
 
 
-class LaneUse(TypedDict, total=False):
+class JsonLaneUse(TypedDict, total=False):
     """What the lanes of a wave's access touch."""
 
     lanes: float
@@ -185,43 +185,43 @@ class LaneUse(TypedDict, total=False):
     bytes: float
     waste: float
     addresses: float
-    remedy: LdsRemedy
+    remedy: JsonLdsRemedy
     origin: Literal["derived", "estimated"]
     unknown: str
 
 
-class MemoryOp(_MemoryOp, total=False):
+class JsonMemoryOp(_JsonMemoryOp, total=False):
     """A memory access."""
 
     note: str
-    use: LaneUse
+    use: JsonLaneUse
 
 
-class _Wait(TypedDict):
+class _JsonWait(TypedDict):
     line: Line
     counter: str
     n: Whole
     loop: str | None
-    source: Place | None
+    source: JsonPlace | None
     verdict: Literal["needed", "over-strict", "ordering", "idle", "missing"] | None
     could_be: Whole | None
     waits_for: list[Line] | None
 
 
-class Wait(_Wait, total=False):
+class JsonWait(_JsonWait, total=False):
     """A counter of a wait."""
 
     slack: Count | None
     slack_cycles: Count | None
 
 
-_Access = TypedDict(
-    "_Access",
+_JsonAccess = TypedDict(
+    "_JsonAccess",
     {
         "op": str,
         "line": Line,
         "class": str,
-        "source": Place | None,
+        "source": JsonPlace | None,
         "dtype": str,
         "shape": list[Count],
         "layout": str,
@@ -240,13 +240,13 @@ _Access = TypedDict(
 )
 
 
-class Access(_Access, total=False):
+class JsonAccess(_JsonAccess, total=False):
     """An operation of the TTGIR that moves a tile."""
 
     lanes: Literal["agree", "differ"] | None
 
 
-class LdsBuffer(TypedDict):
+class JsonLdsBuffer(TypedDict):
     """A buffer that the TTGIR puts into LDS."""
 
     name: str
@@ -256,12 +256,12 @@ class LdsBuffer(TypedDict):
     copies: Count
     bytes: Count | None
     line: Line
-    source: Place | None
+    source: JsonPlace | None
     in_loop: bool
     at_peak: bool
 
 
-class Unread(TypedDict):
+class JsonUnread(TypedDict):
     """What was not read or followed."""
 
     kind: UnreadKind
@@ -269,7 +269,7 @@ class Unread(TypedDict):
     lines: list[Line]
 
 
-class Trials(TypedDict):
+class JsonTrials(TypedDict):
     """What came of a fix on real kernels."""
 
     helped: Count
@@ -277,7 +277,7 @@ class Trials(TypedDict):
     worse: Count
 
 
-class Spill(TypedDict):
+class JsonSpill(TypedDict):
     """A place in scratch memory."""
 
     offset: Whole | None
@@ -285,17 +285,17 @@ class Spill(TypedDict):
     stores: list[Line]
     reloads: list[Line]
     loops: list[str]
-    source: list[Place | None]
+    source: list[JsonPlace | None]
 
 
-class MeasuredLine(TypedDict):
+class JsonMeasuredLine(TypedDict):
     """What a profiler measured of a line."""
 
     line: Line
     address: Count | None
     mnemonic: str
     loop: str | None
-    source: Place | None
+    source: JsonPlace | None
     hits: Count | None
     latency_cycles: Whole | None
     stall_cycles: Whole | None
@@ -305,12 +305,12 @@ class MeasuredLine(TypedDict):
     reasons: dict[str, Count]
 
 
-class _EmulatedLine(TypedDict):
+class _JsonEmulatedLine(TypedDict):
     line: Line
     executed: Count
 
 
-class EmulatedLine(_EmulatedLine, total=False):
+class JsonEmulatedLine(_JsonEmulatedLine, total=False):
     """What the emulator counted of a line."""
 
     active_lanes: float | None
@@ -319,7 +319,7 @@ class EmulatedLine(_EmulatedLine, total=False):
     conflict_cycles: float | None
 
 
-class EmulatedFault(TypedDict):
+class JsonEmulatedFault(TypedDict):
     """What the code did in the emulator and must not do."""
 
     kind: str
@@ -327,18 +327,18 @@ class EmulatedFault(TypedDict):
     line: Line
 
 
-class Emulated(TypedDict):
+class JsonEmulated(TypedDict):
     """A few workgroups of a launch, executed."""
 
     workgroups: Count
     grid_workgroups: Count
     waves: Count
     made_up: list[str]
-    lines: list[EmulatedLine]
-    faults: list[EmulatedFault]
+    lines: list[JsonEmulatedLine]
+    faults: list[JsonEmulatedFault]
 
 
-class Location(TypedDict):
+class JsonLocation(TypedDict):
     """Where a finding points."""
 
     kind: str
@@ -347,25 +347,25 @@ class Location(TypedDict):
     text: str
 
 
-class _Finding(TypedDict):
+class _JsonFinding(TypedDict):
     rule: str
     severity: Literal["error", "warning", "info"]
     confidence: Literal["certain", "likely", "possible"]
     message: str
     evidence: dict[str, Value]
-    locations: list[Location]
+    locations: list[JsonLocation]
     fix: str
     fingerprint: str
 
 
-class Finding(_Finding, total=False):
+class JsonFinding(_JsonFinding, total=False):
     """A finding."""
 
-    fix_tried: Trials | None
+    fix_tried: JsonTrials | None
     saves_percent: float | None
 
 
-class Demand(TypedDict):
+class JsonDemand(TypedDict):
     """What a kernel asks of a CU: what its occupancy rests on."""
 
     vgprs: Count | None
@@ -383,7 +383,7 @@ class Demand(TypedDict):
     waves_from: Literal["typed", "triton", "file", "largest"] | None
 
 
-class LiveValue(TypedDict):
+class JsonLiveValue(TypedDict):
     """Registers that hold one value of the source."""
 
     name: str | None
@@ -391,14 +391,14 @@ class LiveValue(TypedDict):
         "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
     ]
     type: str
-    source: Place | None
+    source: JsonPlace | None
     vgprs: Count
     agprs: Count
     scratch: Count
     registers: str
 
 
-class SpilledValue(TypedDict):
+class JsonSpilledValue(TypedDict):
     """A value of the source that spills park in scratch memory."""
 
     name: str | None
@@ -406,7 +406,7 @@ class SpilledValue(TypedDict):
         "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
     ]
     type: str
-    source: Place | None
+    source: JsonPlace | None
     dwords: Count
     stores: Count
     reloads: Count
@@ -415,43 +415,43 @@ class SpilledValue(TypedDict):
     loops: list[str]
 
 
-class LivePeak(TypedDict):
+class JsonLivePeak(TypedDict):
     """Where most registers are live, and what they hold."""
 
     line: Line
     instruction: str
-    source: Place | None
+    source: JsonPlace | None
     loop: str | None
     vgprs: Count
     agprs: Count
-    values: list[LiveValue]
+    values: list[JsonLiveValue]
 
 
-class _Kernel(TypedDict):
+class _JsonKernel(TypedDict):
     id: str
     name: str
     arch: str | None
-    source: Place | None
-    variant: Variant | None
-    artifacts: dict[str, Artifact]
-    metrics: dict[str, Metric]
-    loops: list[Loop]
+    source: JsonPlace | None
+    variant: JsonVariant | None
+    artifacts: dict[str, JsonArtifact]
+    metrics: dict[str, JsonMetric]
+    loops: list[JsonLoop]
     main_loop: str | None
-    memory_ops: list[MemoryOp]
-    waits: list[Wait]
-    findings: list[Finding]
+    memory_ops: list[JsonMemoryOp]
+    waits: list[JsonWait]
+    findings: list[JsonFinding]
     notes: list[str]
 
 
-class Kernel(_Kernel, total=False):
+class JsonKernel(_JsonKernel, total=False):
     """A kernel's report."""
 
-    accesses: list[Access]
-    lds_buffers: list[LdsBuffer]
-    unread: list[Unread]
-    demand: Demand | None
-    spills: list[Spill]
-    live_peak: LivePeak
-    spilled_values: list[SpilledValue]
-    measured_lines: list[MeasuredLine]
-    emulated: Emulated
+    accesses: list[JsonAccess]
+    lds_buffers: list[JsonLdsBuffer]
+    unread: list[JsonUnread]
+    demand: JsonDemand | None
+    spills: list[JsonSpill]
+    live_peak: JsonLivePeak
+    spilled_values: list[JsonSpilledValue]
+    measured_lines: list[JsonMeasuredLine]
+    emulated: JsonEmulated

@@ -1,4 +1,4 @@
-"""Adds up PC samples by place, and names the reasons why nothing was issued."""
+"""PC samples of any format: added up by place, with the reasons why nothing was issued."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ...recording import CodeObject, Place, Samples
+from ...recording import CodePlace, RecordedCodeObject, Samples
 
 _PREFIX = "NOT_ISSUED_REASON_"
-_REASONS = (
+REASONS = (
     "none",
     "no_instruction_available",
     "alu_dependency",
@@ -22,7 +22,7 @@ _REASONS = (
     "other_wait",
     "sleep_wait",
 )
-"""rocprofiler_pc_sampling_instruction_not_issued_reason_t, in its order."""
+"""`rocprofiler_pc_sampling_instruction_not_issued_reason_t`, by value."""
 
 Method = Literal["host_trap", "stochastic"]
 
@@ -33,52 +33,84 @@ def reason(text: str | int) -> str:
     Both `ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_WAITCNT` and 3 are `waitcnt`.
     """
     if isinstance(text, int):
-        return _REASONS[text] if 0 <= text < len(_REASONS) else f"reason {text}"
+        return REASONS[text] if 0 <= text < len(REASONS) else f"reason {text}"
     return text.rpartition(_PREFIX)[2].lower()
 
 
-class _Sum(Struct):
-    place: Place
+class SampleSum(Struct):
+    """The samples of one method at one place, added up."""
+
+    place: CodePlace
     method: Method
     count: int = 0
     issued: int = 0
-    with_issue: int = 0  # how many say whether they were issued
+    with_issue: int = 0  # how many say whether they issued their instruction
     lanes: int = 0
     masked: int = 0  # how many have an execution mask
     reasons: dict[str, int] = field(default_factory=dict)
 
+    def add(
+        self, mask: int | None, issued: bool | None, why: str | int | None, times: int = 1
+    ) -> None:
+        """Adds a sample; None for what it does not tell.
 
-class Places(Struct):
+        Args:
+            mask: which lanes were active.
+            issued: whether the wave issued the instruction.
+            why: why it did not: a reason's name or value.
+            times: how many equal samples there are.
+        """
+        self.count += times
+        if mask is not None:
+            self.masked += times
+            self.lanes += mask.bit_count() * times
+        if issued is not None:
+            self.with_issue += times
+            if issued:
+                self.issued += times
+            elif why is not None:
+                name = reason(why)
+                self.reasons[name] = self.reasons.get(name, 0) + times
+
+    def samples(self) -> Samples:
+        """Returns the sums as the recording has them, the most frequent reason first."""
+        return Samples(
+            place=self.place,
+            method=self.method,
+            count=self.count,
+            issued=self.issued if self.with_issue else None,
+            reasons=dict(sorted(self.reasons.items(), key=lambda pair: -pair[1])),
+            lanes=self.lanes / self.masked if self.masked else None,
+        )
+
+
+class ProcessSamples(Struct):
     """The samples of one process while they are read: one sum for every place."""
 
     process: int | None
-    code_objects: dict[int, tuple[CodeObject, int]]
+    code_objects: dict[int, tuple[RecordedCodeObject, int]]
     """Id -> the code object, and `shift`: file address minus offset from the load base."""
-    _sums: dict[tuple[int | None, int, int, Method, str | None], _Sum] = field(default_factory=dict)
+    _sums: dict[tuple[int | None, int, int, Method, str | None], SampleSum] = field(
+        default_factory=dict
+    )
 
-    def add(
+    def at(
         self,
         method: Method,
         shape: int | None,
         code_object: int,
         offset: int,
         *,
-        mask: int | None = None,
-        issued: bool | None = None,
-        why: str | int | None = None,
         text: str | None = None,
         comment: str | None = None,
-    ) -> None:
-        """Adds a sample.
+    ) -> SampleSum:
+        """Returns the sum of the samples at a place.
 
         Args:
-            method: how it was taken.
-            shape: number of its dispatch's shape, where that is known.
+            method: how they were taken.
+            shape: number of their dispatch's shape, where that is known.
             code_object: its id; 0 where the profiler knew none.
             offset: from the code object's load base; an address without a code object.
-            mask: which lanes were active.
-            issued: whether the wave issued the instruction.
-            why: why it did not.
             text: the instruction.
             comment: its source line.
         """
@@ -87,36 +119,18 @@ class Places(Struct):
         total = self._sums.get(key)
         if total is None:
             place = self._place(shape, code_object, offset, text, comment)
-            total = self._sums[key] = _Sum(place, method)
-        total.count += 1
-        if mask is not None:
-            total.masked += 1
-            total.lanes += mask.bit_count()
-        if issued is not None:
-            total.with_issue += 1
-            if issued:
-                total.issued += 1
-            elif why is not None:
-                word = reason(why)
-                total.reasons[word] = total.reasons.get(word, 0) + 1
+            total = self._sums[key] = SampleSum(place, method)
+        return total
 
     def samples(self) -> Sequence[Samples]:
         """Returns the sums, the largest first."""
         return [
-            Samples(
-                place=item.place,
-                method=item.method,
-                count=item.count,
-                issued=item.issued if item.with_issue else None,
-                reasons=dict(sorted(item.reasons.items(), key=lambda pair: -pair[1])),
-                lanes=item.lanes / item.masked if item.masked else None,
-            )
-            for item in sorted(self._sums.values(), key=lambda item: -item.count)
+            total.samples() for total in sorted(self._sums.values(), key=lambda item: -item.count)
         ]
 
     def _place(
         self, shape: int | None, code_object: int, offset: int, text: str | None, line: str | None
-    ) -> Place:
+    ) -> CodePlace:
         """Returns the place of a sample; without a code object's id, the one loaded there."""
         object_id: int | None = code_object
         address: int | None = offset
@@ -124,7 +138,7 @@ class Places(Struct):
             address = offset + self.code_objects[code_object][1]
         elif not code_object:
             object_id, address = self._containing(offset)
-        return Place(
+        return CodePlace(
             shape=shape,
             process=self.process,
             code_object=object_id,

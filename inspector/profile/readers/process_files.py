@@ -1,4 +1,4 @@
-"""Which process a profiler's file is of, by its folder and name.
+"""The process that a profiler's file is of, and other files of the same process.
 
 rocprofv3 writes the files of one process into one folder under one prefix, its id or a name that
 the user chose: `1234_kernel_trace.csv`, `1234_counter_collection.csv`, `1234_results.db`.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..builder import Builder
+from ..builder import RecordingBuilder
 
 _KIND_SUFFIX = re.compile(
     r"(?:^|_)(?P<kind>agent_info|counter_collection(?:_stats)?|domain_stats"
@@ -56,7 +56,7 @@ def names_of(places: Iterable[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
     return names
 
 
-def parts_of(folder: Path, prefix: str, builder: Builder) -> list[int]:
+def parts_of(folder: Path, prefix: str, builder: RecordingBuilder) -> list[int]:
     """Numbers of the recording's parts that came from the files of a folder with a prefix."""
     numbers = []
     for number, part in enumerate(builder.parts):
@@ -67,10 +67,29 @@ def parts_of(folder: Path, prefix: str, builder: Builder) -> list[int]:
     return numbers
 
 
-def results_file_read(folder: Path, prefix: str, builder: Builder) -> str | None:
+def results_file_read(folder: Path, prefix: str, builder: RecordingBuilder) -> str | None:
     """The name of the JSON file or database with all of a process, if it was read before."""
     for number in parts_of(folder, prefix, builder):
         name = Path(builder.parts[number].path).name
         if _RESULTS_SUFFIX.search(name):
             return name
     return None
+
+
+def is_twin(path: Path, other: Path, builder: RecordingBuilder) -> bool:
+    """Tells whether another file of the same run has been read.
+
+    A profiler that is asked for several formats writes `4242_results.json` and `4242_results.db`
+    of the same dispatches. If the first is damaged, the second is read as well, with a note that
+    some dispatches are counted twice.
+    """
+    if str(other) not in {part.path for part in builder.parts}:
+        return False
+    if str(other) in {error.file for error in builder.errors}:
+        builder.note(
+            f"{path.name} holds the same run as {other.name}, which is damaged: dispatches that "
+            "are in both count twice; import the better file alone"
+        )
+        return False
+    builder.note(f"{path.name} holds the same run as {other.name}, which was read")
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from ...errors import KinspectError
 from ...model import ErrorRecord
 from ...recording import Part, Recording
 from .. import reading
-from ..builder import Builder
+from ..builder import RecordingBuilder
 from . import manifest
 from .commands import PASSES
 from .manifest import Manifest, PassRecord
@@ -33,37 +34,35 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
         recording = reading.read(folder, progress)
     except KinspectError as error:
         # Nothing was recorded: the errors of the passes say why, if they have any.
-        empty = Builder(folder)
+        empty = RecordingBuilder(folder)
         if not any(item.errors for item in record.passes):
             empty.fail(folder, error.message, error.hint)
         recording = empty.finish()
     recording = _in_order(recording, record, run)
-    tool = {
-        "name": record.tool,
-        **({"version": record.tool_version} if record.tool_version else {}),
-    }
-    errors = tuple(
-        ErrorRecord(
-            file=str(run / item.folder),
-            kernel=None,
-            stage="profile",
-            message=f"{item.name}: {message}",
-            hint=hint,
-        )
-        for item in record.passes
-        for message, hint in item.errors
-    )
+    version = {"version": record.tool_version} if record.tool_version else {}
     notes = [f"{item.name}: {note}" for item in record.passes for note in item.notes]
     if record.ended is None:
         notes.append("the run was ended before its end: what had been written is shown")
     return replace(
         recording,
         path=str(run),
-        tool={**recording.tool, **tool},
+        tool={**recording.tool, "name": record.tool, **version},
         command=record.command,
         notes=(*recording.notes, *notes),
-        errors=(*errors, *recording.errors),
+        errors=(*_errors_of_passes(record, run), *recording.errors),
     )
+
+
+def _errors_of_passes(record: Manifest, run: Path) -> Iterator[ErrorRecord]:
+    for item in record.passes:
+        for message, hint in item.errors:
+            yield ErrorRecord(
+                file=str(run / item.folder),
+                kernel=None,
+                stage="profile",
+                message=f"{item.name}: {message}",
+                hint=hint,
+            )
 
 
 def _in_order(recording: Recording, record: Manifest, run: Path) -> Recording:

@@ -1,4 +1,7 @@
-"""Finds a profiler on this machine: the one of the program's own ROCm first."""
+"""What profiling needs of this machine: a profiler, the decoder of its traces, the GPU's arch.
+
+The profiler is that of the program's own ROCm, if it has one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from msgspec import Struct
 from ...errors import KinspectError
 from . import versions
 
-OURS = 125
+OWN_FAILURE = 125
 """The exit status of failures that are kinspect's or the profiler's, not the program's."""
 
 TOOLS: tuple[str, ...] = ("rocprofv3", "rocprofv2", "rocprof", "rocprof-compute")
@@ -54,7 +57,7 @@ class Profiler(Struct, frozen=True):
         return f"{self.tool} {versions.show(self.version)} ({self.path})"
 
 
-def find(
+def find_profiler(
     command: Sequence[str],
     tool: str | None = None,
     named: Path | None = None,
@@ -87,7 +90,7 @@ def find(
         f"no {tool or 'rocprofv3'} found; looked in {places}",
         f"install ROCm's {_PACKAGES.get(tool or '', 'rocprofiler-sdk')} (with apt or dnf, or pip's "
         "rocm[devel]), or give --rocprof PATH",
-        exit_code=OURS,
+        exit_code=OWN_FAILURE,
     )
 
 
@@ -181,7 +184,7 @@ def _reported_version(path: Path, env: Mapping[str, str] | None) -> versions.Ver
     return versions.parse(process.stdout) if process.returncode == 0 else None
 
 
-def decoder(
+def find_decoder(
     profiler: Profiler, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Path:
     """Finds the folder with the library that decodes thread traces.
@@ -206,11 +209,11 @@ def decoder(
     raise KinspectError(
         f"thread traces need {_DECODER}, which is in none of {', '.join(map(str, candidates))}",
         "install the ROCprof Trace Decoder and give its folder to --att-library-path",
-        exit_code=OURS,
+        exit_code=OWN_FAILURE,
     )
 
 
-def arch_here(
+def gpu_arch(
     profiler: Profiler | None = None, topology: Path = Path("/sys/class/kfd/kfd/topology/nodes")
 ) -> str | None:
     """Finds the arch of this machine's GPUs, by the driver's topology, else by ROCm's own tools.

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from .json_files import Source
+from .gzip_files import ByteSource
 from .json_text import LENIENT, JsonText
 
 _BATCH = 1 << 20
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class JsonStream:
     """Walks one JSON document from front to back."""
 
-    def __init__(self, file: Source, batch: int = _BATCH) -> None:
+    def __init__(self, file: ByteSource, batch: int = _BATCH) -> None:
         """Starts at the beginning.
 
         Args:
@@ -60,8 +60,6 @@ class JsonStream:
     def peek(self) -> bytes:
         """Returns the next byte that is not white space; empty at the end."""
         return self._text.peek()
-
-    # ------------------------------------------------------------------ structure
 
     def members(self) -> Iterator[str]:
         """Yields the keys of the object that comes next; the caller consumes each value.
@@ -144,8 +142,6 @@ class JsonStream:
             yield
         finally:
             self._text.move(origin)
-
-    # ------------------------------------------------------------------ records
 
     def records(self, form: type[T]) -> Iterator[T]:
         """Yields the elements of the array that comes next, decoded.

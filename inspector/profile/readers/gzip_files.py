@@ -1,7 +1,4 @@
-"""Opens files, gzipped or not, and tells whether another file holds the same run.
-
-Of a damaged gzip file, everything before the damage is read.
-"""
+"""Opens files, gzipped or not; of a damaged gzip file, everything before the damage is read."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ... import limits
-from ...limits import Budget, LimitError
-from ..builder import Builder
+from ...limits import InflationBudget, LimitError
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """A binary source: `read1` returns the bytes before a damaged place before it raises."""
 
     def read1(self, size: int, /) -> bytes:
@@ -35,7 +31,7 @@ class _Counted:
     Bytes that are read again after `seek` are inflated again, and count again.
     """
 
-    def __init__(self, inside: gzip.GzipFile, budget: Budget) -> None:
+    def __init__(self, inside: gzip.GzipFile, budget: InflationBudget) -> None:
         self._inside = inside
         self._budget = budget
 
@@ -55,7 +51,7 @@ class _Counted:
 
 
 @contextmanager
-def open_plain(path: Path) -> Iterator[Source]:
+def open_plain(path: Path) -> Iterator[ByteSource]:
     """Opens a file for reading, unpacking it if it is gzip (by its first bytes)."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -77,22 +73,3 @@ def head(path: Path, size: int) -> bytes:
     except (OSError, EOFError, zlib.error, LimitError):
         pass
     return data.removeprefix(b"\xef\xbb\xbf")
-
-
-def is_twin(path: Path, other: Path, builder: Builder) -> bool:
-    """Tells whether another file of the same run has been read.
-
-    A profiler that is asked for several formats writes `4242_results.json` and `4242_results.db`
-    of the same dispatches. If the first is damaged, the second is read as well, with a note that
-    some dispatches are counted twice.
-    """
-    if str(other) not in {part.path for part in builder.parts}:
-        return False
-    if str(other) in {error.file for error in builder.errors}:
-        builder.note(
-            f"{path.name} holds the same run as {other.name}, which is damaged: dispatches that "
-            "are in both count twice; import the better file alone"
-        )
-        return False
-    builder.note(f"{path.name} holds the same run as {other.name}, which was read")
-    return True

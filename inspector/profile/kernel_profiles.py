@@ -11,16 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
-from ..model import KernelReport, Metric, int_of, number_of
-from ..recording import Agent, CodeObject, KernelProfile, KernelShape, Recording
-from . import join
+from ..model import Metric
+from ..recording import Agent, KernelProfile, KernelShape, Recording, Spread
 from .figures import derived, quirks, readings
 from .figures.counters import figure
 from .figures.grouping import DispatchGroup, group
 from .figures.peaks import device
 from .figures.readings import Readings
 from .figures.spreads import spread
-from .undispatched import UNMATCHED, summarised, without_dispatches
+from .undispatched import UNMATCHED, kernels_of_summary, without_dispatches
 
 _REPEATED = "rocprof-compute workload"
 """The format whose parts are runs of the same program; parts of others may be processes of one run.
@@ -31,7 +30,7 @@ start and stop at the same instant."""
 _AGENT = re.compile(r"^(?:agent\s+)?(?=\d)", re.IGNORECASE)
 
 
-class Analysis(Struct, frozen=True):
+class RecordedKernels(Struct, frozen=True):
     """The kernels of a recording.
 
     Args:
@@ -56,8 +55,8 @@ def profile(
     arch: str | None = None,
 ) -> tuple[KernelProfile, ...]:
     """Returns the kernels of `analyse`."""
-    analysis = analyse(recording, skip_warmup=skip_warmup, only=only, top=top, arch=arch)
-    return analysis.kernels
+    recorded = analyse(recording, skip_warmup=skip_warmup, only=only, top=top, arch=arch)
+    return recorded.kernels
 
 
 def analyse(
@@ -67,7 +66,7 @@ def analyse(
     only: str | None = None,
     top: int | None = None,
     arch: str | None = None,
-) -> Analysis:
+) -> RecordedKernels:
     """Computes the profile of each specialisation of each kernel.
 
     Args:
@@ -82,98 +81,47 @@ def analyse(
         KinspectError: `only` is not a regular expression.
     """
     pattern = _pattern(only)
-    groups = group(recording, skip_warmup)
-    readings_of_groups = readings.read(recording, groups)
-    # Passes with counters run slower: if there is a trace without counters, its times alone count.
-    any_traced = any(values.traced and values.total_ns for values in readings_of_groups)
-    total = sum(values.total_ns for values in readings_of_groups if values.traced or not any_traced)
-    kernels = [
-        _kernel(
-            recording,
-            specialisation,
-            values,
-            total_ns=total if values.traced or not any_traced else 0,
-            arch=arch,
-        )
-        for specialisation, values in zip(groups, readings_of_groups, strict=True)
-    ]
-    times = [values.total_ns for values in readings_of_groups]
-    order = sorted(
-        range(len(kernels)), key=lambda index: (-times[index], -kernels[index].dispatches)
-    )
-    kernels = [kernels[index] for index in order]
+    kernels, total_ns = _dispatched(recording, skip_warmup, arch)
     if not kernels:
-        kernels = summarised(recording.summary)
-        total = sum(entry.total_ns for entry in recording.summary)
+        kernels = kernels_of_summary(recording.summary)
+        total_ns = sum(entry.total_ns for entry in recording.summary)
     kernels += without_dispatches(recording, kernels)
     named = [
         kernel for kernel in _numbered(kernels) if pattern is None or pattern.search(kernel.name)
     ]
     chosen = tuple(named[:top])
-    names = tuple(dict.fromkeys(kernel.name for kernel in kernels))
-    return Analysis(chosen, float(total) if total else None, len(kernels) - len(chosen), names)
-
-
-def joined(
-    kernels: Sequence[KernelProfile],
-    reports: Sequence[KernelReport],
-    code_objects: Sequence[CodeObject] = (),
-) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
-    """Matches measured kernels with analysed ones, and adds the measured metrics to the reports.
-
-    Args:
-        kernels: the measured kernels.
-        reports: the reports of the analysed kernels.
-        code_objects: the code objects in the recording.
-
-    Returns:
-        The kernels with their match, and the reports with the measured metrics; where several
-        measured kernels match one report (two devices), the one that took most time counts.
-    """
-    hashes = join.hashes(code_objects)
-    matched = tuple(
-        replace(kernel, match=join.match(kernel, reports, hashes)) for kernel in kernels
+    return RecordedKernels(
+        kernels=chosen,
+        total_ns=float(total_ns) if total_ns else None,
+        left_out=len(kernels) - len(chosen),
+        names=tuple(dict.fromkeys(kernel.name for kernel in kernels)),
     )
-    measured: dict[str, list[KernelProfile]] = {}
-    for kernel in matched:
-        if kernel.match.is_decided:
-            measured.setdefault(kernel.match.kernels[0], []).append(kernel)
-    return matched, tuple(_measured(report, measured.get(report.id, [])) for report in reports)
 
 
-def _measured(report: KernelReport, kernels: Sequence[KernelProfile]) -> KernelReport:
-    if not kernels:
-        return report
-    notes = report.notes
-    if len(kernels) > 1:
-        other_ids = ", ".join(kernel.id for kernel in kernels[1:])
-        notes = (*notes, f"measured as {kernels[0].id}; {other_ids} may be this kernel as well")
-    share = {metric.name: metric for metric in _bound_share(report, kernels[0])}
-    return replace(report, metrics={**report.metrics, **kernels[0].metrics, **share}, notes=notes)
-
-
-def _bound_share(report: KernelReport, kernel: KernelProfile) -> Iterator[Metric]:
-    """Yields the lower bound on the analysed launch's time as a share of the fastest dispatch's, %.
-
-    A dispatch with as many workgroups is taken for the same launch; its sizes may still differ.
-    """
-    bound_us = number_of(report.metrics, "launch.matrix_us")
-    workgroups, shape = int_of(report.metrics, "grid.workgroups"), kernel.shape
-    if bound_us is None or kernel.duration is None or not kernel.duration.least:
-        return
-    if shape.grid is None or shape.workgroup is None or not all(shape.workgroup):
-        return
-    recorded_workgroups = math.prod(
-        -(-items // group_items)
-        for items, group_items in zip(shape.grid, shape.workgroup, strict=True)
-    )
-    if recorded_workgroups != workgroups:
-        return
-    share = round(100 * bound_us * 1e3 / kernel.duration.least, 1)
-    note = f"{bound_us:g} µs of the fastest dispatch's {kernel.duration.least / 1e3:.4g} µs"
-    if share > 100:
-        note = f"over 100 %, cannot be if the arguments were the captured ones: {note}"
-    yield Metric(name="measured.bound_share", value=share, unit="%", origin="measured", note=note)
+def _dispatched(
+    recording: Recording, skip_warmup: int, arch: str | None
+) -> tuple[list[KernelProfile], float]:
+    """Returns the kernels that were dispatched, most time first, and the time of all, ns."""
+    groups = group(recording, skip_warmup)
+    readings_of_groups = readings.read(recording, groups)
+    # Passes with counters run slower: if there is a trace without counters, its times alone count.
+    any_traced = any(values.traced and values.total_ns for values in readings_of_groups)
+    total = sum(values.total_ns for values in readings_of_groups if values.traced or not any_traced)
+    timed_kernels = [
+        (
+            values.total_ns,
+            _kernel(
+                recording,
+                specialisation,
+                values,
+                total_ns=total if values.traced or not any_traced else 0,
+                arch=arch,
+            ),
+        )
+        for specialisation, values in zip(groups, readings_of_groups, strict=True)
+    ]
+    timed_kernels.sort(key=lambda timed: (-timed[0], -timed[1].dispatches))
+    return [kernel for _, kernel in timed_kernels], total
 
 
 def _kernel(
@@ -198,41 +146,24 @@ def _kernel(
     hardware = device(agent, arch)
     derivation = derived.derive(values, hardware)
     duration = spread(values.durations)
-    metrics: dict[str, Metric] = {}
-    counted = group.dispatches - group.warmups
-
-    def add(name: str, value: float, unit: str, note: str = "") -> None:
-        metrics[name] = Metric(name=name, value=value, unit=unit, origin="measured", note=note)
-
-    add("measured.dispatches", *_launches(recording, group, values))
+    metrics = {"measured.dispatches": _launches(recording, group, values)}
     if duration is not None:
-        note = f"{duration.count:,} dispatches, warm-up left out"
-        for name in ("median", "mean", "least", "most"):
-            label = {"least": "min", "most": "max"}.get(name, name)
-            add(f"measured.duration.{label}", getattr(duration, name), "ns", note)
-        add("measured.duration.total", values.total_ns, "ns", _total_note(values))
-        if total_ns:
-            share = 100 * values.total_ns / total_ns
-            note = f"100 · {figure(values.total_ns)} / {figure(total_ns)} ns, warm-up included"
-            add("measured.share_of_time", share, "%", note)
-    metrics.update(derivation.metrics)
+        metrics |= {metric.name: metric for metric in _times(duration, values, total_ns)}
+    metrics |= derivation.metrics
     impossible = [name for name, metric in metrics.items() if is_impossible(metric)]
-    for name in impossible:
-        doubted = metrics[name]
-        metrics[name] = replace(doubted, note=f"over 100 %, cannot be: {doubted.note}")
     return KernelProfile(
         id=shape.name,
         name=shape.name,
         shape=replace(shape, sgpr=quirks.sgprs(shape, hardware.arch)[0]),
         agent=agent,
         dispatches=group.dispatches,
-        counted=counted,
+        counted=group.dispatches - group.warmups,
         warmups=group.warmups,
         role="autotune" if group.tried else "main",
         grids=len(_grids(recording, group)),
         duration=duration,
         counters=values.counters,
-        metrics=metrics,
+        metrics={name: _doubted(metric) for name, metric in metrics.items()},
         lines=(),
         match=UNMATCHED,
         notes=(
@@ -245,14 +176,48 @@ def _kernel(
     )
 
 
+def _doubted(metric: Metric) -> Metric:
+    """Returns a metric, with a note if it cannot be."""
+    if not is_impossible(metric):
+        return metric
+    return replace(metric, note=f"over 100 %, cannot be: {metric.note}")
+
+
+def _measured(name: str, value: float, unit: str, note: str) -> Metric:
+    return Metric(name=name, value=value, unit=unit, origin="measured", note=note)
+
+
+def _times(duration: Spread, values: Readings, total_ns: float) -> Iterator[Metric]:
+    """Yields the times of a specialisation.
+
+    Args:
+        duration: of its dispatches without warm-up, ns.
+        values: its measurements.
+        total_ns: time of all kernels, to take its share of; 0 where it has none.
+    """
+    note = f"{duration.count:,} dispatches, warm-up left out"
+    for statistic, value in (
+        ("median", duration.median),
+        ("mean", duration.mean),
+        ("min", duration.least),
+        ("max", duration.most),
+    ):
+        yield _measured(f"measured.duration.{statistic}", value, "ns", note)
+    yield _measured("measured.duration.total", values.total_ns, "ns", _total_note(values))
+    if total_ns:
+        share = 100 * values.total_ns / total_ns
+        note = f"100 · {figure(values.total_ns)} / {figure(total_ns)} ns, warm-up included"
+        yield _measured("measured.share_of_time", share, "%", note)
+
+
 def _total_note(values: Readings) -> str:
     note = "of all its dispatches, warm-up included"
     runs = len(values.replays)
     return f"{note}: the mean of {runs} runs of the program" if runs > 1 else note
 
 
-def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> tuple[int, str, str]:
-    """Returns how often a run of the program launched it: value, unit and note of a metric.
+def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> Metric:
+    """Returns how often a run of the program launched it.
 
     A program that is run once for each pass of counters launches it in each.
     """
@@ -261,13 +226,14 @@ def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> t
         rows[lane.part] += len(lane.rows)
     count = max((sum(rows[number] for number in run) for run in values.replays), default=0)
     passes = len(group.parts)
-    if passes == 1:
-        return count, "count", ""
-    if not values.durations and all(recording.parts[part].format == _REPEATED for part in rows):
-        count = max(rows.values())
-    if count == group.dispatches:
-        return count, "count", f"in {passes} passes"
-    return count, "count", f"{group.dispatches:,} in all {passes} passes"
+    note = ""
+    if passes > 1:
+        if not values.durations and all(recording.parts[part].format == _REPEATED for part in rows):
+            count = max(rows.values())
+        note = f"in {passes} passes"
+        if count != group.dispatches:
+            note = f"{group.dispatches:,} in all {passes} passes"
+    return _measured("measured.dispatches", count, "count", note)
 
 
 def is_impossible(metric: Metric) -> bool:
