@@ -14,8 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ..compile.ircontent import Content, changed_lines, content_of
-from ..compile.irtext import VALUE, normal_mlir, older_spelling, spells_older, unified_diff
+from ..compile.mlir_content import Content, changed_lines, content_of
+from ..compile.mlir_text import VALUE, normal_mlir, older_spelling, spells_older, unified_diff
 from ..compile.passes import Pass, PassDump
 
 _LAYOUT_READERS = frozenset(("symbol-dce", "convert-scf-to-cf"))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import KinspectError
-from .irtext import canonical, strip_locations, unified_diff
+from .mlir_text import canonical, strip_locations, unified_diff
 
 ANY_HEADER = re.compile(rb"^// -----// IR Dump [^\n]*//----- //$", re.M)
 HEADER = re.compile(
