@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from ....inspector.compile.passes import STAGES, Pass, PassDump
+from ....inspector.compile.passes import STAGES, CompilerPass, PassDump
 from ....inspector.model import KernelReport
 from ...widgets.code import Cell, Span, Text
 from .child import Change
@@ -38,7 +38,7 @@ class Timeline(Struct):
     changes: dict[int, Change] = field(default_factory=dict)
 
     @property
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[CompilerPass]:
         return self.dump.passes
 
     def is_last(self, index: int) -> bool:
@@ -116,7 +116,7 @@ class TextCache(dict[tuple[int, int], str]):
         self[span] = text
 
 
-def _searched(compiler_pass: Pass) -> str:
+def _searched(compiler_pass: CompilerPass) -> str:
     where = compiler_pass.function or compiler_pass.op
     parts = (
         compiler_pass.cli,
@@ -151,7 +151,7 @@ def levels(sizes: Sequence[int], height: int) -> list[int]:
     ]
 
 
-def name_of(compiler_pass: Pass) -> str:
+def name_of(compiler_pass: CompilerPass) -> str:
     """The pass's name on the compiler's command line or, without one, its class's."""
     return compiler_pass.cli or compiler_pass.name
 
