@@ -14,7 +14,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...model import SourceLoc
-from ..graph.branches import branch_destination, register_jump_destination
+from ..graph.branches import branch_destination
+from ..graph.long_branches import register_jump_destination
 from ..mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
 from .rawcode import ADDRESS, LINE, MNEMONIC, OP, OPERANDS, RawFunction, Row
 from .symbols import SymbolTable
