@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.errors import KinspectError
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codelisting import Decoded, format_listing, trim_listing
 from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
@@ -23,7 +24,6 @@ from kinspect.inspector.isa.objects.disasm import (
 )
 from kinspect.inspector.isa.objects.disasm_worker import decode_section
 from kinspect.inspector.isa.objects.load import load_code_object, load_images, resources_only
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.pipeline import analysis
 
 DATA = Path(__file__).parent / "data" / "elf"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector import machines
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport

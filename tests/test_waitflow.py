@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow import ranges
 from kinspect.inspector.isa.waitflow.counters import decode_wait
 from kinspect.inspector.isa.waitflow.registers import named

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from counter_machine import LIMITS, Explored, TooManyStatesError, explore, generation
 from hypothesis import given, settings
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.verdicts import Judged
 from kinspect.inspector.model import Function, Report
 from kinspect.inspector.pipeline.collecting import collect

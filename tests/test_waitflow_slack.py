@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 from kinspect.inspector import machines
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.slack import Slack, slacks
 from kinspect.inspector.isa.waitflow.steps import steps_of
 from kinspect.inspector.isa.waitflow.verdicts import Judged, judge

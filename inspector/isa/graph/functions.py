@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -9,7 +10,6 @@ from msgspec.structs import replace
 
 from ...model import Function, Instruction, Resources, Unread, UnreadKind
 from ...printable import printable_line
-from ..asm.contents import is_debug_label
 from ..asm.rawcode import CLS, LINE, OP, OPERANDS, RawFunction
 from ..mnemonics import Flow, flow_of
 from . import cfg
@@ -20,6 +20,8 @@ from .cfg import abridged
 LEFT_OUT = "its registers, scratch and LDS are not in the figures"
 """The end of a note on a call to code that is not in the file."""
 
+_DEBUG_LABEL = re.compile(r"\.L(?:tmp|func_begin|func_end|post_getpc|post_addpc|exception)\d*$")
+"""Labels that serve debug information or address arithmetic alone."""
 _MOST_LINES = 5
 """Lines that an `Unread` lists."""
 
@@ -125,7 +127,7 @@ def _labels(raw: RawFunction, targets: AbstractSet[int]) -> dict[int, list[str]]
     labels: dict[int, list[str]] = {}
     debug_labels: list[tuple[str, int]] = []
     for name, index in raw.labels.items():
-        if is_debug_label(name):
+        if _DEBUG_LABEL.match(name):
             debug_labels.append((name, index))
         else:
             labels.setdefault(index, []).append(name)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
-from ...isa.text import parse_text
+from ...isa.assembly import parse_text
 from ...model import Function, Instruction, KernelReport, MeasuredLine, Program, SourceLoc
 from ...recording import Place, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
