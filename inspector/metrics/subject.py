@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ..isa.mnemonics import access_bits
-from ..isa.waitflow.counters import decode_wait
+from ..isa.waitflow.waits import decode_wait
 from ..model import (
     Demand,
     Function,
