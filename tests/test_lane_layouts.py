@@ -19,7 +19,7 @@ from kinspect.inspector.metrics.kernel import kernel_report
 from kinspect.inspector.metrics.subject import Facts, Subject
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.ttgir.axes.flow import functions
+from kinspect.inspector.ttgir.axes.graph import functions
 from kinspect.inspector.ttgir.evaluated import Evaluated
 from kinspect.inspector.ttgir.parser import parse_ttgir
 

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ..model import Scalar, SourceLoc, TtgirOp
-from ..ttgir.axes.flow import Graph, analyze, functions
-from ..ttgir.axes.tiles import Layouts, Tile, limits_of, needed_values, tile_of
+from ..ttgir.axes.analysis import analyze
+from ..ttgir.axes.graph import ValueGraph, functions
+from ..ttgir.axes.tiles import Tile, needed_values, tile_of
+from ..ttgir.axes.widths import Layouts, limits_of
 from ..ttgir.flow import Flow, distinct_program_axes, program_axes, rests_on_loads
 from ..ttgir.lowered import element_bits
 from ..ttgir.queries import LOCAL_LOAD
@@ -149,7 +151,7 @@ class _OtherOrder:
         return program_axes(self._flow.module)
 
     @cached_property
-    def _graphs(self) -> list[Graph]:
+    def _graphs(self) -> list[ValueGraph]:
         return functions(self._flow.module)
 
     @cached_property

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..model import TtgirOp, TtgirType
-from .axes.flow import Carried, Graph
+from .axes.graph import Carried, ValueGraph
 from .lowered import element_bits, pointee
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Evaluated:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: ValueGraph,
         arguments: Mapping[str, Array],
         program: Array,
         seed: int = 5,

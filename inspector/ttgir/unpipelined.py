@@ -11,8 +11,10 @@ from __future__ import annotations
 from enum import Enum
 
 from ..model import TtgirModule, TtgirOp
-from .axes.flow import analyze, functions
-from .axes.tiles import Layouts, limits_of, tile_of
+from .axes.analysis import analyze
+from .axes.graph import functions
+from .axes.tiles import tile_of
+from .axes.widths import Layouts, limits_of
 from .flow import Flow
 from .trips import Staging
 

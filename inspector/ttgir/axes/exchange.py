@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ...model import TtgirOp
 from ..queries import DOTS, LOADS
-from .flow import Graph
+from .graph import ValueGraph
 
 _MOST_STEPS = 2000
 
 
-def rests_on_dot(graph: Graph, value: str) -> bool:
+def rests_on_dot(graph: ValueGraph, value: str) -> bool:
     """Whether a tile in registers is computed from a dot's result without passing memory."""
     return any(op.name in DOTS for op in _makers(graph, [value]))
 
 
-def rests_on_load(graph: Graph, value: str) -> bool:
+def rests_on_load(graph: ValueGraph, value: str) -> bool:
     """Whether a tile in registers is computed from one loaded from global memory."""
     return any(op.name in LOADS for op in _makers(graph, [value]))
 
 
-def written_to(graph: Graph, buffer: str) -> list[str]:
+def written_to(graph: ValueGraph, buffer: str) -> list[str]:
     """The tiles in registers that are written to a buffer, or to one that it is a view of."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
     tiles = [
@@ -37,7 +37,7 @@ def written_to(graph: Graph, buffer: str) -> list[str]:
     return tiles
 
 
-def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
+def reads_of(graph: ValueGraph, buffer: str) -> list[TtgirOp]:
     """The operations that read a buffer, or a part of it, into registers."""
     allocated = {op.results[0] for op in _allocations(graph, buffer)}
     return [
@@ -49,7 +49,7 @@ def reads_of(graph: Graph, buffer: str) -> list[TtgirOp]:
     ]
 
 
-def _allocations(graph: Graph, buffer: str) -> Iterator[TtgirOp]:
+def _allocations(graph: ValueGraph, buffer: str) -> Iterator[TtgirOp]:
     """Yields the allocations of a buffer, through views and loops."""
     for op in _makers(graph, [buffer], follow=_is_view):
         if _short(op) == "local_alloc":
@@ -70,7 +70,7 @@ def _is_computation(op: TtgirOp) -> bool:
 
 
 def _makers(
-    graph: Graph, values: Sequence[str], follow: Callable[[TtgirOp], bool] = _is_computation
+    graph: ValueGraph, values: Sequence[str], follow: Callable[[TtgirOp], bool] = _is_computation
 ) -> Iterator[TtgirOp]:
     """Yields the operations that compute values, going back through those that `follow` accepts."""
     work, visited = list(values), set(values)
