@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from ..model import Access, Instruction, TtgirType
 from ..ttgir.axes.graph import ValueGraph, functions
 from ..ttgir.axes.tiles import Tile, tile_of
-from ..ttgir.evaluated import Evaluated
+from ..ttgir.evaluation import Evaluation
 from ..ttgir.layouts import to_linear
 from ..ttgir.linear import LinearLayout, is_power_of_two
 from ..ttgir.lowered import element_bits
-from ..ttgir.shared import gaps_of, unpadded_offset
+from ..ttgir.shared_layouts import gaps_of, unpadded_offset
 from .arguments import argument_offsets, known_arguments, size_of
 from .lane_comparison import Elements, Verdict, compare, compare_transposed
 from .subject import Subject
@@ -93,7 +93,7 @@ class _Comparison:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._tables: dict[tuple[object, ...], Elements | None] = {}
-        self._evaluated: dict[int, Evaluated] = {}
+        self._evaluated: dict[int, Evaluation] = {}
         self._verdicts: dict[tuple[object, ...], Verdict | None] = {}
 
     def verdicts(
@@ -197,7 +197,7 @@ class _Comparison:
         settled = bool((offsets[:DRAWS] == offsets[DRAWS:]).all())
         return Elements(offsets[:DRAWS], settled, size, "global")
 
-    def _values(self, graph: ValueGraph) -> Evaluated:
+    def _values(self, graph: ValueGraph) -> Evaluation:
         import numpy as np
 
         from ..emulator.addresses import WORKGROUPS
@@ -205,7 +205,7 @@ class _Comparison:
         key = id(graph)
         if key not in self._evaluated:
             program = np.tile(np.array(WORKGROUPS, np.int64), 2)
-            self._evaluated[key] = Evaluated(graph, self._arguments(graph), program)
+            self._evaluated[key] = Evaluation(graph, self._arguments(graph), program)
         return self._evaluated[key]
 
     def _arguments(self, graph: ValueGraph) -> dict[str, Array]:

@@ -18,7 +18,7 @@ from ..layouts import to_linear
 from ..linear import LinearLayout, echelon_basis, in_echelon
 from ..lowered import element_bits
 from ..matrix import order_of
-from ..shared import shared_offset
+from ..shared_layouts import shared_offset
 from .analysis import Axes
 from .facts import AxisFacts
 from .tiles import Tile

@@ -29,7 +29,7 @@ _SAME: Final = frozenset(
 """Operations that do not change the elements."""
 
 
-class Evaluated:
+class Evaluation:
     """The values of one function."""
 
     def __init__(
