@@ -22,7 +22,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.capture.script import CapturePlan, Ended, capture_file
+from kinspect.inspector.capture.script import CaptureEnd, CapturePlan, capture_file
 from kinspect.inspector.capture.trace import Specialization, Trace, read_trace, write_trace
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
@@ -513,7 +513,7 @@ def replay(
     scratch.mkdir(parents=True, exist_ok=True)
     devices = {arch: {"arch": arch} for arch in archs}
     plan = CapturePlan(trace, "trace", archs, devices, scratch, wanted)
-    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, Ended)]
+    (ended,) = [item for item in capture_file(worker, plan) if isinstance(item, CaptureEnd)]
     return list(ended.variants), list(ended.errors)
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import IO, Any
 
-from ..inspector.capture.axes import Value
+from ..inspector.capture.sweep_axes import Value
 from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport
 from ..inspector.pipeline.jobs import Request

@@ -15,13 +15,13 @@ from ..version import VERSION
 from .trace import (
     SCHEMA_VERSION,
     ArgumentPath,
-    Head,
     Problem,
     Process,
-    Source,
     Specialization,
     Strict,
     Trace,
+    TracedSource,
+    TraceHead,
     converted,
     damaged,
     numbered_records,
@@ -72,7 +72,7 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> Trace:
                 if merged_before is not None
                 else specialization
             )
-    head = Head(
+    head = TraceHead(
         schema_version=SCHEMA_VERSION,
         kinspect=VERSION,
         command=list(command),
@@ -106,7 +106,7 @@ class _Journal:
         records, self.truncated = numbered_records(path)
         self.processes: list[Process] = []
         self.problems: list[Problem] = []
-        self.sources: list[Source] = []
+        self.sources: list[TracedSource] = []
         self.specializations: dict[str, Specialization] = {}
         self._counts: dict[str, _Launches] = {}
         self._compiled: set[str] = set()
@@ -148,7 +148,7 @@ class _Journal:
         if name == "process":
             self.processes.append(converted(content, Process, path, line))
         elif name == "source":
-            self.sources.append(converted(content, Source, path, line))
+            self.sources.append(converted(content, TracedSource, path, line))
         elif name == "specialization":
             specialization = converted(content, Specialization, path, line)
             self.specializations[specialization.id] = specialization

@@ -19,13 +19,12 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from ..model import ErrorRecord, Variant
-from . import stated
-from .axes import BACKEND_ONLY
 from .labels import labelled
 from .options import CaptureOptions, physical_memory
-from .refusals import Refusal, lost_child, merge_cases, refusal_of
+from .records import Refusal, lost_child, merge_cases, refusal_of, variant_of_record
+from .signature import parse_signature
+from .sweep_axes import BACKEND_ONLY
 from .targets import assigns_name
-from .variants import variant_of
 
 GRACE_SECONDS = 20.0
 """Seconds beyond its limits in which a guest must answer."""
@@ -85,14 +84,14 @@ class CapturePlan(Struct, frozen=True):
     not_emulated: Mapping[str, str] = field(default_factory=dict)
 
 
-class Found(Struct, frozen=True):
-    """One specialisation, as soon as it is captured. `Ended` has its label and launches."""
+class CapturedVariant(Struct, frozen=True):
+    """One specialisation, as soon as it is captured. `CaptureEnd` has its label and launches."""
 
     variant: Variant
 
 
-class Ended(Struct, frozen=True):
-    """The end of a capture: the variants in the order of their `Found`, errors and notes."""
+class CaptureEnd(Struct, frozen=True):
+    """The end of a capture: its variants in the order in which they came, errors and notes."""
 
     variants: tuple[Variant, ...]
     errors: tuple[ErrorRecord, ...]
@@ -116,7 +115,7 @@ def mode_of(path: Path, options: CaptureOptions) -> str:
     return "cases" if CASES.encode() in source and assigns_name(source, CASES) else "script"
 
 
-def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
+def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[CapturedVariant | CaptureEnd]:
     """The specialisations that a file launches, or states, for each target.
 
     Args:
@@ -124,7 +123,7 @@ def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
         plan: what to capture.
 
     Yields:
-        A `Found` for each specialisation, then one `Ended`.
+        A `CapturedVariant` for each specialisation, then one `CaptureEnd`.
 
     Raises:
         KinspectError: the file cannot be read, or the guest process cannot be started or died.
@@ -150,7 +149,7 @@ def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[Found | Ended]:
             continue
         variant = outcome.add(record)
         if variant is not None:
-            yield Found(variant)
+            yield CapturedVariant(variant)
     yield outcome.end()
 
 
@@ -176,7 +175,7 @@ class _Outcome:
     def add(self, record: Mapping[str, Any]) -> Variant | None:
         """Takes one of the guest's records; returns the variant, if it is one."""
         if "variant" in record:
-            variant = variant_of(record["variant"], self._plan.triton_version)
+            variant = variant_of_record(record["variant"], self._plan.triton_version)
             self._variants.append(variant)
             self._keys.append(record["variant"].get("key"))
             return variant
@@ -199,7 +198,7 @@ class _Outcome:
             arch = record.get("arch")
         self._failures.setdefault(failure, []).extend([arch] if arch is not None else [])
 
-    def end(self) -> Ended:
+    def end(self) -> CaptureEnd:
         """All variants with their launches and labels, the errors and the notes."""
         path = self._plan.path
         variants = [
@@ -214,7 +213,7 @@ class _Outcome:
         errors += [error] if error is not None else []
         notes = dict(self._notes)
         notes.update({note: None} if note is not None else {})
-        return Ended(tuple(labelled(variants)), tuple(errors), tuple(notes))
+        return CaptureEnd(tuple(labelled(variants)), tuple(errors), tuple(notes))
 
 
 def _messages(worker: Guest, plan: CapturePlan, limit: float) -> Iterator[dict[str, Any]]:
@@ -305,7 +304,7 @@ def capture_script(
             triton_version=triton_version,
         )
         for item in capture_file(worker, plan):
-            if isinstance(item, Ended):
+            if isinstance(item, CaptureEnd):
                 return list(item.variants), list(item.errors)
     return [], []
 
@@ -347,7 +346,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "emulators": {arch: _emulation(plan, arch) for arch in plan.archs},
     }
     if options.signature is not None or options.defines:
-        request["stated"] = stated.read(options.signature, options.defines)
+        request["stated"] = parse_signature(options.signature, options.defines)
     return request
 
 

@@ -60,7 +60,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of the records: a mistyped, missing or unknown field is an error."""
 
 
-class Head(Strict, frozen=True):
+class TraceHead(Strict, frozen=True):
     """The first line."""
 
     schema_version: int
@@ -87,7 +87,7 @@ class Process(Strict, frozen=True):
     complete: bool = False
 
 
-class Kernel(Strict, frozen=True):
+class TracedKernel(Strict, frozen=True):
     """A kernel's origin; `sha256` is over its source and that of the functions it calls."""
 
     module: str
@@ -114,7 +114,7 @@ class SourceFunction(Strict, frozen=True):
     names: dict[str, dict[str, Any]]
 
 
-class Source(Strict, frozen=True):
+class TracedSource(Strict, frozen=True):
     """A kernel's source (`guest/record/contents.py`).
 
     `id` is a hash over `functions`, the first of which is the kernel.
@@ -139,7 +139,7 @@ class CallSite(Strict, frozen=True):
     line: int
 
 
-class Tuning(Strict, frozen=True):
+class TracedTuning(Strict, frozen=True):
     """The autotuner's configuration that a specialisation belongs to."""
 
     config: dict[str, Any]
@@ -151,7 +151,7 @@ class Specialization(Strict, frozen=True):
     """One specialisation that a program asked for, with its launches in all processes."""
 
     id: str
-    kernel: Kernel
+    kernel: TracedKernel
     signature: dict[str, Any]
     constexprs: list[tuple[ArgumentPath, Any]]
     attrs: list[tuple[ArgumentPath, list[tuple[str, Any]]]]
@@ -162,7 +162,7 @@ class Specialization(Strict, frozen=True):
     via: str
     storages: list[tuple[ArgumentPath, int | None]] | None
     call_site: CallSite | None
-    tuning: Tuning | None
+    tuning: TracedTuning | None
     compiled: bool = False
     launches: int | None = None
     tuning_launches: int = 0
@@ -183,12 +183,12 @@ class Problem(Strict, frozen=True):
 class Trace(Strict, frozen=True):
     """The contents of a trace; `notes` tells if parts are missing."""
 
-    head: Head
+    head: TraceHead
     processes: tuple[Process, ...]
     specializations: tuple[Specialization, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[TracedSource, ...] = ()
 
     @property
     def launches(self) -> int:
@@ -244,7 +244,7 @@ def read_trace(path: Path) -> Trace:
     parts: dict[str, list[Any]] = {"process": [], "source": [], "specialization": [], "problem": []}
     kinds: dict[str, type[Strict]] = {
         "process": Process,
-        "source": Source,
+        "source": TracedSource,
         "specialization": Specialization,
         "problem": Problem,
     }
@@ -270,7 +270,7 @@ def read_trace(path: Path) -> Trace:
     )
 
 
-def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> Head:
+def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> TraceHead:
     """The first line of a trace.
 
     Raises:
@@ -286,7 +286,7 @@ def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> Head:
             f"{path}: a trace of version {version!r}; this kinspect reads {versions}",
             "record it again, or read it with the kinspect that wrote it",
         )
-    return converted(header["trace"], Head, path, 1)
+    return converted(header["trace"], TraceHead, path, 1)
 
 
 def numbered_records(path: Path) -> tuple[list[tuple[int, Mapping[str, Any]]], bool]:

@@ -1,7 +1,9 @@
-"""Turns the guest's records of failures into errors for the user."""
+"""Turns the guest's records of a capture (`guest/records.py`) into variants and errors."""
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -10,8 +12,110 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import ErrorRecord
+from ..model import (
+    Assumption,
+    EmulatedValue,
+    ErrorRecord,
+    Parameter,
+    Passed,
+    PassedMemory,
+    SourceLoc,
+    Variant,
+)
 from ..printable import printable
+
+_RUN_ALONE = "run it by itself to see why"
+_SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        # mode, or "frontend": (what the child did, hint)
+        "cases": (
+            "loading the file",
+            'put what should run only as a script under `if __name__ == "__main__":`',
+        ),
+        "script": ("the script", _RUN_ALONE),
+        "inductor": ("reading the file", _RUN_ALONE),
+        "trace": ("reading the file", _RUN_ALONE),
+        "frontend": (
+            "the front end",
+            "leave it out with --kernel, or try another Triton (--python)",
+        ),
+    }
+)
+
+
+def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
+    """The variant that a record describes.
+
+    Args:
+        fields: the guest's record.
+        triton_version: version of the Triton that made it.
+    """
+    grid, site = fields.get("grid"), fields.get("call_site")
+    return Variant(
+        kernel=fields["kernel"],
+        arch=fields["arch"],
+        wave_size=fields["wave_size"],
+        ttir=fields["ttir"],
+        stage=fields.get("stage", "ttir"),
+        options=fields["options"],
+        signature=fields["signature"],
+        constexprs=fields["constexprs"],
+        attrs=fields["attrs"],
+        source=SourceLoc(fields["file"], fields["line"]) if fields.get("file") else None,
+        qualname=fields["qualname"],
+        case=fields["case"],
+        grid=tuple(grid) if grid is not None else None,
+        call_site=SourceLoc(site["file"], site["line"]) if site else None,
+        triton_version=triton_version,
+        tuning=fields.get("tuning"),
+        launches=fields.get("launches"),
+        notes=tuple(fields.get("notes") or ()),
+        assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
+        emulated=tuple(map(_emulated, fields.get("emulated") or ())),
+        unspecialised=fields.get("unspecialised"),
+        values=fields.get("values"),
+        generator=fields.get("generator"),
+        passed=_passed(fields.get("passed")),
+    )
+
+
+def _passed(fields: Mapping[str, Any] | None) -> Passed | None:
+    """The recorded arguments of a launch (`guest/launches/passed.py`)."""
+    if fields is None:
+        return None
+    return Passed(
+        tuple(Parameter(kind, value) for kind, value in fields["parameters"]),
+        tuple(
+            PassedMemory(m["address"], m["size"], m["dtype"], _inflated(m["contents"], m["size"]))
+            for m in fields["memories"]
+        ),
+    )
+
+
+def _inflated(contents: str | None, size: int) -> bytes | None:
+    """Inflates base64 text from the guest; None unless it has exactly `size` bytes."""
+    if contents is None:
+        return None
+    inflated = zlib.decompressobj().decompress(base64.b64decode(contents), size)
+    return inflated if len(inflated) == size else None
+
+
+def _assumption(fields: Mapping[str, Any]) -> Assumption:
+    file, line = fields.get("file"), fields.get("line")
+    source = SourceLoc(file, line) if file and line else None
+    explored = bool(fields.get("explored"))
+    return Assumption(
+        str(fields["what"]),
+        str(fields["assumed"]),
+        source,
+        explored=explored,
+        reason=fields.get("reason"),
+    )
+
+
+def _emulated(fields: Mapping[str, Any]) -> EmulatedValue:
+    source = SourceLoc(fields["file"], fields["line"])
+    return EmulatedValue(str(fields["what"]), str(fields["value"]), source)
 
 
 class Refusal(Struct, frozen=True):
@@ -111,22 +215,3 @@ def _child_end(child_outcome: Mapping[str, Any], time_limit: float) -> tuple[str
     if child_outcome["reason"] == "signal":
         return f"crashed ({child_outcome['signal'] or child_outcome['code']})", False
     return f"ended the interpreter (status {child_outcome['code']})", False
-
-
-_RUN_ALONE = "run it by itself to see why"
-_SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        # mode, or "frontend": (what the child did, hint)
-        "cases": (
-            "loading the file",
-            'put what should run only as a script under `if __name__ == "__main__":`',
-        ),
-        "script": ("the script", _RUN_ALONE),
-        "inductor": ("reading the file", _RUN_ALONE),
-        "trace": ("reading the file", _RUN_ALONE),
-        "frontend": (
-            "the front end",
-            "leave it out with --kernel, or try another Triton (--python)",
-        ),
-    }
-)
