@@ -171,7 +171,7 @@ def _kitrace() -> list[Files]:
     from kinspect.inspector.capture import trace
 
     kernel = trace.TracedKernel("__main__", "copy", "/k.py", 3, "0" * 64, False, "import triton\n")
-    one = trace.Specialization(
+    one = trace.TracedSpecialization(
         id="a", kernel=kernel, signature={"x": "*fp32", "n": "i32"}, constexprs=[([2], 128)],
         attrs=[([0], [("tt.divisibility", 16)])], options={"num_warps": 4}, asked={},
         target=trace.GpuTarget("hip", "gfx942", 64), triton="3.9.0", via="launch",
@@ -181,7 +181,7 @@ def _kitrace() -> list[Files]:
     )  # fmt: skip
     process = trace.Process(1, 7, 1, ["p.py"], "/", "/python", "3.11", "3.9.0", None, ["/"])
     head = trace.TraceHead(trace.SCHEMA_VERSION, "0", ["python", "p.py"], "/", 0)
-    whole = trace.Trace(head, (process,), (one, one), (trace.Problem("x", "y", 7),))
+    whole = trace.LaunchTrace(head, (process,), (one, one), (trace.Problem("x", "y", 7),))
     return [_made(lambda folder: trace.write_trace(whole, folder / "t.kitrace"))]
 
 

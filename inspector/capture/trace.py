@@ -147,7 +147,7 @@ class TracedTuning(Strict, frozen=True):
     key: list[str]
 
 
-class Specialization(Strict, frozen=True):
+class TracedSpecialization(Strict, frozen=True):
     """One specialisation that a program asked for, with its launches in all processes."""
 
     id: str
@@ -180,12 +180,12 @@ class Problem(Strict, frozen=True):
     pid: int | None = None
 
 
-class Trace(Strict, frozen=True):
+class LaunchTrace(Strict, frozen=True):
     """The contents of a trace; `notes` tells if parts are missing."""
 
     head: TraceHead
     processes: tuple[Process, ...]
-    specializations: tuple[Specialization, ...]
+    specializations: tuple[TracedSpecialization, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
     sources: tuple[TracedSource, ...] = ()
@@ -198,8 +198,16 @@ class Trace(Strict, frozen=True):
 
 S = TypeVar("S", bound=Strict)
 
+_RECORDS: Mapping[str, type[Strict]] = {
+    "process": Process,
+    "source": TracedSource,
+    "specialization": TracedSpecialization,
+    "problem": Problem,
+}
+"""Key of a line between the first and the last -> its contents."""
 
-def write_trace(trace: Trace, path: Path) -> None:
+
+def write_trace(trace: LaunchTrace, path: Path) -> None:
     """Writes a trace; the file appears only when it is complete.
 
     Raises:
@@ -225,7 +233,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         raise unwritable(path, error, "name another file with -o") from None
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path) -> LaunchTrace:
     """Reads a trace.
 
     Returns:
@@ -241,26 +249,20 @@ def read_trace(path: Path) -> Trace:
             f"{path}: cannot be read ({error.strerror})", "check the path"
         ) from None
     head = _head(records, path)
-    parts: dict[str, list[Any]] = {"process": [], "source": [], "specialization": [], "problem": []}
-    kinds: dict[str, type[Strict]] = {
-        "process": Process,
-        "source": TracedSource,
-        "specialization": Specialization,
-        "problem": Problem,
-    }
+    parts: dict[str, list[Any]] = {name: [] for name in _RECORDS}
     complete = False
     for line, record in records[1:]:
         (name, content), *extra = record.items()
         if name == "end" and not extra:
             complete = content == {"specializations": len(parts["specialization"])}
-        elif name in kinds and not extra:
-            parts[name].append(converted(content, kinds[name], path, line))
+        elif name in _RECORDS and not extra:
+            parts[name].append(converted(content, _RECORDS[name], path, line))
         else:
             raise damaged(path, line, f"unknown record {name!r}")
     notes = ["the last line was cut off"] if truncated else []
     if not complete and not truncated:
         notes.append("the trace does not come to its end: something is missing")
-    return Trace(
+    return LaunchTrace(
         head=head,
         processes=tuple(parts["process"]),
         specializations=tuple(parts["specialization"]),

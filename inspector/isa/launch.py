@@ -168,10 +168,10 @@ def adds_lds(arguments: object) -> Literal[True] | None:
 def _offsets(arguments: object, kind: str) -> Iterator[int]:
     """Yields the byte offsets of the arguments of one kind, without those that make no sense."""
     for argument in _described(arguments):
-        offset = argument.get(".offset")
-        is_offset = type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES
-        if is_offset and argument.get(".value_kind") == kind:
-            yield offset
+        if argument.get(".value_kind") == kind:
+            offset = argument.get(".offset")
+            if type(offset) is int and 0 <= offset < MOST_KERNARG_BYTES:
+                yield offset
 
 
 def _described(arguments: object) -> Iterator[dict[object, Any]]:

@@ -72,11 +72,11 @@ def dot_executions(
         arguments: name -> value of the known arguments.
         grid: workgroups along each dimension.
     """
-    extents = (*grid, 1, 1, 1)[:3]
-    count = extents[0] * extents[1] * extents[2]
+    columns, rows, layers = (*grid, 1, 1, 1)[:3]
+    count = columns * rows * layers
     if len(module.functions) != 1 or not 0 < count <= MOST_WORKGROUPS:
         return
-    scalars = _Scalars(arguments, extents)
+    scalars = _Scalars(arguments, (columns, rows, layers))
     # Operation with a region -> times that the region is entered; the second region of an `if`
     # begins after the `yield` of the first.
     entered: dict[int, Numbers | None] = {}

@@ -24,7 +24,7 @@ _FREES = frozenset(("ttg.local_dealloc", "triton_gpu.local_dealloc"))
 Kind = Literal["pipelined", "operand", "exchange"]
 
 
-class SharedBuffer(Struct, frozen=True):
+class LdsAllocation(Struct, frozen=True):
     """A buffer in LDS.
 
     Args:
@@ -51,7 +51,7 @@ class SharedBuffer(Struct, frozen=True):
     in_loop: bool
 
 
-def shared_buffers(flow: DataFlow) -> tuple[SharedBuffer, ...]:
+def shared_buffers(flow: DataFlow) -> tuple[LdsAllocation, ...]:
     """Every buffer of a module, in file order."""
     users = _users(flow)
     last_in_loop = _last_in_loop(flow)
@@ -70,7 +70,7 @@ def shared_buffers(flow: DataFlow) -> tuple[SharedBuffer, ...]:
                 kind = "pipelined"
                 copies, tile = _copies(result_type)
         buffers.append(
-            SharedBuffer(
+            LdsAllocation(
                 op=op,
                 kind=kind,
                 copies=copies,
@@ -85,7 +85,7 @@ def shared_buffers(flow: DataFlow) -> tuple[SharedBuffer, ...]:
     return tuple(buffers)
 
 
-def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[SharedBuffer, ...]:
+def at_the_peak(buffers: Sequence[LdsAllocation], total: int | None) -> tuple[LdsAllocation, ...]:
     """The buffers alive at the point where most bytes are, the largest first.
 
     A tile that is exchanged may pass in parts, so that its size is only a bound. Where buffers
@@ -109,7 +109,7 @@ def at_the_peak(buffers: Sequence[SharedBuffer], total: int | None) -> tuple[Sha
     return tuple(sorted(peak, key=lambda buffer: (-(buffer.size or 0), buffer.first)))
 
 
-def _bytes(buffers: Iterable[SharedBuffer]) -> int:
+def _bytes(buffers: Iterable[LdsAllocation]) -> int:
     return sum(buffer.size or 0 for buffer in buffers)
 
 

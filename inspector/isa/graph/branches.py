@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -39,6 +39,16 @@ class Branches(Struct):
     calls: dict[int, str] = field(default_factory=dict)
     unknown: list[int] = field(default_factory=list)
     numeric: list[int] = field(default_factory=list)
+
+    def renumbered(self, new_index: Sequence[int]) -> Branches:
+        """The same branches after rows were removed; `new_index` has a new number for each row."""
+        return Branches(
+            targets={new_index[i]: new_index[target] for i, target in self.targets.items()},
+            leaves={new_index[i]: symbol for i, symbol in self.leaves.items()},
+            calls={new_index[i]: symbol for i, symbol in self.calls.items()},
+            unknown=[new_index[i] for i in self.unknown],
+            numeric=[new_index[i] for i in self.numeric],
+        )
 
 
 def resolve_labels(function: RawFunction) -> Branches:

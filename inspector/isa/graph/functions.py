@@ -45,24 +45,22 @@ def finish(
         shown_name: a readable name that the metadata gives, if it differs from the symbol.
         defined: whether the text holds a symbol's code; None where it holds all of them.
     """
-    unknown = _unfollowed_jumps(raw, branches)
+    branches = replace(branches, unknown=_unfollowed_jumps(raw, branches))
     notes = [*raw.notes, *_reading_notes(raw, branches)]
-    unread = _unread_code(raw, [*branches.numeric, *unknown])
+    unread = _unread_code(raw, [*branches.numeric, *branches.unknown])
     raw, new_index = raw.without_padding((raw.real_entry, *branches.targets.values()))
+    branches = branches.renumbered(new_index)
     # A row holds the fields of an instruction, but for the index, in their order.
     instructions = tuple([Instruction(index, *row) for index, row in enumerate(raw.rows)])
-    targets = {new_index[i]: new_index[target] for i, target in branches.targets.items()}
     flow = cfg.build(
         instructions,
-        targets,
-        _labels(raw, set(targets.values())),
-        unknown_jumps=[new_index[i] for i in unknown],
+        branches.targets,
+        _labels(raw, set(branches.targets.values())),
+        unknown_jumps=branches.unknown,
         real_entry=raw.real_entry,
     )
-    direct = {
-        new_index[i]: _name(symbol, entry_points)
-        for i, symbol in {**branches.calls, **branches.leaves}.items()
-    }
+    named = {**branches.calls, **branches.leaves}
+    direct = {i: _name(symbol, entry_points) for i, symbol in named.items()}
     calls = find_calls(instructions, flow.blocks, direct, entry_points)
     notes.extend((*flow.notes, *_call_notes(calls, defined)))
     if not instructions:

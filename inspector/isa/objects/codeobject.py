@@ -93,14 +93,14 @@ def read_code_object(data: bytes, name: str) -> CodeObject:
     if target is None and arch is not None:
         problems.append(f"{arch}: the packing of its kernel descriptors is not known here")
     descriptors = dict(_descriptors(elf, encoding, version))
-    stated = {k.name: k for k in note.kernels} if note else {}
-    names = list(dict.fromkeys((*stated, *descriptors)))
+    notes = {k.name: k for k in note.kernels} if note else {}
+    names = list(dict.fromkeys((*notes, *descriptors)))
     functions = tuple(sorted(_functions(elf, names), key=lambda f: (f.section, f.address, f.name)))
     symbols = {s.name: s for s in elf.symbols if s.section and s.name}
     sizes = {f.name: f.size or None for f in functions}
     kernels = {
         kernel: join(
-            stated.get(kernel),
+            notes.get(kernel),
             descriptors.get(kernel),
             encoding,
             sizes.get(kernel),

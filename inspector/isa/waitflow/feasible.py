@@ -82,7 +82,7 @@ def confirmed(
     return _FeasiblePaths(function, steps, maxima, endings).early() & near
 
 
-class _Node(NamedTuple):
+class _PathNode(NamedTuple):
     """A block under some assumptions."""
 
     block: int
@@ -121,10 +121,10 @@ class _FeasiblePaths:
 
     def early(self) -> set[tuple[int, int]]:
         """(instruction's index, event id) where registers are touched too early on such a path."""
-        start = _Node(0, _NOTHING_ASSUMED)
-        entry_ages: dict[_Node, Ages] = {start: {}}
-        records: dict[_Node, PendingEvents] = {}
-        visits: Counter[_Node] = Counter()
+        start = _PathNode(0, _NOTHING_ASSUMED)
+        entry_ages: dict[_PathNode, Ages] = {start: {}}
+        records: dict[_PathNode, PendingEvents] = {}
+        visits: Counter[_PathNode] = Counter()
         work = [start]
         while work:
             node = work.pop()
@@ -146,7 +146,7 @@ class _FeasiblePaths:
                         work.append(next_node)
         return {key for record in records.values() for key in record.early}
 
-    def _successors(self, node: _Node) -> Iterator[_Node]:
+    def _successors(self, node: _PathNode) -> Iterator[_PathNode]:
         """Yields the blocks that may follow, with what is assumed then."""
         block, (outcomes, values) = node
         exit_assumptions = (
@@ -161,7 +161,7 @@ class _FeasiblePaths:
             if assumptions not in known and len(known) >= MOST_STATES:
                 assumptions = _NOTHING_ASSUMED
             known.add(assumptions)
-            yield _Node(successor, assumptions)
+            yield _PathNode(successor, assumptions)
 
 
 def _near(function: Function, steps: CounterSteps, pending: PendingEvents) -> set[tuple[int, int]]:

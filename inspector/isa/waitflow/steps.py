@@ -108,13 +108,7 @@ def steps_of(
             raised[inst.index] = tuple(range(len(events), len(events) + len(inst_events)))
             events.extend(inst_events)
             producers.extend([inst.index] * len(inst_events))
-    numbers: dict[tuple[str, str], int] = {}
-    channels = tuple(
-        numbers.setdefault((e.counter, e.order), len(numbers)) if e.order else -1 for e in events
-    )
-    counts: dict[str, tuple[int, ...]] = {}
-    for (counter, _), number in numbers.items():
-        counts[counter] = (*counts.get(counter, ()), number)
+    channels, counts = _channels(events)
     maker = _StepMaker(
         events=events,
         raised=raised,
@@ -128,6 +122,20 @@ def steps_of(
         for block in function.blocks
     )
     return CounterSteps(tuple(events), tuple(producers), channels, counts, blocks)
+
+
+def _channels(
+    events: Sequence[CounterEvent],
+) -> tuple[tuple[int, ...], dict[str, tuple[int, ...]]]:
+    """The channel of each event, and the channels of each counter; see `CounterSteps`."""
+    numbers: dict[tuple[str, str], int] = {}
+    channels = tuple(
+        numbers.setdefault((e.counter, e.order), len(numbers)) if e.order else -1 for e in events
+    )
+    counts: dict[str, tuple[int, ...]] = {}
+    for (counter, _), number in numbers.items():
+        counts[counter] = (*counts.get(counter, ()), number)
+    return channels, counts
 
 
 def _events(
