@@ -101,7 +101,7 @@ def staging(flow: DataFlow, movements: Movements) -> Staging:
 
     Args:
         flow: the module's values.
-        movements: `conversions.movements` of the same.
+        movements: the movements of its conversions.
     """
     if not any(op.name in DOTS for op in flow.module.ops):
         return Staging((), (), (), (), (), ())
@@ -349,7 +349,7 @@ def _merged(states: Sequence[_State]) -> _State:
     return merged
 
 
-def repeated(flow: DataFlow, staging: Staging) -> tuple[Way, ...]:
+def repeated_trips(flow: DataFlow, staging: Staging) -> tuple[Way, ...]:
     """The ways with more than one trip, one for each load of the source, the worst first.
 
     Only trips of tiles count (rows and columns are small beside them), and only those inside of
@@ -378,7 +378,7 @@ def _cost(way: Way) -> tuple[int, int]:
     return len(way.trips), (tile_bytes(results[0]) or 0) if results else 0
 
 
-def described(way: Way) -> str:
+def way_in_words(way: Way) -> str:
     """A way in one line: `tt.load → convert_layout #blocked→#linear → local_alloc/local_load`."""
     parts = [way.load.name]
     for write, lds_read in way.trips:

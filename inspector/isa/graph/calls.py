@@ -15,10 +15,9 @@ from msgspec import Struct
 
 from ...model import Block, Instruction
 from ..mnemonics import FLOW_CLASSES, Flow, flow_of
-from .long_branches import add_to_pair
+from .long_branches import PAIR, add_to_pair
 
 _DESTINATION = re.compile(r"s(?:\[(\d{1,9}):(\d{1,9})\]|(\d{1,9})\b)")
-_PAIRS = re.compile(r"s\[(\d{1,9}):(\d{1,9})\]")
 _RELOCATED = re.compile(r"([\w.$]+)@(gotpcrel32|rel32|gotpcrel|rel64)(@(?:lo|hi))?")
 _LOADS = frozenset({"s_load_dwordx2", "s_load_b64"})
 _MOVES = frozenset({"s_mov_b64"})
@@ -125,7 +124,7 @@ def _step(state: _State, instructions: Sequence[Instruction], i: int) -> None:
     mnemonic, operands = instruction.mnemonic, instruction.operands
     destination_text, _, source_operands = operands.partition(",")
     if mnemonic.startswith(("s_getpc", "s_get_pc")):
-        pair = _PAIRS.match(destination_text)
+        pair = PAIR.match(destination_text)
         if pair is not None:
             next_address = instructions[i + 1].address if i + 1 < len(instructions) else None
             _forget(state, int(pair[1]), int(pair[2]))
@@ -147,7 +146,7 @@ def _step(state: _State, instructions: Sequence[Instruction], i: int) -> None:
 
 def _moved(state: _State, mnemonic: str, source_operands: str) -> frozenset[_Value] | None:
     """The values that a move or a load leaves in its destination; None where they are unknown."""
-    source = _PAIRS.search(source_operands)
+    source = PAIR.search(source_operands)
     values = state.get(int(source[1])) if source is not None else None
     if values is not None and mnemonic in _LOADS:
         return frozenset(("address", value) for form, value in values if form == "slot")
@@ -188,7 +187,7 @@ def _forget(state: _State, low: int, high: int) -> None:
 
 def _targets(instruction: Instruction, state: _State, entry_points: Mapping[int, str]) -> list[str]:
     """The symbols that a call through a register pair may go to; [] where one is unknown."""
-    pairs = _PAIRS.findall(instruction.operands)
+    pairs = PAIR.findall(instruction.operands)
     values = state.get(int(pairs[-1][0])) if pairs else None
     if not values:
         return []
