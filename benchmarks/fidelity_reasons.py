@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.inspector import machines
-from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.script import CapturedVariant, CaptureEnd, CapturePlan, capture_file
+from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
+from kinspect.inspector.capture.records import CapturedVariant, CaptureEnd
+from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.compile.pool import Compiler
 from kinspect.inspector.model import Variant
 

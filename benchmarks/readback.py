@@ -22,8 +22,14 @@ import time
 from pathlib import Path
 
 from kinspect.inspector import machines
-from kinspect.inspector.capture.options import EMULATE_SECONDS, MOST_SETS, CaptureOptions
-from kinspect.inspector.capture.script import CaptureEnd, CapturePlan, capture_file, mode_of
+from kinspect.inspector.capture.options import (
+    EMULATE_SECONDS,
+    MOST_SETS,
+    CaptureOptions,
+    CapturePlan,
+)
+from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.script import capture_file, mode_of
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline.capturing import device_facts

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.capture.script import CaptureEnd, CapturePlan, capture_file
+from kinspect.inspector.capture.options import CaptureOptions, CapturePlan
+from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.guest.record.contents import content_hash

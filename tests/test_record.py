@@ -22,7 +22,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.capture.script import CaptureEnd, CapturePlan, capture_file
+from kinspect.inspector.capture.options import CapturePlan
+from kinspect.inspector.capture.records import CaptureEnd
+from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import (
     LaunchTrace,
     TracedSpecialization,

@@ -1,4 +1,4 @@
-"""Turns the guest's records of a capture (`guest/records.py`) into variants and errors."""
+"""Turns the guest's records of a capture (`guest/records.py`) into variants, errors and notes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from ..model import (
     Variant,
 )
 from ..printable import printable
+from .labels import labelled
+from .options import CapturePlan
 
 _RUN_ALONE = "run it by itself to see why"
 _SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -41,6 +43,83 @@ _SUBJECTS: Mapping[str, tuple[str, str]] = MappingProxyType(
         ),
     }
 )
+
+
+class CapturedVariant(Struct, frozen=True):
+    """One specialisation, as soon as it is captured. `CaptureEnd` has its label and launches."""
+
+    variant: Variant
+
+
+class CaptureEnd(Struct, frozen=True):
+    """The end of a capture: its variants in the order in which they came, errors and notes."""
+
+    variants: tuple[Variant, ...]
+    errors: tuple[ErrorRecord, ...]
+    notes: tuple[str, ...]
+
+
+class CaptureOutcome:
+    """The records of one capture, collected.
+
+    Args:
+        plan: what is captured.
+
+    Attributes:
+        output: what the user's code printed.
+    """
+
+    def __init__(self, plan: CapturePlan) -> None:
+        self.output = ""
+        self._plan = plan
+        self._variants: list[Variant] = []
+        self._keys: list[str | None] = []
+        self._failures: dict[Refusal, list[str]] = {}
+        self._notes: dict[str, None] = {}
+        self._launches: dict[tuple[str, str], Mapping[str, Any]] = {}
+
+    def add(self, record: Mapping[str, Any]) -> Variant | None:
+        """Takes one of the guest's records; returns the variant, if it is one."""
+        if "variant" in record:
+            variant = variant_of_record(record["variant"], self._plan.triton_version)
+            self._variants.append(variant)
+            self._keys.append(record["variant"].get("key"))
+            return variant
+        if "note" in record:
+            self._notes[record["note"]] = None
+        elif "launches" in record:
+            for key, facts in record["launches"].items():
+                self._launches[record.get("arch") or "", key] = facts
+        else:
+            self._add_failure(record)
+        return None
+
+    def _add_failure(self, record: Mapping[str, Any]) -> None:
+        """Takes a record of an error, or of a child that was lost."""
+        if "error" in record:
+            failure, arch = refusal_of(record["error"]), record["error"]["arch"]
+        else:
+            plan = self._plan
+            failure = lost_child(plan.path, record, plan.mode, plan.options.time_limit)
+            arch = record.get("arch")
+        self._failures.setdefault(failure, []).extend([arch] if arch is not None else [])
+
+    def end(self) -> CaptureEnd:
+        """All variants with their launches and labels, the errors and the notes."""
+        path = self._plan.path
+        variants = [
+            _with_launches(variant, self._launches.get((variant.arch, key or "")))
+            for variant, key in zip(self._variants, self._keys, strict=True)
+        ]
+        errors = [
+            failure.as_record(path, archs, self.output if failure.stage == "capture" else "")
+            for failure, archs in merge_cases(self._failures).items()
+        ]
+        error, note = _on_assumptions(self._plan, variants)
+        errors += [error] if error is not None else []
+        notes = dict(self._notes)
+        notes.update({note: None} if note is not None else {})
+        return CaptureEnd(tuple(labelled(variants)), tuple(errors), tuple(notes))
 
 
 def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
@@ -193,7 +272,7 @@ def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: flo
         path: the file that was captured.
         record: the guest's record; it has the key "kernel" if the child was in the front end and
             not in the user's code.
-        mode: mode of the capture; see `script.CapturePlan`.
+        mode: mode of the capture; see `CapturePlan`.
         time_limit: seconds that the child had.
     """
     in_kernel = "kernel" in record
@@ -215,3 +294,33 @@ def _child_end(child_outcome: Mapping[str, Any], time_limit: float) -> tuple[str
     if child_outcome["reason"] == "signal":
         return f"crashed ({child_outcome['signal'] or child_outcome['code']})", False
     return f"ended the interpreter (status {child_outcome['code']})", False
+
+
+def _on_assumptions(
+    plan: CapturePlan, variants: Sequence[Variant]
+) -> tuple[ErrorRecord | None, str | None]:
+    """The error (in strict mode) or the note on variants that depend on assumptions."""
+    assumed = [variant for variant in variants if variant.assumptions]
+    if not assumed:
+        return None, None
+    first = assumed[0].assumptions[0]
+    location = f" ({Path(first.source.file).name}:{first.source.line})" if first.source else ""
+    message = (
+        f"{len(assumed)} of {len(variants)} specialisations rest on what is not known without a"
+        f" GPU, the first on {first.what}: taken for {first.assumed}{location}"
+    )
+    if not plan.options.strict:
+        return None, f"{plan.path}: {message}"
+    hint = "have the script not ask for it, or leave --strict out"
+    return ErrorRecord(str(plan.path), None, "capture", message, hint), None
+
+
+def _with_launches(variant: Variant, facts: Mapping[str, Any] | None) -> Variant:
+    """A variant with the number and the grids of its launches; facts are None if not counted."""
+    if facts is None:
+        return variant
+    notes = variant.notes
+    if len(facts["grids"]) > 1:
+        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts["grids"])
+        notes = (*notes, f"launched with {len(facts['grids'])} grids: {grids}")
+    return replace(variant, launches=facts["count"], notes=notes)

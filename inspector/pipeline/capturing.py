@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .. import limits, machines
-from ..capture.script import (
-    GENERATED,
-    CapturedVariant,
-    CaptureEnd,
-    CapturePlan,
-    capture_file,
-    mode_of,
-)
+from ..capture.options import CapturePlan
+from ..capture.records import CapturedVariant, CaptureEnd
+from ..capture.script import GENERATED, capture_file, mode_of
 from ..capture.targets import Kind, Target
 from ..capture.triton_entries import stated_beside
 from ..errors import KinspectError, unforeseen

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from ..capture.labels import labelled
-from ..capture.script import CapturedVariant
+from ..capture.records import CapturedVariant
 from ..capture.targets import Target
 from ..compile.pool import Compiler
 from ..errors import KinspectError, unforeseen

@@ -19,8 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
+from ...capture.records import CapturedVariant
 from ...capture.resolving import resolve_all
-from ...capture.script import CapturedVariant
 from ...capture.sweep_axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
