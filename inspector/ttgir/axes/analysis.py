@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ...model import TtgirOp
 from .facts import AxisFacts, meet, nothing
-from .graph import Carried, ValueGraph
+from .graph import Carried, ValueGraph, makers
 from .transfer import HINTS, RULES, facts_after
 
 _TILE_LOADS = frozenset(("load", "buffer_load"))
@@ -39,19 +39,9 @@ def analyze(graph: ValueGraph, names: Iterable[str]) -> Axes:
 
 def loaded_tile(axes: Axes, value: str) -> TtgirOp | None:
     """The load of a tile that a value is computed from; None without one."""
-    graph, visited, work = axes.graph, {value}, [value]
-    while work and len(visited) <= _MOST_STEPS:
-        name = work.pop()
-        op = graph.producers.get(name)
-        if op is not None and name not in graph.merged:
-            if op.name.rpartition(".")[2] in _TILE_LOADS and op.result_types[0].shape:
-                return op
-            sources = op.operands
-        else:
-            sources = tuple(graph.sources(name))
-        new = [s for s in sources if s not in visited]
-        visited.update(new)
-        work += new
+    for op in makers(axes.graph, [value], lambda op: True, _MOST_STEPS):
+        if op.name.rpartition(".")[2] in _TILE_LOADS and op.result_types[0].shape:
+            return op
     return None
 
 

@@ -199,6 +199,32 @@ _Connect = Callable[[ValueGraph, TtgirOp, Sequence[Sequence[str]], Sequence[Ttgi
 _CONNECT: Mapping[str, _Connect] = {_FOR: _for, _WHILE: _while, _IF: _if}
 
 
+def makers(
+    graph: ValueGraph, values: Sequence[str], follow: Callable[[TtgirOp], bool], most_values: int
+) -> Iterator[TtgirOp]:
+    """Yields the operations that compute values, the nearest first on each way back.
+
+    Args:
+        graph: the function.
+        values: the values' names.
+        follow: whether to go back through the operands of an operation; the sources of values that
+            loops and branches merge are followed in any case.
+        most_values: number of values after which the walk ends.
+    """
+    work, visited = list(values), set(values)
+    while work and len(visited) <= most_values:
+        name = work.pop()
+        op = graph.producers.get(name)
+        if op is not None and name not in graph.merged:
+            yield op
+            sources = op.operands if follow(op) else ()
+        else:
+            sources = tuple(graph.sources(name))
+        unvisited = [source for source in sources if source not in visited]
+        visited.update(unvisited)
+        work += unvisited
+
+
 def dimension_before(op: TtgirOp, dim: int) -> int | None:
     """The operand's dimension that becomes `dim` of the result; -1 where `dim` is new.
 
