@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....inspector.explain import profile_view as words
-from ....inspector.explain import recording_view, view
+from ....inspector.explain import profile_view, recording_view, view
 from ....inspector.model import ErrorRecord
 from ....inspector.recording import Part, Profile
 from ...widgets.bars import Piece
 from .styled_lines import BLANK, StyledLine, gridded, wrapped
 
-MAX_SAMPLES = 40
-INTRODUCTION = (
+_MAX_SAMPLES = 40
+_INTRODUCTION = (
     "Every figure on the other pages is read off the compiler's output or computed from it. This "
     "page sets beside them what a device says: durations and counters of each kernel, on which "
     "lines it stalls, and where it stands under the roofline."
 )
-COMMANDS = (
+_COMMANDS = (
     (
         "kinspect profile -- python script.py",
         "runs a program under rocprofv3; --counters and --att say what to measure",
@@ -44,11 +43,11 @@ def how_to_record(width: int) -> Iterator[StyledLine]:
     """The page without measurements: what it would show, and commands that record something."""
     yield (("Nothing was measured of what is open.", "name"),)
     yield BLANK
-    yield from wrapped(INTRODUCTION, width)
+    yield from wrapped(_INTRODUCTION, width)
     yield BLANK
     yield (("How to get a recording", "name"),)
     yield BLANK
-    rows = [((command, "info"), (purpose, "")) for command, purpose in COMMANDS]
+    rows = [((command, "info"), (purpose, "")) for command, purpose in _COMMANDS]
     yield from gridded(("", ""), rows, width)
 
 
@@ -103,7 +102,7 @@ def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
         yield from wrapped(recording_view.part(part), width, style, "  ", "    ")
     for trace in run.traces:
         yield from wrapped(recording_view.trace(trace), width, "dim", "  ", "    ")
-    autotuned = words.autotuned(profile)
+    autotuned = profile_view.autotuned(profile)
     if autotuned:
         yield from wrapped(autotuned, width, "dim", "  ", "    ")
     if errors_of(profile):
@@ -125,7 +124,7 @@ def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
 
 def _samples(profile: Profile, width: int) -> Iterator[StyledLine]:
     """A table of samples in kernels that were not analysed, as the profiler describes them."""
-    samples = recording_view.sampled(profile, MAX_SAMPLES)
+    samples = recording_view.sampled(profile, _MAX_SAMPLES)
     if not samples:
         return
     rows = [
@@ -152,9 +151,9 @@ def _summary(profile: Profile, width: int) -> Iterator[StyledLine]:
         return
     rows = [
         (
-            (words.duration(total.total_ns), "name"),
+            (profile_view.duration(total.total_ns), "name"),
             (f"{total.calls:,}", ""),
-            (words.duration(total.mean_ns), ""),
+            (profile_view.duration(total.mean_ns), ""),
             (total.name, ""),
         )
         for total in sorted(totals, key=lambda total: -total.total_ns)
