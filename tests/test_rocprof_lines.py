@@ -11,8 +11,8 @@ import pytest
 from att_files import OBJDUMP, Cost, Listed, listed, write_trace
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.model import (
     Artifact,
     Function,

@@ -110,8 +110,8 @@ def _ttir(case: Path) -> str:
 
 def _folder(case: Path) -> str:
     """A folder as a target: what lies in it, and what was said beside it."""
-    from kinspect.inspector.capture.entries import stated_beside
     from kinspect.inspector.capture.resolving import resolve_all
+    from kinspect.inspector.capture.triton_entries import stated_beside
 
     for target in resolve_all([str(case)], ("gfx942",)):
         stated_beside(target.siblings)

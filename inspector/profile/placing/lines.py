@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ...errors import KinspectError
 from ...isa.asm.includes import includes_beside
-from ...isa.text import parse_text
+from ...isa.assembly import parse_text
 from ...model import Function, KernelReport, MeasuredLine, Program
 from ...recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled

@@ -15,8 +15,7 @@ from ..model import TtgirModule, TtgirOp, TtgirType
 from .flow import flow_of
 from .layouts import type_to_linear
 from .linear import rank
-from .queries import (
-    DOTS,
+from .matrix_work import (
     DotTile,
     covered_k,
     dot_tile_shapes,
@@ -25,6 +24,7 @@ from .queries import (
     shares,
     waves_along,
 )
+from .queries import DOTS
 
 
 class Cover(Struct, frozen=True):
@@ -93,17 +93,12 @@ class DotWork(Struct, frozen=True):
         return self.issued / self.needed
 
 
-def dot_work(op: TtgirOp, module: TtgirModule) -> DotWork | None:
+def dot_work(op: TtgirOp) -> DotWork | None:
     """The work of the matrix unit for a dot.
 
-    Args:
-        op: a dot.
-        module: the module it belongs to.
-
-    Returns:
-        None where the dot is not on the matrix unit, or its layout does not state enough.
+    None where the dot is not on the matrix unit, or its layout does not state enough.
     """
-    tile, count = dot_tile_shapes(op), mfma_per_dot(op, module)
+    tile, count = dot_tile_shapes(op), mfma_per_dot(op)
     if tile is None or count is None:
         return None
     layout = op.result_types[0].layout
@@ -196,8 +191,7 @@ def copies(tensor: TtgirType) -> Copies | None:
     """The copies of a tensor's elements; None where its layout is unknown.
 
     Index bits that do not change the element make copies: first those of registers, then of lanes,
-        then
-    of waves.
+    then of waves.
     """
     linear = type_to_linear(tensor)
     if linear is None:

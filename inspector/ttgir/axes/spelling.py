@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 
 from ...model import SourceLoc, TtgirOp
+from .analysis import Axes
 from .blame import is_argument
-from .flow import Axes
 from .variables import delayed_source, is_loop_index, variable
 
 ELLIPSIS = "…"
@@ -52,7 +52,7 @@ _SHAPES = frozenset(
 )
 
 
-def words(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
+def spelled(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
     """Spells a value as the source would write it.
 
     Args:
@@ -64,7 +64,7 @@ def words(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
     Returns:
         A variable, an argument or a short expression; `…` stands for values without a name.
     """
-    return _words(axes, value, access_loc, 0)
+    return _spelled(axes, value, access_loc, 0)
 
 
 def argument_name(value: str) -> str:
@@ -73,7 +73,7 @@ def argument_name(value: str) -> str:
     return f"argument {match.group(1)} ({value})" if match else value[1:]
 
 
-def _words(axes: Axes, value: str, access_loc: SourceLoc | None, depth: int) -> str:
+def _spelled(axes: Axes, value: str, access_loc: SourceLoc | None, depth: int) -> str:
     """Spells a value inside an expression that is `depth` deep."""
     graph = axes.graph
     if is_argument(axes, value):
@@ -89,9 +89,9 @@ def _words(axes: Axes, value: str, access_loc: SourceLoc | None, depth: int) -> 
         if is_loop_index(graph, value):
             return LOOP_INDEX
         source = delayed_source(graph, value)
-        return _words(axes, source, access_loc, depth) if source is not None else ELLIPSIS
+        return _spelled(axes, source, access_loc, depth) if source is not None else ELLIPSIS
     if op.name.rpartition(".")[2] in _SHAPES and op.operands:
-        return _words(axes, op.operands[0], access_loc, depth)
+        return _spelled(axes, op.operands[0], access_loc, depth)
     if name is not None and _elsewhere(op, access_loc):
         return name
     if depth >= _DEEPEST:
@@ -104,7 +104,7 @@ def _expression(axes: Axes, op: TtgirOp, access_loc: SourceLoc | None, depth: in
     sign = _SIGNS.get(op.name) or _PREDICATES.get(str(op.attributes.get("predicate")))
     if sign is not None and len(op.operands) == 2:
         left_text, right_text = (
-            _words(axes, operand, access_loc, depth + 1) for operand in op.operands
+            _spelled(axes, operand, access_loc, depth + 1) for operand in op.operands
         )
         text = f"{left_text} {sign} {right_text}"
         return f"({text})" if depth else text

@@ -11,12 +11,12 @@ from ..errors import KinspectError
 from ..model import Function, Program, Unread
 from .asm.contents import UnitContents
 from .asm.includes import Includes, no_includes
-from .asm.kinds import is_listing, names_amdgpu, not_amdgcn
+from .asm.machine_words import WORD, decode
 from .asm.rawcode import CLS, MNEMONIC, RawFunction
 from .asm.reader import read_unit
+from .asm.recognition import is_listing, names_amdgpu, not_amdgcn
 from .asm.resources import Statements, read_resources
 from .asm.units import split_units
-from .asm.words import WORD, decode
 from .graph.branches import resolve_labels
 from .graph.functions import LEFT_OUT, finish
 from .stack import with_stack_accesses
@@ -47,15 +47,7 @@ def parse_text(text: str, name: str, includes: Includes = no_includes) -> Progra
     note = (
         f"the file also holds code for {', '.join(other_archs)}, which is not part of this result"
     )
-    return Program(
-        program.name,
-        program.arch,
-        program.features,
-        program.form,
-        program.functions,
-        program.code_object_version,
-        (*program.notes, note),
-    )
+    return replace(program, notes=(*program.notes, note))
 
 
 def parse_texts(text: str, name: str, includes: Includes = no_includes) -> tuple[Program, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..model import TtgirOp, TtgirType
-from .axes.flow import Carried, Graph
+from .axes.graph import Carried, ValueGraph
 from .lowered import element_bits, pointee
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ _SAME: Final = frozenset(
 """Operations that do not change the elements."""
 
 
-class Evaluated:
+class Evaluation:
     """The values of one function."""
 
     def __init__(
         self,
-        graph: Graph,
+        graph: ValueGraph,
         arguments: Mapping[str, Array],
         program: Array,
         seed: int = 5,

@@ -16,11 +16,11 @@ from typing import Any
 
 from ..errors import KinspectError
 
-NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<text>.*)", re.S)
-EXAMPLE = 'for example --signature "*fp16:16, *fp16:16, i32" -D BLOCK=1024 -D num_warps=4'
+_NAMED = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<text>.*)", re.S)
+_EXAMPLE = 'for example --signature "*fp16:16, *fp16:16, i32" -D BLOCK=1024 -D num_warps=4'
 
 
-def read(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
+def parse_signature(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
     """The parts of a stated specialisation.
 
     Args:
@@ -37,12 +37,12 @@ def read(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
     positional: list[dict[str, Any]] = []
     named: dict[str, dict[str, Any]] = {}
     for part in _split(signature or ""):
-        match = NAMED.fullmatch(part)
+        match = _NAMED.fullmatch(part)
         if match is not None:
             named[match["name"]] = _argument(match["text"])
         elif named:
             raise KinspectError(
-                f"--signature: {part.strip()!r} has no name, but one before it has", EXAMPLE
+                f"--signature: {part.strip()!r} has no name, but one before it has", _EXAMPLE
             )
         else:
             positional.append(_argument(part))
@@ -50,12 +50,12 @@ def read(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
     for text in defines:
         name, equals, value = text.partition("=")
         if not equals or not name.strip().isidentifier():
-            raise KinspectError(f"-D {text}: not of the form NAME=VALUE", EXAMPLE)
-        values[name.strip()] = literal(value.strip())
+            raise KinspectError(f"-D {text}: not of the form NAME=VALUE", _EXAMPLE)
+        values[name.strip()] = _literal(value.strip())
     return {"positional": positional, "named": named, "defines": values}
 
 
-def literal(text: str) -> Any:
+def _literal(text: str) -> Any:
     """A Python literal, or the text itself: `64`, `1e-6`, `True`, `None`, `relu`."""
     try:
         return ast.literal_eval(text)
@@ -64,15 +64,15 @@ def literal(text: str) -> Any:
 
 
 def _argument(text: str) -> dict[str, Any]:
-    """One argument; see `read`.
+    """One argument; see `parse_signature`.
 
     Raises:
         KinspectError: the text is empty.
     """
     text = text.strip()
     if not text:
-        raise KinspectError("--signature: an argument is empty", EXAMPLE)
-    value = literal(text)
+        raise KinspectError("--signature: an argument is empty", _EXAMPLE)
+    value = _literal(text)
     return {"type": text} if isinstance(value, str) and value == text else {"value": value}
 
 

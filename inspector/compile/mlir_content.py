@@ -2,7 +2,7 @@
 
 Each statement gets a key: a hash over its operation and the keys of the statements that define its
 operands. Texts with equal collections of keys have the same data flow. There are two keys for each
-statement: `whole` covers everything that is printed, `bare` leaves out what Triton versions print
+statement: `full` covers everything that is printed, `bare` leaves out what Triton versions print
 differently (attributes, types of operands, pointer types).
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from .irtext import ALIAS, ALIAS_LINE, strip_locations
+from .mlir_text import LayoutAliases, strip_locations
 
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?(?:, )?)+) = ")
 _NAME = re.compile(r"%[\w$.-]+")
@@ -29,8 +29,8 @@ _KEYWORDS_ARE_ATTRIBUTES = "rocdl."
 """A dialect whose operations have nothing but operands and attributes."""
 
 
-class Statement(Struct, frozen=True):
-    """A line of the text.
+class KeyedStatement(Struct, frozen=True):
+    """A line of the text with its keys.
 
     Args:
         line: the printed text, without location.
@@ -52,7 +52,7 @@ class Content(Struct, frozen=True):
         bare: number of statements with each `bare` key.
     """
 
-    statements: tuple[Statement, ...]
+    statements: tuple[KeyedStatement, ...]
     full: Counter[str]
     bare: Counter[str]
 
@@ -84,30 +84,23 @@ def changed_lines(first: Content, second: Content, *, bare: bool) -> tuple[set[s
     )
 
 
-def _statements(text: str) -> Iterator[Statement]:
+def _statements(text: str) -> Iterator[KeyedStatement]:
     """Yields the statements of a text, line by line.
 
     A key is over the statement's text with the keys of its operands in place of their names, and
     over the key of the statement that opened the region around it.
     """
-    aliases: dict[str, str] = {}
+    aliases = LayoutAliases()
     values: dict[str, tuple[str, str]] = {}
     # Keys (full, bare) of the statements that opened the regions around the line.
     regions: list[tuple[str, str]] = []
-
-    def spell(match: re.Match[str]) -> str:
-        return aliases.get(match[0], match[0])
-
     for line in strip_locations(text).splitlines():
-        definition = ALIAS_LINE.match(line)
-        if definition is not None:
-            aliases[definition[1]] = ALIAS.sub(spell, definition[2])
+        if aliases.define(line) is not None:
             continue
         body = _COMMENT.sub("", line).strip()
         if not body:
             continue
-        if "#" in body:
-            body = ALIAS.sub(spell, body)
+        body = aliases.spell_out(body)
         results = _RESULTS.match(body)
         operation = body[results.end() :] if results is not None else body
         closed_region = regions.pop() if body.startswith("}") and regions else None
@@ -120,7 +113,7 @@ def _statements(text: str) -> Iterator[Statement]:
             values[name] = (f"{full}.{index}", f"{bare}.{index}")
         if body.endswith("{"):
             regions.append((full, bare))
-        yield Statement(line, full, bare)
+        yield KeyedStatement(line, full, bare)
 
 
 def _forms(
@@ -142,14 +135,9 @@ def _forms(
         return f"%{len(operands) - 1}{match[2] or ''}"
 
     form = _VALUE.sub(placeholder, text)
-    bare_form = _bare(form)
-    for variant in (0, 1):
-        keys = " ".join(operand[variant] for operand in operands)
-        if variant == 0:
-            form = f"{form} | {keys}"
-        else:
-            bare_form = f"{bare_form} | {keys}"
-    return form, bare_form
+    full_keys = " ".join(full for full, _ in operands)
+    bare_keys = " ".join(bare for _, bare in operands)
+    return f"{form} | {full_keys}", f"{_bare(form)} | {bare_keys}"
 
 
 def _bare(form: str) -> str:

@@ -14,9 +14,10 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...model import SourceLoc
-from ..graph.branches import branch_destination, register_jump_destination
+from ..graph.branches import branch_destination
+from ..graph.long_branches import register_jump_destination
 from ..mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
-from .rawcode import ADDRESS, LINE, MNEMONIC, OP, OPERANDS, RawFunction, Row
+from .rawcode import ADDRESS, COMMENT, LINE, LOC, MNEMONIC, OP, OPERANDS, RawFunction, Row
 from .symbols import SymbolTable
 
 _WORD = 4
@@ -41,12 +42,13 @@ PRELOAD_HEADER_BYTES = 256
 WORD = ".long"
 """The mnemonic of a row that is an undecoded word."""
 
-Decode = Callable[[Sequence[Sequence[int]]], "Sequence[Sequence[tuple[int, str]]] | None"]
-"""Decodes runs of words. Of each: (words taken, text) per instruction, an empty text for what is
-unknown. None where no disassembler for the target is installed."""
+DecodedWords = Sequence[tuple[int, str]]
+"""The instructions in a run of words: (words taken, text), an empty text for what is unknown."""
+Decode = Callable[[Sequence[Sequence[int]]], "Sequence[DecodedWords] | None"]
+"""Decodes runs of words; None where no disassembler for the target is installed."""
 
 
-class _Run(Struct, frozen=True):
+class _WordRun(Struct, frozen=True):
     """Rows `start:stop` of a function that are consecutive words."""
 
     start: int
@@ -130,9 +132,9 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
     ]
     unknown = [words for words in run_words if not FILLER_WORDS.keys() >= set(words)]
     answers = decoder(unknown) if unknown else None
-    undecoded: list[Sequence[tuple[int, str]] | None] = [None] * len(unknown)
-    results: Iterator[Sequence[tuple[int, str]] | None] = iter(answers or undecoded)
-    decoded: dict[int, list[tuple[_Run, Sequence[tuple[int, str]] | None]]] = {}
+    undecoded: list[DecodedWords | None] = [None] * len(unknown)
+    results: Iterator[DecodedWords | None] = iter(answers or undecoded)
+    decoded: dict[int, list[tuple[_WordRun, DecodedWords | None]]] = {}
     for (function, run), words in zip(runs, run_words, strict=True):
         is_filler = FILLER_WORDS.keys() >= set(words)
         instructions = [(1, FILLER_WORDS[word]) for word in words] if is_filler else next(results)
@@ -142,9 +144,7 @@ def decode(functions: Sequence[RawFunction], decoder: Decode) -> None:
             _splice(function, decoded[id(function)])
 
 
-def _splice(
-    function: RawFunction, runs: Sequence[tuple[_Run, Sequence[tuple[int, str]] | None]]
-) -> None:
+def _splice(function: RawFunction, runs: Sequence[tuple[_WordRun, DecodedWords | None]]) -> None:
     """Replaces runs of words by instructions; None leaves the words of a run as they are."""
     rows: list[Row] = []
     new_index: list[int] = []  # old row -> new row
@@ -178,19 +178,19 @@ def _splice(
     _add_target_labels(function, targets.values())
 
 
-def _runs(function: RawFunction) -> list[_Run]:
+def _runs(function: RawFunction) -> list[_WordRun]:
     """The runs of undecoded words in a function, in order."""
-    runs: list[_Run] = []
+    runs: list[_WordRun] = []
     start: int | None = None
     for i, row in enumerate(function.rows):
         is_word = row[MNEMONIC] == WORD
         if is_word and start is None:
             start = i
         elif not is_word and start is not None:
-            runs.append(_Run(start, i))
+            runs.append(_WordRun(start, i))
             start = None
     if start is not None:
-        runs.append(_Run(start, len(function.rows)))
+        runs.append(_WordRun(start, len(function.rows)))
     return runs
 
 
@@ -204,7 +204,7 @@ def _branch_labels(function: RawFunction) -> list[int]:
     return sorted({row for label, row in function.labels.items() if label in words})
 
 
-def _is_reached(function: RawFunction, run: _Run, label_rows: Sequence[int]) -> bool:
+def _is_reached(function: RawFunction, run: _WordRun, label_rows: Sequence[int]) -> bool:
     """Whether control may enter a run: from above, or at one of `label_rows` (ascending)."""
     if run.start == 0 or run.start == function.real_entry:
         return True
@@ -215,9 +215,7 @@ def _is_reached(function: RawFunction, run: _Run, label_rows: Sequence[int]) -> 
     return k < len(label_rows) and label_rows[k] < run.stop
 
 
-def _instructions(
-    words: Sequence[Row], decoded: Sequence[tuple[int, str]]
-) -> tuple[list[Row], list[int]]:
+def _instructions(words: Sequence[Row], decoded: DecodedWords) -> tuple[list[Row], list[int]]:
     """The rows of decoded words with addresses from 0, and for each word the row it is part of."""
     rows: list[Row] = []
     owner: list[int] = []
@@ -233,7 +231,7 @@ def _instructions(
         rows.append(
             (
                 *(words[position][LINE], pieces[0], operands, encoding, op),
-                *(classify(op, operands, ""), words[position][6], _WORD * position),
+                *(classify(op, operands, ""), words[position][LOC], _WORD * position),
             )
         )
         owner.extend([len(rows) - 1] * size)
@@ -253,7 +251,7 @@ def _targets(name: str, rows: list[Row], first_row: int) -> dict[int, int]:
         if flow is Flow.INDIRECT:
             destination = register_jump_destination(run, i)
         elif flow in (Flow.JUMP, Flow.CONDITIONAL) and address is not None:
-            destination = branch_destination(address, row[OPERANDS], row[3])
+            destination = branch_destination(address, row[OPERANDS], row[COMMENT])
         target = row_at.get(destination) if destination is not None else None
         if target is not None:
             targets[first_row + i] = first_row + target

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..errors import KinspectError
 from ..model import TtgirType
-from .attrs import UNKNOWN_TYPE, Context
+from .attrs import UNKNOWN_TYPE, FileContext
 from .opforms import ASYNC_PREFIX, DEFAULT_TOKEN, RESULT_RULES, TOKEN_TYPES
 
-_Rule = Callable[[str, int, Sequence[TtgirType], Context], list[TtgirType]]
+_Rule = Callable[[str, int, Sequence[TtgirType], FileContext], list[TtgirType]]
 
 
 def result_types(
@@ -17,7 +17,7 @@ def result_types(
     count: int,
     printed: Sequence[TtgirType],
     arrow: Sequence[TtgirType] | None,
-    context: Context,
+    context: FileContext,
 ) -> tuple[TtgirType, ...]:
     """The types of an operation's results.
 
@@ -49,13 +49,15 @@ def result_types(
     return tuple(types)
 
 
-def _last(name: str, count: int, printed: Sequence[TtgirType], context: Context) -> list[TtgirType]:
+def _last(
+    name: str, count: int, printed: Sequence[TtgirType], context: FileContext
+) -> list[TtgirType]:
     if not printed:
         return [TtgirType("i1", "scalar", "i1")] if name == "arith.constant" else []
     return list(printed) if len(printed) == count else [printed[-1]]
 
 
-def _elided(prefix: str, printed_type: TtgirType, context: Context) -> TtgirType:
+def _elided(prefix: str, printed_type: TtgirType, context: FileContext) -> TtgirType:
     """The type of a form that leaves the dialect name out: `<64x64xf16>`."""
     return (
         context.shaped(prefix + printed_type.text, 1)
@@ -65,30 +67,32 @@ def _elided(prefix: str, printed_type: TtgirType, context: Context) -> TtgirType
 
 
 def _first_printed(
-    name: str, count: int, printed: Sequence[TtgirType], context: Context
+    name: str, count: int, printed: Sequence[TtgirType], context: FileContext
 ) -> list[TtgirType]:
     return list(printed[:1])
 
 
 def _token(
-    name: str, count: int, printed: Sequence[TtgirType], context: Context
+    name: str, count: int, printed: Sequence[TtgirType], context: FileContext
 ) -> list[TtgirType]:
     text = TOKEN_TYPES.get(name.partition(".")[0], DEFAULT_TOKEN)
     return [TtgirType(text, "token", text)]
 
 
-def _i1(name: str, count: int, printed: Sequence[TtgirType], context: Context) -> list[TtgirType]:
+def _i1(
+    name: str, count: int, printed: Sequence[TtgirType], context: FileContext
+) -> list[TtgirType]:
     return [_with_element(printed[-1], "i1", context)] if printed else []
 
 
 def _overflow(
-    name: str, count: int, printed: Sequence[TtgirType], context: Context
+    name: str, count: int, printed: Sequence[TtgirType], context: FileContext
 ) -> list[TtgirType]:
     return [printed[0], printed[-1]] if len(printed) > 1 else []
 
 
 def _pointee(
-    name: str, count: int, printed: Sequence[TtgirType], context: Context
+    name: str, count: int, printed: Sequence[TtgirType], context: FileContext
 ) -> list[TtgirType]:
     """The type that the first printed type points to."""
     if not printed:
@@ -123,7 +127,7 @@ def _without_address_space(inner: str) -> str:
     return head if comma and tail.strip().isdecimal() else inner
 
 
-def _with_element(base_type: TtgirType, element: str, context: Context) -> TtgirType:
+def _with_element(base_type: TtgirType, element: str, context: FileContext) -> TtgirType:
     """The type with another element type, its shape and layout unchanged."""
     if base_type.kind == "scalar":
         return TtgirType(element, "scalar", element)

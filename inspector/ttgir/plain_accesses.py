@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ..model import TtgirOp
-from .flow import UNKNOWN, Flow
+from .flow import UNKNOWN, DataFlow
 from .opforms import FUNCTIONS
 from .queries import LOADS, STORES
 
@@ -37,7 +37,7 @@ class PlainAccess(Struct, frozen=True):
     reason: str
 
 
-def plain_accesses(flow: Flow) -> tuple[tuple[PlainAccess, ...], int]:
+def plain_accesses(flow: DataFlow) -> tuple[tuple[PlainAccess, ...], int]:
     """The tiles that are accessed through 64-bit pointers although one base would do.
 
     Accesses whose elements have pointers of their own cannot be buffer operations and are left out.
@@ -62,7 +62,7 @@ def plain_accesses(flow: Flow) -> tuple[tuple[PlainAccess, ...], int]:
     return tuple(accesses), tiles
 
 
-def _reason(flow: Flow, access: TtgirOp) -> str | None:
+def _reason(flow: DataFlow, access: TtgirOp) -> str | None:
     """The reason that an access is no buffer operation; None where it could not be one."""
     pointer = flow.operands[access.index][0]
     base, added = _base(flow, pointer)
@@ -81,7 +81,7 @@ def _reason(flow: Flow, access: TtgirOp) -> str | None:
     return OFFSET_WIDE if added != "i32" else OFFSET_UNKNOWN
 
 
-def _base(flow: Flow, pointer: int) -> tuple[int, str]:
+def _base(flow: DataFlow, pointer: int) -> tuple[int, str]:
     """The scalar that a tile's pointers start from, and the element type of the last offset added.
 
     `UNKNOWN` where they do not start from one scalar.
@@ -105,7 +105,7 @@ def _base(flow: Flow, pointer: int) -> tuple[int, str]:
     return UNKNOWN, offset_element
 
 
-def _is_descriptor(flow: Flow, name: str) -> bool:
+def _is_descriptor(flow: DataFlow, name: str) -> bool:
     """Whether an argument is the pointer of a descriptor that the host made.
 
     On targets without descriptors, Triton passes their parts: `a`, `a.shape.0`, `a.stride.0`.
@@ -115,7 +115,7 @@ def _is_descriptor(flow: Flow, name: str) -> bool:
     return any(size_name in op.attributes["block_args"][0] for op in functions)
 
 
-def _argument(flow: Flow, value: int) -> tuple[str, Mapping[str, object]] | None:
+def _argument(flow: DataFlow, value: int) -> tuple[str, Mapping[str, object]] | None:
     """Name and attributes of the kernel argument that a value is; None for other values."""
     visited: set[int] = set()
     while value != UNKNOWN and value not in visited:

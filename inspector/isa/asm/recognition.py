@@ -1,6 +1,4 @@
-"""Tells kinds of texts and files apart: AMDGCN, a disassembly of it, binary data,
-something else.
-"""
+"""Recognises what a text is: AMDGCN, a disassembly of it, binary data, or another language."""
 
 from __future__ import annotations
 

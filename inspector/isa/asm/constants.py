@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -49,12 +50,12 @@ def read_constants(text: str, name: str) -> Constants:
     image = bytearray()
     symbols: dict[str, int] = {}
     names: list[str] = []
-    reading = False
+    in_data = False
     for line in text.splitlines():
         code = line.partition(";")[0] if '"' not in line else line
         label = _LABEL.match(code)
         if label is not None:
-            if reading:
+            if in_data:
                 names = [label[1]]
                 symbols[label[1]] = len(image)
             code = code[label.end() :]
@@ -64,12 +65,12 @@ def read_constants(text: str, name: str) -> Constants:
         word, operands = directive[1], directive[2].strip()
         if word in (".section", ".text", ".data", ".rodata"):
             section = operands.partition(",")[0].strip() if word == ".section" else word
-            reading = section.startswith((".rodata", ".data", ".bss"))
+            in_data = section.startswith((".rodata", ".data", ".bss"))
         elif word == ".amdhsa_kernel":
-            reading = False  # a kernel descriptor is no constant of the program
+            in_data = False  # a kernel descriptor is no constant of the program
         elif word == ".end_amdhsa_kernel":
-            reading = True
-        elif reading and not _append(image, word, operands, name):
+            in_data = True
+        elif in_data and not _append(image, word, operands, name):
             for symbol in names:
                 symbols.pop(symbol, None)
     return Constants(bytes(image), symbols)
@@ -86,23 +87,28 @@ def _append(image: bytearray, word: str, operands: str, name: str) -> bool:
         elif word in _STRINGS:
             raw = operands[operands.index('"') + 1 : operands.rindex('"')].encode()
             image += _ESCAPE.sub(_unescaped, raw) + _STRINGS[word]
-        elif word in (".zero", ".skip", ".space", ".fill"):
-            numbers = [int(item, 0) for item in operands.split(",")]
-            if word == ".fill":
-                count, size, value = (*numbers, 1, 0)[:3] if len(numbers) < 3 else numbers[:3]
-                if not 0 <= size <= _WIDEST:
-                    return False
-                _check_room(image, count * size, name)
-                image += count * (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-            else:
-                _check_room(image, numbers[0], name)
-                image += bytes([numbers[1] if len(numbers) > 1 else 0]) * numbers[0]
+        elif word == ".fill":
+            return _append_fill(image, [int(item, 0) for item in operands.split(",")], name)
+        elif word in (".zero", ".skip", ".space"):
+            count, *value = (int(item, 0) for item in operands.split(","))
+            _check_room(image, count, name)
+            image += bytes([value[0] if value else 0]) * count
         elif word == ".p2align":
             padding = -len(image) % (1 << min(int(operands.partition(",")[0], 0), _WIDEST * 8))
             _check_room(image, padding, name)
             image += b"\0" * padding
     except ValueError:
         return False
+    return True
+
+
+def _append_fill(image: bytearray, numbers: Sequence[int], name: str) -> bool:
+    """Adds the bytes of `.fill count, size, value`. Returns False for an impossible size."""
+    count, size, value = (*numbers, 1, 0)[:3] if len(numbers) < 3 else numbers[:3]
+    if not 0 <= size <= _WIDEST:
+        return False
+    _check_room(image, count * size, name)
+    image += count * (value & (1 << 8 * size) - 1).to_bytes(size, "little")
     return True
 
 
@@ -119,6 +125,3 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
     if escape in _ESCAPED:
         return bytes([_ESCAPED[escape]])
     return bytes([(int(escape[1:], 16) if escape[:1] == b"x" else int(escape, 8)) & 0xFF])
-
-
-__all__ = ["Constants", "read_constants"]
