@@ -19,7 +19,7 @@ from kinspect.inspector.emulator.program import PreparedCode, prepare
 from kinspect.inspector.emulator.register_sets import vector_bits
 from kinspect.inspector.emulator.registry import ExecutionTarget, NotCoveredError
 from kinspect.inspector.emulator.waves import WaveIds, Waves
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 
 Array = np.ndarray[Any, Any]
 Place = Callable[[int, int], tuple[int, int]]

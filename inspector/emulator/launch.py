@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..errors import KinspectError
-from ..isa.asm.data import Constants
+from ..isa.asm.constants import Constants
 from ..model import Function, Machine, WaveStart
 from .calls import joined
 from .checks.global_shadow import GlobalShadow

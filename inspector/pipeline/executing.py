@@ -16,7 +16,7 @@ from ..emulator.launch import Emulator, Launch, without_collections
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.registry import NotCoveredError
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.data import Constants, read_constants
+from ..isa.asm.constants import Constants, read_constants
 from ..model import (
     Emulated,
     EmulatedFault,
