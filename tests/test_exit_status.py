@@ -40,11 +40,11 @@ def interruptible() -> None:
     "arguments",
     [
         ["analyze", "slow.py"],
-        ["lint", "slow.py"],
+        pytest.param(["lint", "slow.py"], marks=pytest.mark.slow),  # as analyze
         ["report", "slow.py", "-o", "page.html"],
         ["diff", "slow.py", "other.py"],
         ["passes", "slow.py"],
-        ["layout", "slow.py"],
+        pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
     ],
     ids=lambda arguments: arguments[0],
