@@ -12,6 +12,7 @@ import pytest
 from kinspect.inspector.guest.checkout import Checkout, declarations
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from torch_beforehand import torch_beforehand
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 Analyzed = Callable[[Path], tuple[dict[str, Any], str]]
@@ -166,7 +167,8 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     targets = [
         str(write(tops[layout], files) / target) for layout, (files, target) in LAYOUTS.items()
     ]
-    report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
+    with torch_beforehand(tmp_path_factory.mktemp("site")):
+        report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
     assert not report.errors
     found: dict[str, list[int]] = {}
     for kernel in report.kernels:

@@ -193,7 +193,7 @@ def test_wait_counters_and_their_fields(arch: str) -> None:
     codes = re.findall(rb"encoding: \[0x(..),0x(..)", shown)
     assert len(codes) == len(lines)
     encoded = iter(codes)
-    for counter, parts in fields:
+    for counter, parts in machine.waitcnt_fields.items():
         width = widths[counter]
         assert machine.counters.get(counter, (1 << width) - 1) == (1 << width) - 1
         for n in taken[counter]:
