@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.compile.worker import Worker
 
 _SITE = """\
 import sys
@@ -31,3 +32,9 @@ def torch_beforehand(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         yield
+
+
+def worker_with_torch(folder: Path) -> Worker:
+    """A worker whose guests import PyTorch first; others that are started later do not."""
+    with torch_beforehand(folder):
+        return Worker()
