@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
+import pytest
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.lockstep import LaunchLimits, Scheduler
 from kinspect.inspector.emulator.machine import MachineState
@@ -175,3 +176,20 @@ def troubles(code: str, lds: int = 4096, groups: int = 1, arch: str = "gfx942") 
     launch = Launch((groups, 1, 1), (128, 1, 1), lds, struct.pack("<Q", OUT))
     outcome = emulator(code, arch).run(launch, [out])
     return {trouble.kind for trouble in outcome.troubles}
+
+
+CDNA: Final = ("gfx90a", "gfx942", "gfx950")
+RDNA: Final = ("gfx1100", "gfx1201")
+
+
+def on_some_targets(names: Iterable[str]) -> list[Any]:
+    """Parameters `name` and `arch`: each kernel on one CDNA and one RDNA target, by turns.
+
+    The other targets are run where slow tests are.
+    """
+    return [
+        pytest.param(name, arch, marks=() if number == place % len(family) else pytest.mark.slow)
+        for place, name in enumerate(names)
+        for family in (CDNA, RDNA)
+        for number, arch in enumerate(family)
+    ]

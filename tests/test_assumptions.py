@@ -13,6 +13,7 @@ import pytest
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from torch_beforehand import torch_beforehand
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -168,7 +169,8 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int,
     files = {str(write(folder / f"script_{k}.py", body)): body for k, body in enumerate(bodies)}
     unexecuted = CaptureOptions(emulate_budget=0)
     request = Request(tuple(files), ("gfx942",), passes=False, jobs=2, capture=unexecuted)
-    found = collect(request)
+    with torch_beforehand(tmp_path_factory.mktemp("site")):
+        found = collect(request)
     assert not found.errors
     specialisations: dict[str, list[tuple[int, Made]]] = {}
     for kernel in found.kernels:

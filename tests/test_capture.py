@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kinspect.inspector.guest.launches.writes import written_by_source
+from torch_beforehand import torch_beforehand
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -50,6 +51,22 @@ def capture(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], s
         (tmp_path / name).write_text(head + textwrap.dedent(body))
         done = tool("analyze", name, "--no-passes", "--format", "json", *args)
         assert "Traceback (most recent call last)" not in done.stderr.partition("printed:")[0]
+        return json.loads(done.stdout), done.stderr
+
+    return run
+
+
+@pytest.fixture
+def captured(tool: Tool, tmp_path: Path) -> Callable[..., tuple[dict[str, Any], str]]:
+    """As `capture`, of several scripts in one run: file name -> body."""
+
+    def run(bodies: Mapping[str, str], *args: str) -> Any:
+        for name, body in bodies.items():
+            (tmp_path / name).write_text(KERNELS + textwrap.dedent(body))
+        site = tmp_path / "site"
+        site.mkdir()
+        with torch_beforehand(site):
+            done = tool("analyze", *bodies, "--no-passes", "--format", "json", *args)
         return json.loads(done.stdout), done.stderr
 
     return run
@@ -232,39 +249,43 @@ def test_pytest_files(capture: Any) -> None:
     report, stderr = capture(body, "--tests", "all", name="test_copy.py")
     assert sorted(v["options"]["num_warps"] for _, v in variants(report)) == [1, 2, 4, 8, 16]
     assert "tests are run" not in stderr
+
+
+def test_pytest_files_that_lack_something(captured: Any) -> None:
     missing = "import no_such_library\n\ndef test_copy():\n    run_copy(torch.ones(64).cuda())\n"
-    report, stderr = capture(missing, name="test_missing.py")
-    assert kernels(report) == ["copy"], stderr
     broken = "from triton import no_such_name\n\ndef test_copy():\n    pass\n"
-    report, stderr = capture(broken, name="test_broken.py")
-    assert "cannot import name 'no_such_name'" in report["errors"][0]["message"]
-    assert len(report["errors"]) == 1
+    report, stderr = captured({"test_missing.py": missing, "test_broken.py": broken})
+    assert kernels(report) == ["copy"], stderr
+    assert report["kernels"][0]["id"].startswith("test_missing.py::")
+    (error,) = report["errors"]
+    assert error["file"] == "test_broken.py"
+    assert "cannot import name 'no_such_name'" in error["message"]
 
 
 def test_calls(capture: Any) -> None:
-    report, stderr = capture("", "--call", "run_copy(T(64, 64, dtype='bf16'))")
+    calls = ("--call", "run_kopy(T(64))", "--call", "run_copy(T(64, 64, dtype='bf16'))")
+    report, stderr = capture("", *calls)
     ((name, variant),) = variants(report)
     assert (name, variant["signature"]["x"]) == ("copy", "*bf16")
+    assert "run_kopy" in stderr
     comment = "# kinspect: call run_copy(T(128, dtype='fp32'), num_warps=2)\n"
     ((name, variant),) = variants(capture(comment)[0])
     assert (variant["signature"]["x"], variant["options"]["num_warps"]) == ("*fp32", 2)
-    report, stderr = capture("", "--call", "run_kopy(T(64))", "--call", "run_copy(T(64))")
-    assert kernels(report) == ["copy"]
-    assert "run_kopy" in stderr
 
 
 def test_a_signature_as_last_resort(capture: Any) -> None:
     body = "@triton.jit\ndef lone(x, n, BLOCK: tl.constexpr):\n    tl.store(x + n, BLOCK)\n"
+    head = "import triton, triton.language as tl\n\n"
     args = ("--signature", "*fp32:16, i32", "-D", "BLOCK=64", "-D", "num_warps=2")
-    report, stderr = capture(body, *args, "--kernel", "lone")
+    report, stderr = capture(body, *args, "--kernel", "lone", head=head)
     assert not report["errors"], stderr
     ((name, variant),) = variants(report)
     assert name == "lone"
     assert variant["constexprs"] == {"BLOCK": 64}
     assert variant["options"]["num_warps"] == 2
-    _, stderr = capture(body, "--signature", "*fp32, i32, 1, 2, 3", "--kernel", "lone")
+    _, stderr = capture(body, "--signature", "*fp32, i32, 1, 2, 3", "--kernel", "lone", head=head)
     assert "--signature has 5 arguments, and 'lone' takes 3" in stderr
-    _, stderr = capture(body, "--signature", "x=*fp32, m=i32", "--kernel", "lone")
+    _, stderr = capture(body, "--signature", "x=*fp32, m=i32", "--kernel", "lone", head=head)
     assert "'m', which 'lone' has not" in stderr
 
 
@@ -327,25 +348,29 @@ def test_gluon_and_warnings(capture: Any) -> None:
 # ------------------------------------------------------------------ what goes wrong
 
 
-@pytest.mark.parametrize(
-    ("end", "said"),
-    [
-        ("raise ValueError('no such thing')", "ValueError: no such thing"),
-        ("import os; os._exit(7)", "os._exit: status 7"),
-        ("import os; os.abort()", "crashed (SIGABRT)"),
-        ("import sys; sys.exit('usage: ...')", "sys.exit('usage: ...')"),
-        ("input('how many? ')", "reads from stdin"),
-        ("torch.empty(2**50, device='cuda').cpu()[:4].numpy().sum(); 1/0", "ZeroDivisionError"),
-        ("x = 'a' * 2**46", "out of memory"),
-    ],
-)
-def test_what_was_captured_outlives_the_script(capture: Any, end: str, said: str) -> None:
-    report, _ = capture(f"run_copy(torch.randn(64, device='cuda'))\n{end}\n")
-    assert kernels(report) == ["copy"]
-    (error,) = report["errors"]
-    assert said in error["message"]
-    assert error["hint"]
-    assert "\n" not in error["message"]
+ENDS = {
+    "raise ValueError('no such thing')": "ValueError: no such thing",
+    "import os; os._exit(7)": "os._exit: status 7",
+    "import os; os.abort()": "crashed (SIGABRT)",
+    "import sys; sys.exit('usage: ...')": "sys.exit('usage: ...')",
+    "input('how many? ')": "reads from stdin",
+    "torch.empty(2**50, device='cuda').cpu()[:4].numpy().sum(); 1/0": "ZeroDivisionError",
+    "x = 'a' * 2**46": "out of memory",
+}
+
+
+def test_what_was_captured_outlives_the_script(captured: Any) -> None:
+    body = "run_copy(torch.randn(64, device='cuda'))\n"
+    names = [f"end_{number}.py" for number in range(len(ENDS))]
+    bodies = {name: f"{body}{end}\n" for name, end in zip(names, ENDS, strict=True)}
+    report, stderr = captured(bodies)
+    assert [k["id"].partition("::")[0] for k in report["kernels"]] == names, stderr
+    assert kernels(report) == ["copy"] * len(names)
+    assert [error["file"] for error in report["errors"]] == names
+    for error, said in zip(report["errors"], ENDS.values(), strict=True):
+        assert said in error["message"]
+        assert error["hint"]
+        assert "\n" not in error["message"]
 
 
 def test_endless_scripts_and_forks(capture: Any) -> None:
@@ -356,8 +381,9 @@ def test_endless_scripts_and_forks(capture: Any) -> None:
         os._exit(0)
     os.wait()
     run_copy(torch.randn(64, device="cuda"), num_warps=2)
+    import time
     while True:
-        pass
+        time.sleep(0.01)
     """
     report, _ = capture(body, "--capture-limit", "15")
     assert sorted(v["options"]["num_warps"] for _, v in variants(report)) == [1, 2]
@@ -367,6 +393,7 @@ def test_endless_scripts_and_forks(capture: Any) -> None:
 
 def test_endless_tests(capture: Any) -> None:
     body = """
+    import time
     import pytest
 
     @pytest.mark.xfail
@@ -374,7 +401,7 @@ def test_endless_tests(capture: Any) -> None:
     def test_expected_to_fail(warps):
         run_copy(torch.randn(64, device="cuda"), num_warps=warps)
         while True:
-            pass
+            time.sleep(0.01)
     """
     report, _ = capture(body, "--capture-limit", "15", name="test_endless.py")
     ((_, variant),) = variants(report)
@@ -473,7 +500,7 @@ def test_nothing_is_left_behind(capture: Any, tmp_path: Path) -> None:
     assert not mine
 
 
-def test_a_value_of_a_module_that_is_not_installed_is_no_argument(capture: Any) -> None:
+def test_a_value_of_a_module_that_is_not_installed_is_no_argument(captured: Any) -> None:
     body = """
     from einops import rearrange
     from of_this_project import turned
@@ -482,10 +509,11 @@ def test_a_value_of_a_module_that_is_not_installed_is_no_argument(capture: Any) 
     run_copy(x)
     run_copy({})
     """
-    for value in ("turned(x)", "turned(x) @ x"):
-        report, stderr = capture(body.format(value))
-        assert kernels(report) == ["copy"]
-        (error,) = report["errors"]
+    values = {"value.py": "turned(x)", "of_an_operator.py": "turned(x) @ x"}
+    report, stderr = captured({name: body.format(value) for name, value in values.items()})
+    assert kernels(report) == ["copy"] * 2
+    assert [error["file"] for error in report["errors"]] == list(values)
+    for error in report["errors"]:
         assert "of_this_project is not installed" in error["message"]
         assert "it is no package known here" in error["hint"]
     assert "einops, of_this_project are not installed" in stderr
@@ -549,8 +577,8 @@ def test_a_type_that_was_only_guessed_is_said(capture: Any) -> None:
     assert "unless told otherwise" not in stderr
 
 
-def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
-    body = """
+def test_why_tests_are_skipped_and_what_is_none(captured: Any) -> None:
+    some = """
     import pytest
 
     @pytest.mark.skipif(True, reason="wants eight GPUs")
@@ -563,12 +591,7 @@ def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
     def test_copy():
         run_copy(torch.randn(64, device="cuda"))
     """
-    report, stderr = capture(body, name="test_copy.py")
-    assert kernels(report) == ["copy"]
-    assert not report["errors"]
-    assert "1 test skipped, the first: test_many: Skipped: wants eight GPUs" in stderr
-    assert "test_op wants a fixture 'batch' that there is not: not taken for a test" in stderr
-    body = """
+    of_unittest = """
     import unittest
 
     class Cases(unittest.TestCase):
@@ -579,9 +602,7 @@ def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
     if __name__ == "__main__":
         unittest.main()
     """
-    _, stderr = capture(body)
-    assert "is skipped: no such GPU" in stderr
-    body = """
+    every = """
     import pytest
 
     @pytest.mark.skipif(True, reason="wants eight GPUs")
@@ -589,6 +610,13 @@ def test_why_tests_are_skipped_and_what_is_none(capture: Any) -> None:
     def test_many(n):
         run_copy(torch.randn(n, device="cuda"))
     """
-    report, _ = capture(body, name="test_copy.py")
-    (error,) = report["errors"]
-    assert "all 2 tests were skipped, the first: test_many" in error["message"]
+    bodies = {"test_some.py": some, "of_unittest.py": of_unittest, "test_every.py": every}
+    report, stderr = captured(bodies)
+    assert kernels(report) == ["copy"]
+    assert report["kernels"][0]["id"].startswith("test_some.py::")
+    assert "1 test skipped, the first: test_many: Skipped: wants eight GPUs" in stderr
+    assert "test_op wants a fixture 'batch' that there is not: not taken for a test" in stderr
+    assert "is skipped: no such GPU" in stderr
+    errors = {error["file"]: error["message"] for error in report["errors"]}
+    assert "test_some.py" not in errors
+    assert "all 2 tests were skipped, the first: test_many" in errors["test_every.py"]

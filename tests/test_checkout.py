@@ -12,6 +12,7 @@ import pytest
 from kinspect.inspector.guest.checkout import Checkout, declarations
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from torch_beforehand import torch_beforehand
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 Analyzed = Callable[[Path], tuple[dict[str, Any], str]]
@@ -157,16 +158,44 @@ LAYOUTS: Mapping[str, tuple[Mapping[str, str], str]] = {
 }
 
 
+LAYOUTS_OF_NAMES: Mapping[str, tuple[Mapping[str, str], str, int]] = {
+    "siblings do not shadow the standard library": (
+        {
+            "mine/__init__.py": "",
+            "mine/types.py": "raise RuntimeError('not this one')\n",
+            "mine/sizes_beside.py": SIZES,
+            "mine/twins.py": KERNEL.format(imports="import types\nfrom sizes_beside import BLOCK"),
+        },
+        "mine/twins.py",
+        256,
+    ),
+    "an installed module goes before the checkout's": (
+        {
+            "pyproject.toml": PYPROJECT,
+            "src/yaml/__init__.py": SIZES,
+            "src/triton/__init__.py": "raise RuntimeError('not built')\n",
+            "tools/twins.py": KERNEL.format(
+                imports="import yaml\nBLOCK = 64 * len(yaml.dump(1)) // 6"
+            ),
+        },
+        "tools/twins.py",
+        64,
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     """Layout -> the blocks of what was captured; all of them in one run."""
     pytest.importorskip("torch")
     top = tmp_path_factory.mktemp("checkouts")
-    tops = {layout: top / f"checkout_{k}" for k, layout in enumerate(LAYOUTS)}
+    layouts = {**LAYOUTS, **{name: entry[:2] for name, entry in LAYOUTS_OF_NAMES.items()}}
+    tops = {layout: top / f"checkout_{k}" for k, layout in enumerate(layouts)}
     targets = [
-        str(write(tops[layout], files) / target) for layout, (files, target) in LAYOUTS.items()
+        str(write(tops[layout], files) / target) for layout, (files, target) in layouts.items()
     ]
-    report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
+    with torch_beforehand(tmp_path_factory.mktemp("site")):
+        report = collect(Request(tuple(targets), ("gfx942",), passes=False, jobs=2))
     assert not report.errors
     found: dict[str, list[int]] = {}
     for kernel in report.kernels:
@@ -185,16 +214,10 @@ def test_a_file_is_captured_in_its_own_checkout(
     assert captured[layout] == [256]
 
 
-def test_siblings_do_not_shadow_the_standard_library(tmp_path: Path, analyzed: Analyzed) -> None:
-    files = {
-        "mine/__init__.py": "",
-        "mine/types.py": "raise RuntimeError('not this one')\n",
-        "mine/sizes_beside.py": SIZES,
-        "mine/twins.py": KERNEL.format(imports="import types\nfrom sizes_beside import BLOCK"),
-    }
-    report, stderr = analyzed(write(tmp_path, files) / "mine/twins.py")
-    assert not report["errors"], stderr
-    assert blocks(report) == [256]
+@pytest.mark.xdist_group("checkouts")
+@pytest.mark.parametrize("layout", LAYOUTS_OF_NAMES)
+def test_which_module_a_name_means(layout: str, captured: dict[str, list[int]]) -> None:
+    assert captured[layout] == [LAYOUTS_OF_NAMES[layout][2]]
 
 
 def test_only_what_a_build_would_have_made_is_stood_in_for(
@@ -248,18 +271,6 @@ def test_a_name_that_is_not_there_stays_an_error(tmp_path: Path, analyzed: Analy
     report, _ = analyzed(write(tmp_path, files) / "twins.py")
     (error,) = report["errors"]
     assert "cannot import name 'BLOCK'" in error["message"]
-
-
-def test_an_installed_module_goes_before_the_checkout_s(tmp_path: Path, analyzed: Analyzed) -> None:
-    files = {
-        "pyproject.toml": PYPROJECT,
-        "src/yaml/__init__.py": SIZES,
-        "src/triton/__init__.py": "raise RuntimeError('not built')\n",
-        "tools/twins.py": KERNEL.format(imports="import yaml\nBLOCK = 64 * len(yaml.dump(1)) // 6"),
-    }
-    report, stderr = analyzed(write(tmp_path, files) / "tools/twins.py")
-    assert not report["errors"], stderr
-    assert blocks(report) == [64]
 
 
 def test_nothing_above_the_checkout_is_a_root(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from emulated import KERNEL
+from kept_compiles import collect_kept
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.divisions import expansion
 from kinspect.inspector.model import LoopReport
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+
+pytestmark = pytest.mark.xdist_group("rule fixtures")
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "divisions.py"
 
@@ -18,7 +20,7 @@ FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "divisions.py"
 @pytest.fixture(scope="module")
 def loops() -> dict[tuple[str, str], LoopReport]:
     """The loop of each kernel, by its name and target."""
-    report = collect(Request((str(FIXTURE),), archs=("gfx942", "gfx1100"), passes=False))
+    report = collect_kept(Request((str(FIXTURE),), archs=("gfx942", "gfx1100"), passes=False))
     assert not report.errors
     return {(kernel.name, kernel.arch): kernel.loops[0] for kernel in report.kernels}
 

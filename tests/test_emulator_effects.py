@@ -102,7 +102,7 @@ def _check(arch: str, step: int) -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_effects_are_what_instructions_do(arch: str) -> None:
-    _check(arch, 8)
+    _check(arch, 16)
 
 
 _OVERLAPPING: Final = re.compile(r"(?<![\w.\[])(v)(?:\[(\d+):(\d+)\]|(\d+))(?![\w.])")
@@ -134,15 +134,16 @@ def onto_a_source(line: str) -> tuple[str, int, int, int] | None:
     return None
 
 
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100", "gfx1201"])
-def test_a_result_may_lie_on_a_source(arch: str) -> None:
+def test_a_result_may_lie_on_a_source(arch: str, step: int) -> None:
     lines = dict.fromkeys(
         line.split(" ", 1)[1]
         for line in FORMS.read_text().splitlines()
         if line.startswith(f"{arch} ")
     )
     wrong, tried = [], 0
-    for line in lines:
+    for line in list(lines)[::step]:
         moved = onto_a_source(line)
         if moved is None:
             continue
@@ -158,7 +159,7 @@ def test_a_result_may_lie_on_a_source(arch: str) -> None:
         if (apart.u32[first : first + count, 0] != onto.u32[row : row + count, 0]).any():
             wrong.append(f"{arch} {other}")
     assert not wrong, "\n".join(wrong)
-    assert tried > 50, tried
+    assert tried > 50 / step, tried
 
 
 @pytest.mark.slow

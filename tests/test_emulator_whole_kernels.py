@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("triton")
 
+from emulated import on_some_targets
 from kinspect.inspector.emulator.launch import Emulator, Launch
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.isa.objects.load import load_code_object
@@ -25,7 +26,6 @@ from kinspect.inspector.machines.loader import load as load_machine
 
 Array = np.ndarray[Any, Any]
 CHECKOUT: Final = os.environ.get("KINSPECT_TINYGRAD", "")
-ARCHS: Final = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 rng = np.random.default_rng(7)
 
 
@@ -196,8 +196,7 @@ def same_bits(one: Array, other: Array) -> bool:
     return one.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "arch"), on_some_targets(CASES))
 def test_a_kernel_gives_numpys_bits(name: str, arch: str, tmp_path: Path) -> None:
     case = CASES[name]
     got = Compiled(name, arch, tmp_path).emulated()

@@ -40,12 +40,12 @@ def interruptible() -> None:
     "arguments",
     [
         ["analyze", "slow.py"],
-        ["lint", "slow.py"],
+        pytest.param(["lint", "slow.py"], marks=pytest.mark.slow),  # as analyze
         ["report", "slow.py", "-o", "page.html"],
         ["diff", "slow.py", "other.py"],
         ["passes", "slow.py"],
-        ["layout", "slow.py"],
-        ["registers", "slow.py"],
+        pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes
+        pytest.param(["registers", "slow.py"], marks=pytest.mark.slow),
         ["sweep", "slow.py", "--set", "num_warps=1,2"],
     ],
     ids=lambda arguments: arguments[0],

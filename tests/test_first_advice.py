@@ -6,9 +6,9 @@ import io
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.formats import text
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parent.parent
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 def compiled(file: str, case: str) -> KernelReport:
     pytest.importorskip("triton")
-    (kernel,) = collect(
+    (kernel,) = collect_kept(
         Request((str(ROOT / file),), ("gfx942",), kernel=f"*{case}*", passes=False)
     ).kernels
     return kernel

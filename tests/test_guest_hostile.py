@@ -14,6 +14,7 @@ import pytest
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import ErrorRecord, Variant
+from torch_beforehand import worker_with_torch
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl and /proc")
@@ -58,6 +59,13 @@ def worker() -> Iterator[Worker]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker for scripts that leave it alone."""
+    with worker_with_torch(tmp_path_factory.mktemp("site")) as one:
+        yield one
+
+
 def capture(
     worker: Worker, folder: Path, body: str, time_limit: float = 60.0
 ) -> tuple[list[Variant], list[ErrorRecord]]:
@@ -85,16 +93,16 @@ def ends(pid: int) -> bool:
 
 @pytest.mark.parametrize(
     "ending",
-    ["", "os._exit(3)", "os.kill(os.getpid(), 9)", "while True: pass"],
+    ["", "os._exit(3)", "os.kill(os.getpid(), 9)", "while True: time.sleep(0.01)"],
     ids=["at its end", "by _exit", "killed", "out of time"],
 )
-def test_no_daemon_outlives_the_run(worker: Worker, tmp_path: Path, ending: str) -> None:
+def test_no_daemon_outlives_the_run(lasting: Worker, tmp_path: Path, ending: str) -> None:
     pid_file = tmp_path / "pid"
     body = f"daemon({str(pid_file)!r})\nwhen_there({str(pid_file)!r})\n{ending}\n"
-    variants, _ = capture(worker, tmp_path, body, time_limit=15.0 if "while" in ending else 60.0)
+    variants, _ = capture(lasting, tmp_path, body, time_limit=15.0 if "while" in ending else 60.0)
     assert blocks(variants) == [64]
     assert ends(int(pid_file.read_text()))
-    assert worker.pid is not None or "while" in ending
+    assert lasting.pid is not None or "while" in ending
 
 
 def test_daemons_that_go_on_forking_are_ended_too(worker: Worker, tmp_path: Path) -> None:
@@ -154,8 +162,8 @@ def test_what_was_launched_is_kept_whatever_becomes_of_the_guest(
         "sys.modules['json'] = sys.modules['json.encoder'] = None",
     ],
 )
-def test_patches_of_the_scripts_lose_no_launch(worker: Worker, tmp_path: Path, patch: str) -> None:
-    variants, errors = capture(worker, tmp_path, f"{patch}\nlaunch(128)\n")
+def test_patches_of_the_scripts_lose_no_launch(lasting: Worker, tmp_path: Path, patch: str) -> None:
+    variants, errors = capture(lasting, tmp_path, f"{patch}\nlaunch(128)\n")
     assert not errors
     assert blocks(variants) == [64, 128]
     assert [v.launches for v in variants] == [1, 1]

@@ -13,7 +13,7 @@ import subprocess
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,27 @@ def _zip(method: int, name: str = "report.json", data: bytes = b"{}") -> bytes:
     return out.getvalue()
 
 
+def _zip_bomb() -> bytes:
+    """A gigabyte of blanks in 1 MB: one piece of the stream is squeezed and stands 1024 times.
+
+    The checksum is that of a small member; whoever reads so far has unpacked the gigabyte.
+    """
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    piece = squeeze.compress(b" " * (1 << 20)) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    body = piece * 1024 + squeeze.flush()
+    small = _zip(zipfile.ZIP_DEFLATED, data=b" ")
+    head, directory = 30 + len("report.json"), small.rfind(b"PK\x01\x02")
+    data = bytearray(small[:head] + body + small[directory:])
+    end = data.rfind(b"PK\x05\x06")
+    struct.pack_into("<I", data, end + 16, head + len(body))
+    for signature, at in ((b"PK\x03\x04", 18), (b"PK\x01\x02", 20)):
+        struct.pack_into("<II", data, data.rfind(signature) + at, len(body), 1 << 30)
+    return bytes(data)
+
+
 def _lying_zip() -> bytes:
-    """Says that it unpacks to 100 bytes; it unpacks to as much as its 2 MB can."""
-    data = bytearray(_zip(zipfile.ZIP_DEFLATED, data=b" " * (1 << 30)))
+    """Says that it unpacks to 100 bytes; it unpacks to as much as its 1 MB can."""
+    data = bytearray(_zip_bomb())
     for signature, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         struct.pack_into("<I", data, data.rfind(signature) + at, 100)
     return bytes(data)
@@ -77,11 +95,12 @@ def _bundle_bomb(shift: int) -> bytes:
     head += b"".join(
         struct.pack("<QQQ", 4096 + n * shift, size, len(triple)) + triple for n in range(count)
     )
-    squeeze = zlib.compressobj(9)
-    body = squeeze.compress(head.ljust(4096, b"\0"))
-    for _ in range(900):
-        body += squeeze.compress(bytes(1 << 20))
+    head = head.ljust(4096, b"\0")
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = b"\x78\xda" + squeeze.compress(head) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    body += (squeeze.compress(bytes(1 << 20)) + squeeze.flush(zlib.Z_FULL_FLUSH)) * 900
     body += squeeze.compress(bytes(8 * shift)) + squeeze.flush()
+    body += struct.pack(">I", zlib.adler32(bytes(size + 8 * shift), zlib.adler32(head)))
     plain = 4096 + size + 8 * shift
     return struct.pack("<4sHHQQ8x", b"CCOB", 3, 0, 32 + len(body), plain) + body
 
@@ -129,7 +148,7 @@ ARCHIVES: dict[str, Callable[[bytes], bytes]] = {
     "lzma": lambda a: _zip(zipfile.ZIP_LZMA),
     "bzip2": lambda a: _zip(zipfile.ZIP_BZIP2),
     "without a report": lambda a: _zip(zipfile.ZIP_DEFLATED, "x"),
-    "a bomb": lambda a: _zip(zipfile.ZIP_DEFLATED, data=b" " * (1 << 30)),
+    "a bomb": lambda a: _zip_bomb(),
     "a size that is a lie": lambda a: _lying_zip(),
     "cut off": lambda a: a[: len(a) // 2],
 }
@@ -157,13 +176,14 @@ OTHERS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-def _one_line(done: subprocess.CompletedProcess[str], bad: str) -> None:
+def _one_line_each(done: subprocess.CompletedProcess[str], *bad: str) -> None:
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert done.returncode == 2, done.stderr
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("kinspect: error: ")
-    assert bad in lines[0]
-    assert "internal error" not in lines[0]
+    assert len(lines) == len(bad), done.stderr
+    for name in bad:
+        (line,) = [line for line in lines if name in line]
+        assert line.startswith("kinspect: error: ")
+        assert "internal error" not in line
     assert "small" in done.stdout  # the good one is reported
 
 
@@ -174,28 +194,44 @@ def _limited() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (2 << 30, 2 << 30))
 
 
-def _both(folder: Path, name: str, data: bytes, *more: str) -> subprocess.CompletedProcess[str]:
+def _beside_a_good_one(
+    folder: Path, files: Mapping[str, bytes]
+) -> subprocess.CompletedProcess[str]:
     import sys
 
     shutil.copy(GOOD, folder / "small.s")
-    (folder / name).write_bytes(data)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
     return subprocess.run(
-        [sys.executable, "-m", "kinspect.inspector.cli", "analyze", "small.s", name, *more],
+        [sys.executable, "-m", "kinspect.inspector.cli", "analyze", "small.s", *files],
         cwd=folder, capture_output=True, text=True, preexec_fn=_limited, timeout=120,
         env={**os.environ, "KINSPECT_CACHE_DIR": str(folder / "cache")},
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", REPORTS)
-def test_a_damaged_report_leaves_the_others(
-    tmp_path: Path, report: dict[str, Any], damage: str
+def test_damaged_reports_leave_the_others(tmp_path: Path, report: dict[str, Any]) -> None:
+    files = {f"{damage}.json": make(report) for damage, make in REPORTS.items()}
+    _one_line_each(_beside_a_good_one(tmp_path, files), *files)
+
+
+BOMBS = ("a bomb", "a size that is a lie")
+
+
+def test_damaged_archives_leave_the_others(tmp_path: Path, archive: bytes) -> None:
+    files = {
+        f"{damage}.kinspect": make(archive)
+        for damage, make in ARCHIVES.items()
+        if damage not in BOMBS
+    }
+    _one_line_each(_beside_a_good_one(tmp_path, files), *files)
+
+
+@pytest.mark.parametrize("damage", BOMBS)
+def test_an_archive_that_is_a_bomb_leaves_the_others(
+    tmp_path: Path, archive: bytes, damage: str
 ) -> None:
-    _one_line(_both(tmp_path, "bad.json", REPORTS[damage](report)), "bad.json")
-
-
-@pytest.mark.parametrize("damage", ARCHIVES)
-def test_a_damaged_archive_leaves_the_others(tmp_path: Path, archive: bytes, damage: str) -> None:
-    _one_line(_both(tmp_path, "bad.kinspect", ARCHIVES[damage](archive)), "bad.kinspect")
+    files = {"bad.kinspect": ARCHIVES[damage](archive)}
+    _one_line_each(_beside_a_good_one(tmp_path, files), *files)
 
 
 def test_dumps_that_shrink_well_are_read_back_and_bombs_are_not(
@@ -225,12 +261,12 @@ def test_dumps_that_shrink_well_are_read_back_and_bombs_are_not(
 @pytest.mark.parametrize("damage", sorted(OTHERS.keys() - {"sexagesimal metadata"}))
 def test_other_damage_leaves_the_others(tmp_path: Path, damage: str) -> None:
     name, make = OTHERS[damage]
-    _one_line(_both(tmp_path, name, make()), name)
+    _one_line_each(_beside_a_good_one(tmp_path, {name: make()}), name)
 
 
 def test_sexagesimal_metadata_costs_nothing_but_itself(tmp_path: Path) -> None:
     name, make = OTHERS["sexagesimal metadata"]
-    done = _both(tmp_path, name, make())
+    done = _beside_a_good_one(tmp_path, {name: make()})
     assert done.returncode == 0, done.stderr
 
 
@@ -371,6 +407,12 @@ def test_a_file_name_that_is_not_utf_8(
         assert isinstance(json.loads(done.stdout), dict)
     elif command[0] != "report" and command[-1] != "junit":
         assert "small" in done.stdout or "finding" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [("analyze",), ("lint", "--format", "json"), ("report", "-o", "page.html")]
+)
+def test_such_a_file_that_is_not_there(tool: Tool, command: tuple[str, ...]) -> None:
     missing = tool(*command, os.fsdecode(b"n\xff.s"))
     assert missing.returncode == 2
     assert missing.stderr.count("\n") == 1

@@ -34,8 +34,8 @@ def multiply(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.conste
     tl.store(c + rows[:, None] * N + cols[None, :], acc.to(tl.float16))
 
 half = dict(dtype=torch.float16, device="cuda")
-a, b, c = (torch.zeros((2048, 2048), **half) for _ in range(3))
-multiply[(256,)](a, b, c, 2048, 2048, 2048, BM=128, BN=128, BK=64, num_warps=8)
+a, b, c = (torch.zeros((1024, 1024), **half) for _ in range(3))
+multiply[(256,)](a, b, c, 1024, 1024, 1024, BM=64, BN=64, BK=32, num_warps=4)
 """
 
 
@@ -58,9 +58,9 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_launch_of_known_sizes(script: Path) -> None:
-    """256 workgroups, fewer than CUs: each does 128·128·2048 products at 1024 a clock and CU."""
-    figures = metrics(script, "--time-us", "20")
-    assert figures["launch.matrix_us"] == round(128 * 128 * 2048 / 1024 / 2100, 3)
+    """256 workgroups, fewer than CUs: each does 64·64·1024 products at 1024 a clock and CU."""
+    figures = metrics(script, "--time-us", "2.5")
+    assert figures["launch.matrix_us"] == round(64 * 64 * 1024 / 1024 / 2100, 3)
     assert figures["time.bound_share"] == pytest.approx(78, abs=0.1)
     assert figures["time.impossible"] is False
     places = figures["occupancy.workgroups_per_cu"]
@@ -69,12 +69,12 @@ def test_a_launch_of_known_sizes(script: Path) -> None:
 
 
 def test_a_small_share_is_not_none(script: Path) -> None:
-    """16 µs of 100 ms are 0.016 %."""
-    assert metrics(script, "--time-us", "100000")["time.bound_share"] == pytest.approx(0.016, 0.05)
+    """2 µs of 12.5 ms are 0.016 %."""
+    assert metrics(script, "--time-us", "12500")["time.bound_share"] == pytest.approx(0.016, 0.05)
 
 
 def test_a_time_below_the_bound_is_impossible(script: Path) -> None:
-    assert metrics(script, "--time-us", "15.6")["time.impossible"] is True
+    assert metrics(script, "--time-us", "1.94")["time.impossible"] is True
 
 
 UNKNOWN = {
@@ -98,7 +98,7 @@ def test_workgroups_that_do_more(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     path = tmp_path / "mm.py"
     path.write_text(GEMM.format(loop="for _ in range(0, tl.program_id(0) + 1):"))
-    assert metrics(path)["launch.matrix_us"] == round(256 * 128 * 128 * 64 / 1024 / 2100, 3)
+    assert metrics(path)["launch.matrix_us"] == round(256 * 64 * 64 * 32 / 1024 / 2100, 3)
 
 
 def test_a_time_is_of_one_kernel(script: Path) -> None:

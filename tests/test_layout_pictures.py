@@ -179,7 +179,9 @@ def test_the_picture_names_the_bank_of_every_element(
 ) -> None:
     draw = Draw(3)
     read = 0
-    for _ in range(25):
+    for number in range(25):
+        if number >= 8 and read > 2000:
+            break
         text, shape = make(draw)
         if len(shape) != 2:
             continue

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kept_compiles import collect_kept
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_ttgir
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
+
+pytestmark = pytest.mark.xdist_group("rule fixtures")
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "rules" / "fixtures"
@@ -21,7 +23,7 @@ FIXTURES = ROOT / "rules" / "fixtures"
 def kernels() -> Mapping[str, KernelReport]:
     pytest.importorskip("triton")
     targets = tuple(str(FIXTURES / name) for name in ("held.py", "product.py"))
-    report = collect(Request(targets, ("gfx942",), passes=False, jobs=2))
+    report = collect_kept(Request(targets, ("gfx942",), passes=False, jobs=2))
     assert not report.errors
     return {k.variant.case: k for k in report.kernels if k.variant and k.variant.case}
 

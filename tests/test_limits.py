@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,6 +234,9 @@ def test_the_fuzz_driver_sees_what_it_is_to_see(
     from benchmarks.fuzz import driver
     from benchmarks.fuzz.readers import Reader
 
+    # Its time is processor time here: where others work besides, 12 s were over in the first hang.
+    clock = SimpleNamespace(monotonic=lambda: sum(os.times()[:4]), sleep=time.sleep)
+    monkeypatch.setattr(driver, "time", clock)
     monkeypatch.setattr(driver, "MOST_SECONDS", 0.5)
     monkeypatch.setattr(driver, "mutated", lambda files, rng, *rest: {"f": rng.choice(WAYS)})
     ways = (b"crash", b"hang", b"raise", b"refuse", b"read")
@@ -252,7 +256,7 @@ def test_the_fuzz_driver_sees_what_it_is_to_see(
 
     reader = Reader("made_up", run, lambda: [{"f": b"read"}], {"": "bytes"})
     # A way per child: what a case did to its child decides how the next begins.
-    tally = driver.fuzz(reader, 12, 1, tmp_path)
+    tally = driver.fuzz(reader, 4, 1, tmp_path)
     assert tally.refused
     assert tally.cases > tally.refused
     kinds = {what.split(" at ")[0] for what in tally.faults}

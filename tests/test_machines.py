@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def assemble(arch: str, text: str, *options: str) -> subprocess.CompletedProcess
         [MC, f"-triple={TRIPLE}", f"-mcpu={CPU.get(arch, arch)}", *options],
         input=text.encode(), capture_output=True, check=False,
     )  # fmt: skip
+
+
+def refused(arch: str, lines: Sequence[str]) -> dict[str, str]:
+    """Those of these lines that LLVM's assembler does not take, with its first word on each."""
+    found: dict[str, str] = {}
+    errors = assemble(arch, "\n".join(lines) + "\n").stderr.decode()
+    for number, message in re.findall(r"^<stdin>:(\d+):\d+: error: (.*)$", errors, re.M):
+        found.setdefault(lines[int(number) - 1], message)
+    return found
 
 
 # --------------------------------------------------------------------------- loading
@@ -170,15 +180,25 @@ def test_wait_counters_and_their_fields(arch: str) -> None:
     machine = load(arch)
     # gfx12 counts loads, LDS and scalar loads apart; the three old counters are gone.
     assert bool(machine.waitcnt_fields) == ("vmcnt" in machine.counters)
+    widths = {
+        counter: sum(w for _, w in parts) for counter, parts in machine.waitcnt_fields.items()
+    }
+    beyond = [f"s_waitcnt {counter}({1 << width})" for counter, width in widths.items()]
+    messages = refused(arch, beyond)
+    assert list(messages) == beyond
+    assert all("too large" in message for message in messages.values()), messages
+    taken = {c: (0, 1, (1 << width) - 2) for c, width in widths.items()}
+    lines = [f"s_waitcnt {counter}({n})\n" for counter, numbers in taken.items() for n in numbers]
+    shown = assemble(arch, "".join(lines), "-show-encoding").stdout
+    codes = re.findall(rb"encoding: \[0x(..),0x(..)", shown)
+    assert len(codes) == len(lines)
+    encoded = iter(codes)
     for counter, parts in machine.waitcnt_fields.items():
-        width = sum(w for _, w in parts)
+        width = widths[counter]
         assert machine.counters.get(counter, (1 << width) - 1) == (1 << width) - 1
-        assert b"too large" in assemble(arch, f"s_waitcnt {counter}({1 << width})\n").stderr
-        for n in (0, 1, (1 << width) - 2):
-            found = assemble(arch, f"s_waitcnt {counter}({n})\n", "-show-encoding").stdout
-            code = re.search(rb"encoding: \[0x(..),0x(..)", found)
-            assert code is not None
-            number, got, shift = int(code[2] + code[1], 16), 0, 0
+        for n in taken[counter]:
+            low_byte, high_byte = next(encoded)
+            number, got, shift = int(high_byte + low_byte, 16), 0, 0
             for low, w in parts:
                 got |= (number >> low & (1 << w) - 1) << shift
                 shift += w
@@ -188,13 +208,13 @@ def test_wait_counters_and_their_fields(arch: str) -> None:
 @needs_mc
 @pytest.mark.parametrize("arch", names())
 def test_counters_are_those_of_the_waits_that_exist(arch: str) -> None:
-    def takes(mnemonic: str, operands: str) -> bool:
-        return not assemble(arch, f"{mnemonic} {operands}\n").returncode
-
-    counters = load(arch).counters
-    assert ("vscnt" in counters) == takes("s_waitcnt_vscnt", "null, 0")
-    for new in ("loadcnt", "storecnt", "dscnt", "kmcnt", "xcnt"):
-        assert (new in counters) == takes(f"s_wait_{new}", "0"), new
+    waits = {
+        "vscnt": "s_waitcnt_vscnt null, 0",
+        **{new: f"s_wait_{new} 0" for new in ("loadcnt", "storecnt", "dscnt", "kmcnt", "xcnt")},
+    }
+    wrong = refused(arch, list(waits.values()))
+    for counter, line in waits.items():
+        assert (counter in load(arch).counters) == (line not in wrong), counter
 
 
 @needs_mc
@@ -225,17 +245,16 @@ def test_register_encoding_granules(arch: str) -> None:
 def test_registers_that_can_be_named(arch: str) -> None:
     machine = load(arch)
 
-    def takes(line: str) -> bool:
-        return not assemble(arch, line + "\n").returncode
-
     last = machine.sgpr_addressable - 1
-    assert takes(f"s_mov_b32 s{last}, 0")
-    assert not takes(f"s_mov_b32 s{last + 1}, 0")
-    assert takes("v_accvgpr_read_b32 v0, a0") == (machine.agpr != "none")
     vgprs = machine.vgpr_addressable // (2 if machine.agpr == "unified" else 1)
+    takes = {
+        f"s_mov_b32 s{last}, 0": True,
+        f"s_mov_b32 s{last + 1}, 0": False,
+        "v_accvgpr_read_b32 v0, a0": machine.agpr != "none",
+    }
     if vgprs <= 256:  # beyond, s_set_vgpr_msb picks the bank
-        assert takes(f"v_mov_b32 v{vgprs - 1}, 0")
-        assert not takes(f"v_mov_b32 v{vgprs}, 0")
+        takes |= {f"v_mov_b32 v{vgprs - 1}, 0": True, f"v_mov_b32 v{vgprs}, 0": False}
+    assert refused(arch, list(takes)).keys() == {line for line, taken in takes.items() if not taken}
 
 
 @pytest.mark.skipif(LLC is None, reason="llc-22 is not installed")

@@ -13,6 +13,8 @@ from kinspect.inspector.pipeline.jobs import Request
 SCRIPT = """\
 import torch, triton, triton.language as tl
 
+pytestmark = pytest.mark.xdist_group("narrow_copies")
+
 @triton.jit
 def folded(a, b, t, c, d, K, COPY: tl.constexpr, N: tl.constexpr):
     rows, cols, ks = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, N)

@@ -13,6 +13,8 @@ from kinspect.inspector.pipeline.jobs import Request
 SCRIPT = """\
 import torch, triton, triton.language as tl
 
+pytestmark = pytest.mark.xdist_group("narrow_operands")
+
 @triton.jit
 def product(a, b, c, n, k, sbk, sbn, BOUND: tl.constexpr):
     rows = tl.program_id(0) * 64 + tl.arange(0, 64)

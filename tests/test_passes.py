@@ -16,6 +16,8 @@ from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.errors import KinspectError
 
+pytestmark = pytest.mark.xdist_group("passes")
+
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"
 
 # ------------------------------------------------------------------ a real dump

@@ -39,6 +39,9 @@ NAMES = (
 )
 TARGETS = tuple(str(DATA / name) for name in NAMES)
 
+FEWER_AND_MORE = ((2, 2), (4, 2), (2, 5))
+"""Targets and jobs of every run: as many of both, more of the one, more of the other."""
+
 forks = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 
 
@@ -83,7 +86,14 @@ def test_then_runs_in_the_workers() -> None:
 
 @forks
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("victim", NAMES[1:])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        NAMES[1],
+        *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[2:-1]),
+        NAMES[-1],
+    ],
+)
 def test_a_worker_that_dies_takes_one_target_with_it(victim: str) -> None:
     parent = os.getpid()
 
@@ -102,8 +112,14 @@ def test_a_worker_that_dies_takes_one_target_with_it(victim: str) -> None:
 @forks
 @pytest.mark.usefixtures("always")
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("jobs", [2, 3, 5])
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("count", "jobs"),
+    [
+        pytest.param(count, jobs, marks=() if (count, jobs) in FEWER_AND_MORE else pytest.mark.slow)
+        for count in (2, 3, 4)
+        for jobs in (2, 3, 5)
+    ],
+)
 def test_workers_for_whom_nothing_is_left_end(count: int, jobs: int) -> None:
     kernels = pipeline.collect(Request(TARGETS[:count], jobs=jobs)).kernels
     assert {Path(kernel.id.partition("::")[0]).name for kernel in kernels} == set(NAMES[:count])

@@ -35,6 +35,7 @@ from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.errors import KinspectError
 from kinspect.inspector.guest.record.values import UnknownValueError, decode, encode
 from kinspect.inspector.model import ErrorRecord, Variant
+from torch_beforehand import worker_with_torch
 
 triton = pytest.importorskip("triton")
 
@@ -515,8 +516,8 @@ def test_values_that_cannot_be_made_again_say_so() -> None:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as one:
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with worker_with_torch(tmp_path_factory.mktemp("site")) as one:
         yield one
 
 

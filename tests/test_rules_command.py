@@ -139,9 +139,14 @@ References
     assert "- [A guide](https://example.org/g)" in page
 
 
-def test_rules_of_every_scope_can_be_shown(capsys: Any, own: str) -> None:
+@pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
+def test_rules_of_every_scope_can_be_shown(capsys: Any, own: str, most: int | None) -> None:
     assert "each wait\n" in out(capsys, "show", "OWN02", "--rules", own)
+    by_scope: dict[str, list[dict[str, Any]]] = {}
     for rule in json.loads(out(capsys, "list", "--format", "json"))["rules"]:
+        by_scope.setdefault(rule["scope"], []).append(rule)
+    assert len(by_scope) == 4
+    for rule in (rule for rules in by_scope.values() for rule in rules[:most]):
         text = out(capsys, "show", rule["id"])
         assert rule["name"] in text
         assert all(reference["url"] in text for reference in rule["references"])

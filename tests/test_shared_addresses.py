@@ -25,6 +25,8 @@ from kinspect.inspector.ttgir.axes.graph import ValueGraph, functions
 from kinspect.inspector.ttgir.axes.tiles import Tile, tile_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
+pytestmark = pytest.mark.xdist_group("shared_addresses")
+
 FILE = Path(__file__).parent / "data" / "shared_addresses.py"
 ARCHS = ("gfx942", "gfx1100")
 

@@ -12,6 +12,8 @@ from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.jobs import Request
 
+pytestmark = pytest.mark.xdist_group("spill_remedies")
+
 FILE = Path(__file__).parent / "data" / "spilling_kernels.py"
 
 

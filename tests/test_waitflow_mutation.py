@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from counter_machine import LIMITS, Explored, TooManyStatesError, explore, generation
 from hypothesis import given, settings
+from kept_compiles import collect_kept
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.verdicts import JudgedWait
 from kinspect.inspector.model import Function, Report
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import judged, programs, small, waits_in
 
@@ -171,7 +171,7 @@ def before_barrier(function: Function, index: int) -> bool:
 def compiled(files: Sequence[str]) -> Report:
     pytest.importorskip("triton")
     targets = tuple(str(ROOT / "kernels" / f"{name}.py") for name in files)
-    return collect(Request(targets, archs=ARCHS, jobs=2, passes=False))
+    return collect_kept(Request(targets, archs=ARCHS, jobs=2, passes=False))
 
 
 def functions(report: Report) -> Iterator[tuple[str, str, Function]]:
@@ -200,9 +200,12 @@ def verify(tally: Tally) -> None:
 
 def test_every_wait_of_some_kernels() -> None:
     tally = Tally()
-    for label, arch, function in functions(compiled(("gemm_all_types", "softmax"))):
+    archs = set()
+    for label, arch, function in [*functions(compiled(("gemm_all_types", "softmax")))][::2]:
         mutate(function, arch, label, tally)
+        archs.add(arch)
     verify(tally)
+    assert archs == set(ARCHS)
     assert not tally.skipped
     assert not tally.counts["too many states"]
 

@@ -9,6 +9,7 @@ import counter_machine
 import networkx as nx
 import pytest
 from hypothesis import given, settings
+from kept_compiles import collect_kept
 from kinspect.inspector import machines
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow.slack import Slack, slacks
@@ -16,7 +17,6 @@ from kinspect.inspector.isa.waitflow.steps import steps_of
 from kinspect.inspector.isa.waitflow.verdicts import JudgedWait, judge
 from kinspect.inspector.machines import matrix_cycles
 from kinspect.inspector.model import Function, Instruction
-from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from test_waitflow import function_of, programs, small, waits_in
 
@@ -143,7 +143,7 @@ def test_slack_of_generated_programs(program: tuple[str, Function]) -> None:
 def kernels() -> Sequence[tuple[str, Function]]:
     pytest.importorskip("triton")
     targets = tuple(str(ROOT / "kernels" / f"{n}.py") for n in ("softmax", "gemm_all_types"))
-    report = collect(Request(targets, archs=ARCHS, jobs=2, passes=False))
+    report = collect_kept(Request(targets, archs=ARCHS, jobs=2, passes=False))
     found = []
     for kernel in report.kernels:
         text = kernel.artifacts["amdgcn"].path.read_text()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from kinspect.tui.app import KinspectApp
 
 SNAPSHOTS = Path(__file__).parent / "tui" / "snapshots"
 SIZES = ((80, 24), (120, 40), (200, 60))
+EACH_SIZE = (SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.slow), SIZES[2])
+"""For tests of one size each: the least and the largest in every run."""
 
 
 def text_of(app: KinspectApp) -> str:

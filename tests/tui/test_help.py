@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Input
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, snapshot, text_of
 
 
 class Field(Input):
@@ -138,7 +138,7 @@ async def test_it_fits_any_size(opened: Any) -> None:
         assert "What a device measured" in text_of(pilot.app)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_help_as_it_is_shown(opened: Any, size: tuple[int, int]) -> None:
     async with opened(size=size, page="profile", of=Report("", {}, (), ())) as pilot:
         await pilot.press("f1")

@@ -18,7 +18,7 @@ from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, snapshot, text_of
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -103,7 +103,7 @@ def stated(lines: list[str]) -> Iterator[tuple[int, int]]:
 # --------------------------------------------------------------------------- what is shown
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_screen(page_of: Open, size: tuple[int, int]) -> None:
     async with page_of(size) as (pilot, page):
         snapshot(pilot.app, f"kernel_{size[0]}x{size[1]}")

@@ -29,7 +29,7 @@ from kinspect.tui.screens.profile.page import ProfilePage
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, snapshot, text_of
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -109,7 +109,7 @@ def gutter(page: KernelPage, kind: str, line: int) -> str:
     return text
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_the_gutter_has_a_measured_column(
     opened: Any, stalled: KernelReport, size: tuple[int, int]
 ) -> None:

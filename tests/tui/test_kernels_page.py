@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_kernels import BROKEN, many, tuned, waves
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, snapshot, text_of
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
@@ -59,7 +59,7 @@ async def go_to(pilot: Pilot[Any], label: str) -> None:
 # --------------------------------------------------------------------------- what it shows
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", EACH_SIZE)
 async def test_screens(opened: Make, filled: Report, size: tuple[int, int]) -> None:
     async with opened(size=size, of=filled) as pilot:
         await settled(pilot)

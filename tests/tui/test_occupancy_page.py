@@ -28,7 +28,7 @@ from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, SIZES, snapshot, text_of
 
 ASKED = (
     ("gfx942", Demand(132, 0, 30, 30000, 4)),
@@ -85,7 +85,7 @@ def only(report: Report, name: str) -> Report:
 # ------------------------------------------------------------------ the page
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", EACH_SIZE)
 async def test_snapshot(opened: Any, report: Report, size: tuple[int, int]) -> None:
     async with opened(size=size, page="occupancy", of=only(report, "small")) as pilot:
         await put(pilot, vgprs=132, lds=20000)
@@ -206,7 +206,7 @@ async def test_keys_that_change_the_field(opened: Any, report: Report) -> None:
         assert {f.name: field(pilot, f.name).value for f in FIELDS} == fields_of(report.kernels[-1])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", EACH_SIZE)
 async def test_keys_that_go_to_steps(opened: Any, report: Report, size: tuple[int, int]) -> None:
     async with opened(size=size, page="occupancy", of=only(report, "small")) as pilot:
         seen = []

@@ -24,7 +24,7 @@ from kinspect.tui.screens.passes.timeline import Timeline, levels
 from kinspect.tui.widgets.filtered_list import FilterLine, RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, snapshot, text_of
 
 PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
 
@@ -102,7 +102,7 @@ def of_pass(dump: PassDump, first: int, after: int) -> list[str]:
     return diff(dump, first, after).splitlines()[2:]
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", EACH_SIZE)
 async def test_next_and_previous_change(
     opened: Any, report: Report, path: Path, dump: PassDump, size: tuple[int, int]
 ) -> None:

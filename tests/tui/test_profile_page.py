@@ -29,7 +29,7 @@ from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from profiles import measured
 from textual.pilot import Pilot
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import EACH_SIZE, snapshot, text_of
 
 BUSY = "100 · SQ_VALU_MFMA_BUSY_CYCLES 1.2e9 / (GRBM_GUI_ACTIVE 3.1e6 · 1216 SIMDs)"
 FIGURES = (
@@ -117,7 +117,7 @@ def names(page: ProfilePage) -> list[str]:
 # --------------------------------------------------------------------------- a recording
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_a_recording_and_every_way_to_look_at_it(
     analysed: KernelReport, size: tuple[int, int]
 ) -> None:
@@ -434,7 +434,7 @@ def saved(report: Report, *metrics: Metric) -> KernelReport:
     return replace(first, metrics={**first.metrics, **{m.name: m for m in metrics}})
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_saved_reports_with_measured_figures(
     report: Report, analysed: KernelReport, size: tuple[int, int]
 ) -> None:
@@ -477,7 +477,7 @@ async def test_what_comes_in_keeps_the_cursor(report: Report) -> None:
 # --------------------------------------------------------------------------- nothing
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_without_measured_data_it_says_how_to_get_some(
     opened: Callable[..., Any], size: tuple[int, int]
 ) -> None:
