@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 
 def main() -> None:
@@ -57,11 +59,14 @@ def main() -> None:
     print(time.perf_counter() - started)
 
 
-def specialization(kernel, case, point):  # type: ignore[no-untyped-def]
+def specialization(
+    kernel: Any, case: Mapping[str, Any], point: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[tuple[int], list[list[Any]]], dict[str, Any]]:
     """Signature, attributes and constants as a launch would give them to Triton."""
     constants = dict(case["constexprs"])
     constants.update({k: v for k, v in point.items() if k in kernel.arg_names})
-    signature, attrs = {}, {}
+    signature: dict[str, str] = {}
+    attrs: dict[tuple[int], list[list[Any]]] = {}
     for index, argument in enumerate(kernel.arg_names):
         kind, _, of = case["signature"].get(argument, "constexpr").partition(":")
         if of == "1":

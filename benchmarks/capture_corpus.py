@@ -33,7 +33,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks import capture_corpus_report as report
+from . import capture_corpus_report as report
 
 HERE = Path(__file__).parent
 LIST = HERE / "capture_corpus.yaml"

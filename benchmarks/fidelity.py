@@ -24,7 +24,7 @@ from textwrap import shorten
 from kinspect.inspector.capture.trace import Trace, read_trace
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 
-from benchmarks.fidelity_reasons import (
+from .fidelity_reasons import (
     ARCH,
     EVERY_X,
     REASONS,
@@ -34,7 +34,7 @@ from benchmarks.fidelity_reasons import (
     explain,
     same_grids,
 )
-from benchmarks.fidelity_specs import by_spec, from_trace
+from .fidelity_specs import by_spec, from_trace
 
 REPORT = Path(__file__).parent / "fidelity.md"
 DRIVERS = "drivers"

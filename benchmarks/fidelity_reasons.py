@@ -16,7 +16,7 @@ from kinspect.inspector.capture.script import CapturePlan, Ended, Found, capture
 from kinspect.inspector.compile.pool import Compiler
 from kinspect.inspector.model import Variant
 
-from benchmarks.fidelity_specs import Launched, Spec, by_spec, from_capture, left_open, nearest
+from .fidelity_specs import Launched, Spec, by_spec, from_capture, left_open, nearest
 
 TIME_LIMIT = 900.0
 """Seconds for one run of a script: this compares what there is, and machines are busy."""

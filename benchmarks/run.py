@@ -6,6 +6,7 @@ Machines are noisy: everything compared is measured in one run, in turn, and quo
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import statistics
@@ -21,8 +22,8 @@ from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.pipeline import analysis
 
-from benchmarks.lint import installed, print_lint, print_process
-from benchmarks.sweep import print_sweep
+from .lint import installed, print_lint, print_process
+from .sweep import print_sweep
 
 ROOT = Path(__file__).parent.parent
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
@@ -91,7 +92,7 @@ def suite(archs: Sequence[str]) -> list[Sample]:
                         artifacts=result.artifacts,
                         code_object=result.artifacts["hsaco"].path,
                     )
-                    seconds = median(3, lambda t=text, c=context: analysis.analyze_text(t, c))
+                    seconds = median(3, functools.partial(analysis.analyze_text, text, context))
                     name = f"{variant.kernel}[{variant.case}] {variant.arch}"
                     samples.append(Sample(name, compiled, seconds, len(text), text))
     return samples

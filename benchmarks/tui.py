@@ -23,7 +23,7 @@ from kinspect.inspector.report import json_write as json_v1
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchmarks.tui_terminal import Terminal
+from .tui_terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
 ISA = ROOT / "tests" / "data" / "isa"

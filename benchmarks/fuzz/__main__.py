@@ -12,8 +12,8 @@ TESTS = Path(__file__).resolve().parents[2] / "tests"
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))  # the makers of seeds
 
-from benchmarks.fuzz.driver import fuzz  # noqa: E402
-from benchmarks.fuzz.readers import READERS  # noqa: E402
+from .driver import fuzz  # noqa: E402
+from .readers import READERS  # noqa: E402
 
 
 def main(arguments: list[str] | None = None) -> int:

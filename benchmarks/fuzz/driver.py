@@ -20,8 +20,8 @@ from pathlib import Path
 
 from kinspect.inspector.errors import KinspectError, unforeseen
 
-from benchmarks.fuzz.mutate import Files, mutated
-from benchmarks.fuzz.readers import Reader
+from .mutate import Files, mutated
+from .readers import Reader
 
 MOST_SECONDS = 20.0
 """Of processor time; a machine that does other things besides fails no case."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.fuzz import seeds
-from benchmarks.fuzz.mutate import Files
+from . import seeds
+from .mutate import Files
 
 if TYPE_CHECKING:
     from kinspect.inspector.model import KernelReport, Report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import struct
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.fuzz.mutate import Files
+from .mutate import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -267,14 +268,10 @@ def _rocpd() -> list[Files]:
     import profile_bases as b
     import profile_files as p
 
-    return [
-        _made(
-            lambda f, s=schema: b.write_rocpd(
-                f / "1_results.db", p.program(), schema=s, samples=True
-            )
-        )
-        for schema in ("3", "4")
-    ]
+    def write(schema: str, folder: Path) -> None:
+        b.write_rocpd(folder / "1_results.db", p.program(), schema=schema, samples=True)
+
+    return [_made(functools.partial(write, schema)) for schema in ("3", "4")]
 
 
 def _rocprof_v1() -> list[Files]:
