@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.guest.launches.writes import written_by_source
+from kinspect.inspector.guest.launches.written_parameters import written_by_source
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")

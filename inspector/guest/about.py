@@ -10,7 +10,7 @@ import platform
 import sys
 from typing import Any
 
-from .missing import install_hint
+from .missing_modules import install_hint
 
 TRITON_KEY_MODULES = ("triton.runtime.cache", "triton.compiler.compiler")
 """Modules with `triton_key`: since Triton 3.5, and before."""

@@ -16,7 +16,7 @@ from typing import Any
 from . import lowering
 from .channel import Channel
 from .forked import ChildOutcome, run_forked, tail_of
-from .missing import stub_note
+from .missing_modules import stub_note
 from .records import error, writer
 
 MODES: Mapping[str, str] = {

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .cases.case import Case, Parameter, Specialization, TuningConfig
+from .cases.case import BoundCase, Case, KernelParameter, TuningConfig
 from .cases.options import check_options
 from .lowering import parse_options, target
 from .mlir_errors import mlir_errors
@@ -86,10 +86,10 @@ def _layers(value: Any) -> Iterator[Any]:
         value = getattr(value, "__dict__", {}).get("fn") if not inspect.isclass(value) else None
 
 
-def parameters(kernel: Any) -> list[Parameter]:
+def parameters(kernel: Any) -> list[KernelParameter]:
     """The parameters of a JITFunction, in order."""
     return [
-        Parameter(
+        KernelParameter(
             name=param.name,
             constexpr=bool(param.is_constexpr),
             default=(_unwrap_constexpr(param.default),) if param.has_default else None,
@@ -132,7 +132,7 @@ def definition(kernel: Any) -> tuple[str, int]:
     return kernel.fn.__code__.co_filename, start + offset
 
 
-def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict[str, Any]:
+def make_ttir(kernel: Any, case: Case, bound: BoundCase, arch: str) -> dict[str, Any]:
     """Runs the front end over a stated case.
 
     Args:
@@ -239,7 +239,7 @@ def _argument_name(names: Sequence[str], key: Any) -> str:
     return "".join([names[position], *(f"[{n}]" for n in indices)])
 
 
-def _attributes(backend: Any, bound: Specialization) -> Mapping[str, list[list[Any]]]:
+def _attributes(backend: Any, bound: BoundCase) -> Mapping[str, list[list[Any]]]:
     """Triton's attributes of each argument, as a launch would pass them."""
     knobs = importlib.import_module("triton.knobs")
     buffer_ops = bool(knobs.amd.use_buffer_ops)  # without them launches ignore storage sizes

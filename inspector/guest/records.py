@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .record.bound import append, encode_json
+from .record.unpatched import append, encode_json
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -58,7 +58,7 @@ def writer(path: str) -> Emit:
     """A function that appends records to a file, which it opens anew each time.
 
     While the user's code runs, no descriptor of ours is open that it could close or inherit, and
-    its patches of `json` or `os` have no effect (`record/bound.py`).
+    its patches of `json` or `os` have no effect (`record/unpatched.py`).
     """
 
     def emit(record: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import TritonKernels, definition, make_ttir, parameters
 from ..launches.endings import retry_after
 from ..launches.project import Project
@@ -23,7 +23,7 @@ from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
 from .space import DERIVE, TUNING, PointSelection, read_tuning, select_points
-from .typed import typed_case
+from .stated_case import typed_case
 
 CASES = "KINSPECT_CASES"
 CONVENTION = (

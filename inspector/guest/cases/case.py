@@ -43,7 +43,7 @@ class CaseError(Exception):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """One parameter of a kernel.
 
     Args:
@@ -91,7 +91,7 @@ class TuningConfig:
 
 
 @dataclass(frozen=True)
-class Specialization:
+class BoundCase:
     """The input of Triton's front end.
 
     Args:
@@ -152,8 +152,8 @@ def read_case(index: int, raw: Any) -> Case:
 
 
 def specialize(
-    case: Case, parameters: Iterable[Parameter], config: TuningConfig | None = None
-) -> Specialization:
+    case: Case, parameters: Iterable[KernelParameter], config: TuningConfig | None = None
+) -> BoundCase:
     """Binds a case to its kernel's parameters, defaults included.
 
     Args:
@@ -185,7 +185,7 @@ def specialize(
             divisible.add(name)
         if case.small_tensors and type_name.startswith("*") and parameter.specialize:
             small.add(name)
-    return Specialization(signature, constants, frozenset(divisible), frozenset(small))
+    return BoundCase(signature, constants, frozenset(divisible), frozenset(small))
 
 
 def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
@@ -198,7 +198,7 @@ def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
 
 
 def _check_names(
-    subject: str, case: Case, parameters: list[Parameter], config: TuningConfig | None
+    subject: str, case: Case, parameters: list[KernelParameter], config: TuningConfig | None
 ) -> None:
     """Checks that a case states each of the kernel's arguments once, and no others.
 
@@ -237,7 +237,7 @@ def _check_names(
         raise CaseError(message, f"the kernel's parameters are {', '.join(names)}")
 
 
-def _constant(subject: str, case: Case, parameter: Parameter) -> Any:
+def _constant(subject: str, case: Case, parameter: KernelParameter) -> Any:
     """The value of a constant argument: stated by the case, or the default.
 
     Like a launch, a case may make any argument constant whose value is None or 1.
@@ -256,7 +256,7 @@ def _constant(subject: str, case: Case, parameter: Parameter) -> Any:
     )
 
 
-def _split_type(subject: str, case: Case, parameter: Parameter) -> tuple[str, str | None]:
+def _split_type(subject: str, case: Case, parameter: KernelParameter) -> tuple[str, str | None]:
     """The Triton type and the suffix (`16`, `1`; None without one) of an argument.
 
     Raises:

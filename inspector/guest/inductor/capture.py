@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, parameters, plain
 from ..lowering import UnknownOptionError, target
 from ..parsed.refusals import RefusedError
@@ -19,14 +19,21 @@ from ..parsed.types import check_type
 from ..records import Emit, error, note
 from ..sampling import sample_note, spread
 from ..syntax import parse
-from ..world.device import Device
+from ..world.device import StandInDevice
 from ..world.driver import activate
-from .calls import Launch, launches_of, numels, sizes_of
-from .functions import KernelFile
+from .functions import GeneratedFile
 from .grids import grid_of
-from .metadata import Arguments, MetadataError, arguments, device_name, device_type, triton_meta
+from .metadata import (
+    KernelArguments,
+    MetadataError,
+    arguments,
+    device_name,
+    device_type,
+    triton_meta,
+)
 from .source import USERS, KernelSource, SourceError, kernels_of, parsed
 from .tuning import OPTIONS, Configs, TuningError, configs_of, split
+from .wrapper_launches import WrapperLaunch, launches_of, numels, sizes_of
 
 STATED_OPTIONS = ("enable_fp_fusion",)
 """Compile options that Inductor writes into the metadata for Triton."""
@@ -93,11 +100,11 @@ class _Specialization:
 
     kernel: KernelSource
     function: Any
-    arguments: Arguments
+    arguments: KernelArguments
     meta: Mapping[str, Any]
     config: Mapping[str, Any]
     arch: str
-    launch: Launch | None
+    launch: WrapperLaunch | None
 
 
 class _FileCapture:
@@ -107,12 +114,12 @@ class _FileCapture:
         self._path = path
         self._request = request
         self._emit = emit
-        self._file = KernelFile(path, bool(request.get("trust") or request.get("origin")))
+        self._file = GeneratedFile(path, bool(request.get("trust") or request.get("origin")))
         self._driver = activate(target(request["archs"][0]))
         self._finished = set(request.get("finished") or ())
         self._number = 0
 
-    def emit_kernel(self, kernel: KernelSource, launches: Sequence[Launch]) -> None:
+    def emit_kernel(self, kernel: KernelSource, launches: Sequence[WrapperLaunch]) -> None:
         """Emits the variants of a kernel, or why there are none."""
         try:
             function = self._file.function(kernel)
@@ -125,7 +132,7 @@ class _FileCapture:
             self._emit(self._metadata_error(kernel, failure))
             return
         for arch in self._request["archs"]:
-            device = Device.of((self._request.get("devices") or {}).get(arch) or arch)
+            device = StandInDevice.of((self._request.get("devices") or {}).get(arch) or arch)
             try:
                 configs = configs_of(kernel, self._path, function.arg_names, device)
             except TuningError as failure:
@@ -261,7 +268,9 @@ class _FileCapture:
             notes.append(f"fused from {kernel.origins}")
         return notes
 
-    def _call_site(self, kernel: KernelSource, launch: Launch | None) -> dict[str, Any] | None:
+    def _call_site(
+        self, kernel: KernelSource, launch: WrapperLaunch | None
+    ) -> dict[str, Any] | None:
         """The user's operation that the kernel comes from, or its launch in the wrapper."""
         origin = self._request.get("origin")
         if origin is None:

@@ -10,20 +10,20 @@ from typing import Any
 from .. import world as worlds
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
-from ..world.device import Device
-from ..world.refused import RefusedError
+from ..world.device import StandInDevice
+from ..world.refusal import LaunchRefusedError
 from . import processes
-from .clock import MARGIN_SECONDS, Clock
+from .clock import MARGIN_SECONDS, ScriptClock
 from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
-from .graphs import Graphs
+from .generated_code import GeneratedCode
 from .kernel_filter import KernelFilter
 from .layers import LaunchLimitError, Layers
 from .project import Project
 from .readback import Readback
-from .recorder import Recorder
-from .request import Request
-from .running import Script
-from .tuning import Tuning
+from .recorder import SpecialisationRecorder
+from .request import ScriptRequest
+from .script import Script
+from .tuning import TunerFollower
 
 _OTHER_DTYPE_NOTE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
@@ -35,16 +35,16 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and records its specialisations.
 
     Args:
-        request: as `Request.of` takes it.
+        request: as `ScriptRequest.of` takes it.
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
-    run = _Run(Request.of(request), write)
+    run = _ScriptRun(ScriptRequest.of(request), write)
     failure = run.run_script()
     run.write_pending()
     run.explain_ending(failure)
 
 
-class _Run:
+class _ScriptRun:
     """One run of a script in the stand-in world, which this installs in the whole process.
 
     Args:
@@ -52,7 +52,7 @@ class _Run:
         write: takes the records.
     """
 
-    def __init__(self, request: Request, write: Emit) -> None:
+    def __init__(self, request: ScriptRequest, write: Emit) -> None:
         self._request = request
         self._write = write
         self._error_count = 0
@@ -61,7 +61,7 @@ class _Run:
         _keep_caches_apart(request.folder)
         self._stubs = list(request.stubs)
         self._world = world = worlds.install(
-            Device.of(request.device),
+            StandInDevice.of(request.device),
             request.folder,
             stubs=self._stubs,
             max_values=request.max_sets,
@@ -71,7 +71,7 @@ class _Run:
         processes.watch(project, world.note)
         self._filter = KernelFilter(request.patterns)
         self._recorder = self._follow_launches()
-        self._graphs = Graphs(
+        self._graphs = GeneratedCode(
             folder=request.generated,
             emit=self._emit,
             is_selected=self._filter.selects,
@@ -89,13 +89,13 @@ class _Run:
             home=request.home,
         )
 
-    def _follow_launches(self) -> Recorder:
+    def _follow_launches(self) -> SpecialisationRecorder:
         """Patches Triton's autotuners, then the launches around them, then the compiler.
 
         The order matters: each patch wraps those before it.
         """
         request, selects = self._request, self._filter.selects
-        tuning = Tuning(self._emit, request.max_configs)
+        tuning = TunerFollower(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
             tuning,
@@ -111,13 +111,13 @@ class _Run:
             self._world,
             arch=request.arch,
             command=emulation.command,
-            refusal=RefusedError(emulation.reason, emulation.detail),
+            refusal=LaunchRefusedError(emulation.reason, emulation.detail),
             seconds=emulation.seconds,
             folder=request.folder,
             deadline=request.deadline - MARGIN_SECONDS,
         )
         self._readback.is_trial = layers.is_trial
-        recorder = Recorder(
+        recorder = SpecialisationRecorder(
             arch=request.arch,
             emit=self._emit,
             suspended=self._world.suspended,
@@ -141,7 +141,7 @@ class _Run:
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self.write_pending, self._emit, request.path)
-        clock = Clock(request.deadline, recorder, self._readback)
+        clock = ScriptClock(request.deadline, recorder, self._readback)
         try:
             clock.start()
             with self._world.running():
@@ -240,7 +240,7 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
     os._exit = finish_and_exit  # type: ignore[assignment]
 
 
-def _retry_record(retry: Retry | None, request: Request) -> dict[str, Any] | None:
+def _retry_record(retry: Retry | None, request: ScriptRequest) -> dict[str, Any] | None:
     """The record that asks the parent for another run; None where that would not help."""
     if retry is None:
         return None

@@ -35,7 +35,7 @@ class CompileError(Exception):
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledCode:
     """A kernel's code.
 
     Args:
@@ -62,7 +62,7 @@ def compile_within(
     world: Any,
     folder: str,
     deadline: float,
-) -> Compiled:
+) -> CompiledCode:
     """Compiles a kernel in a child process.
 
     Args:
@@ -108,7 +108,7 @@ def compile_within(
     result = json.loads(text) if text else {"failure": "the compiler crashed"}
     if "failure" in result:
         raise CompileError(result["failure"])
-    return Compiled(**result)
+    return CompiledCode(**result)
 
 
 def _compile_in_child(
@@ -139,7 +139,7 @@ def _compile_in_child(
 def _compiled(
     triton_compile: Callable[..., Any], src: Any, options: Mapping[str, Any], arch: str
 ) -> dict[str, Any]:
-    """The fields of a `Compiled`."""
+    """The fields of a `CompiledCode`."""
     gpu = target(arch)
     compiled = triton_compile(src, target=gpu, options=dict(options))
     metadata = compiled.metadata

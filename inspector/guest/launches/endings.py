@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checkout import PROTECTED
-from ..missing import install_hint, is_module, missing_module, stub_note
+from ..missing_modules import install_hint, is_module, missing_module, stub_note
 from ..records import error, one_line
 from ..syntax import parse
 from ..world.stubs import NotInstalledError

@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..cases.case import did_you_mean
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, unspecialised
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
-from .kernel import StandInKernel, replace_compiler
-from .passed import recorded_arguments
-from .readback import Launch
+from .argument_records import recorded_arguments
+from .readback import ScriptLaunch
 from .sites import Sites
-from .writes import written_by_source, written_indices
+from .stand_in_kernel import StandInKernel, replace_compiler
+from .written_parameters import written_by_source, written_indices
 
 LAUNCHER = "triton.runtime.jit"
 """Module of `JITFunction.run`, the only caller that specialises arguments by their values."""
@@ -75,7 +75,7 @@ class Specialisation:
     names: tuple[str, ...] = ()
 
 
-class Recorder:
+class SpecialisationRecorder:
     """Takes the place of Triton's compiler in a script.
 
     Args:
@@ -107,7 +107,7 @@ class Recorder:
         origin: Callable[[], Origin],
         is_selected: Callable[[str, str], bool],
         finished: Collection[str] = (),
-        launched: Callable[[Launch], None] = lambda launch: None,
+        launched: Callable[[ScriptLaunch], None] = lambda launch: None,
         generated: Sequence[str] = (),
         only_new: bool = False,
         arguments: bool = False,
@@ -301,7 +301,7 @@ class Recorder:
             kernel_values = values[len(values) - len(spec.types) :]
             spec.pending["passed"] = recorded_arguments(spec.types, kernel_values)
         types = spec.types or tuple(src.signature.values())
-        launch = Launch(
+        launch = ScriptLaunch(
             key=spec.key,
             src=src,
             options=options,

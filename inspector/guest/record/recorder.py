@@ -29,10 +29,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .callers import Caller, CallerReader
-from .contents import content_hash
-from .functions import described
-from .journal import Journal, Tally
-from .sources import identity
+from .journal import Journal, LaunchTally
+from .kernel_identity import identity
+from .source_description import described
+from .source_format import content_hash
 from .values import encode
 
 SCHEMA_VERSION = 2
@@ -44,12 +44,12 @@ SET_BY_RUN = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
 TALLY_ATTRIBUTE = "_kinspect_tally"
 
 
-def install(triton: Any, folder: str) -> Recorder:
+def install(triton: Any, folder: str) -> ProcessRecorder:
     """Wraps the functions of an imported Triton; journals go to `folder`."""
     jit = importlib.import_module("triton.runtime.jit")
     autotuner = importlib.import_module("triton.runtime.autotuner")
     compiler = importlib.import_module("triton.compiler.compiler")
-    recorder = Recorder(triton, jit, autotuner, folder)
+    recorder = ProcessRecorder(triton, jit, autotuner, folder)
     recorder.watch_specializations(jit.JITFunction)
     recorder.watch_compiles(triton, compiler.ASTSource)
     recorder.watch_launches(compiler.CompiledKernel)
@@ -59,7 +59,7 @@ def install(triton: Any, folder: str) -> Recorder:
     return recorder
 
 
-class Recorder:
+class ProcessRecorder:
     """Records this process's specialisations and launches. No method raises an exception."""
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any, folder: str) -> None:
@@ -74,7 +74,7 @@ class Recorder:
         self._kernels: list[
             Any
         ] = []  # keeps their id()s, the keys of `_sources`, from being reused
-        self._tallies: list[Tally] = []
+        self._tallies: list[LaunchTally] = []
         self._failed = False
         self._callers = CallerReader(triton, jit, autotuner)
 
@@ -186,7 +186,7 @@ class Recorder:
         record = self._pending.pop(handle, None) or self._requested(kernel, named)
         self._journal.write({"compiled": {"id": record["id"]}})
         pointers = functools.partial(_small_storages, list(named["signature"].values()))
-        tally = Tally(record["id"], pointers, self._journal.write)
+        tally = LaunchTally(record["id"], pointers, self._journal.write)
         self._tallies.append(tally)
         setattr(compiled, TALLY_ATTRIBUTE, tally)
 

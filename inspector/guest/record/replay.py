@@ -1,6 +1,6 @@
 """Compiles a trace's specialisations for AMD targets, from the source of their kernels.
 
-No module that the trace names is imported, unless the user trusts it: see `kernels.py`.
+No module that the trace names is imported, unless the user trusts it: see `rebuilding.py`.
 
 The front end runs again, since TTIR differs by target. A recording from another vendor's machine is
 translated: options that AMD's backend lacks are dropped, and `tt.pointer_range`, which only AMD's
@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .. import world as worlds
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
 from ..launches.kernel_filter import KernelFilter
 from ..lowering import target
 from ..parsed.refusals import RefusedError, message_of
 from ..parsed.types import check_type
 from ..records import Emit, error, note
-from ..world.device import Device
-from .definitions import Definitions, MissingKernelError, extend_path
-from .kernels import Kernels
+from ..world.device import StandInDevice
+from .importing import ImportedKernels, MissingKernelError, extend_path
+from .rebuilding import RebuiltKernels
 from .trace_file import READABLE, add_launches, kernel_name, read
 from .values import Resolve, UnknownValueError, decode
 
@@ -73,13 +73,13 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
-    world = worlds.install(Device.of(device), request["folder"])
+    world = worlds.install(StandInDevice.of(device), request["folder"])
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
-    kernels = Kernels(trace.sources, trace.processes, folders)
+    kernels = RebuiltKernels(trace.sources, trace.processes, folders)
     definitions = None
     if request.get("trust"):
         extend_path(trace.processes)
-        definitions = Definitions(world.running, folders, request["folder"])
+        definitions = ImportedKernels(world.running, folders, request["folder"])
         definitions.install(world.driver)
     for arch in archs:
         world.driver.target = target(arch)
@@ -104,9 +104,9 @@ class Replay:
     def __init__(
         self,
         arch: str,
-        kernels: Kernels,
+        kernels: RebuiltKernels,
         *,
-        definitions: Definitions | None,
+        definitions: ImportedKernels | None,
         emit: Emit,
         finished: frozenset[str],
     ) -> None:

@@ -21,15 +21,15 @@ from ..frontend import plain
 from ..loading import LoadError
 from ..records import Emit, one_line
 from . import bench_device
+from .bench_operators import MissingError, operator_of
 from .bench_oracle import (
-    Expected,
-    Tolerance,
+    ExpectedResult,
+    ResultTolerance,
     UncheckedError,
     expected_of,
     tolerance_of,
     unfilled_memory_poisoned,
 )
-from .bench_others import MissingError, operator_of
 from .bench_tuning import candidates, default_config, known_names, launched_configurations
 from .kernel_file import (
     Backend,
@@ -40,13 +40,13 @@ from .kernel_file import (
     load_kernel,
     unsupported,
 )
-from .timing import ONCE, TUNING, Device, Gpu, Rule, time_call
+from .timing import ONCE, TUNING, StoppingRule, TimedDevice, TorchGpu, time_call
 
 NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
 
 
 @dataclass(frozen=True)
-class Job:
+class BenchJob:
     """How to run cases.
 
     Args:
@@ -56,7 +56,7 @@ class Job:
         tune: how many configurations to try first; 0 for none.
     """
 
-    rule: Rule | None = field(default_factory=Rule)
+    rule: StoppingRule | None = field(default_factory=StoppingRule)
     config: Mapping[str, Any] = field(default_factory=dict)
     compare: tuple[str, ...] = ()
     tune: int = 0
@@ -92,7 +92,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         return
     if not request["finished"]:
         emit(bench_device.describe(torch))
-    device = Gpu(torch)
+    device = TorchGpu(torch)
     for number, job_case in enumerate(request["cases"], start=1):
         if number in request["finished"]:
             continue
@@ -119,18 +119,20 @@ def _emit_begin(emit: Emit, number: int, case_name: str, config: Mapping[str, An
     emit({"begin": number, "case": case_name, "config": plain(config)})
 
 
-def job_of(request: Mapping[str, Any]) -> Job:
+def job_of(request: Mapping[str, Any]) -> BenchJob:
     """The job that a request describes."""
-    rule = {"time": Rule(), "once": ONCE, "profile": None}[request["run"]]
-    return Job(rule, dict(request["config"]), tuple(request["compare"]), int(request["tune"] or 0))
+    rule = {"time": StoppingRule(), "once": ONCE, "profile": None}[request["run"]]
+    return BenchJob(
+        rule, dict(request["config"]), tuple(request["compare"]), int(request["tune"] or 0)
+    )
 
 
 def measure(
     module: ModuleType,
     case: Mapping[str, Any],
-    device: Device,
+    device: TimedDevice,
     backend: Backend,
-    job: Job,
+    job: BenchJob,
     begin: Callable[[Mapping[str, Any]], None] = lambda config: None,
 ) -> dict[str, Any]:
     """Checks and times one case.
@@ -184,9 +186,9 @@ class _CaseRun:
     """
 
     module: ModuleType
-    device: Device
+    device: TimedDevice
     backend: Backend
-    job: Job
+    job: BenchJob
     begin: Callable[[Mapping[str, Any]], None]
     result: dict[str, Any]
 
@@ -225,7 +227,7 @@ class _CaseRun:
         self.result["config"] = plain({**default_config(self.module, self.backend), **config})
         return inputs
 
-    def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: Rule) -> None:
+    def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: StoppingRule) -> None:
         """Checks a launch, times the kernel and the other operators, and checks again."""
         complaint, used_config = self._first_launch(inputs, oracle)
         self.result["config"] = plain({**self.result["config"], **used_config})
@@ -309,7 +311,7 @@ class _CaseRun:
         return best
 
     def _time_other(
-        self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: Rule
+        self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: StoppingRule
     ) -> dict[str, Any]:
         """Times of another operator on the same inputs, or a note on why there are none."""
         try:
@@ -332,8 +334,8 @@ class _CaseRun:
 class _Oracle:
     """The expected result of a launch, and the tolerance."""
 
-    expected: Expected
-    tolerance: Tolerance
+    expected: ExpectedResult
+    tolerance: ResultTolerance
 
     def complaint(self, actual: Any) -> str | None:
         """The error in a launch's result, or None."""
@@ -363,7 +365,7 @@ def _check_option_names(module: ModuleType, config: Mapping[str, Any]) -> None:
             raise LoadError(f"--config: no kernel or backend has an option {name!r}", hint)
 
 
-def _check_device(device: Device, message: str) -> None:
+def _check_device(device: TimedDevice, message: str) -> None:
     """Raises a `BrokenDeviceError` with this message if the GPU does not answer any more."""
     try:
         device.synchronize()

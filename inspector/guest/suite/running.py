@@ -22,7 +22,7 @@ from typing import Any
 from ..capturing import Follower
 from ..channel import Channel
 from ..forked import ChildOutcome, run_forked, tail_of
-from ..missing import install_hint
+from ..missing_modules import install_hint
 from ..records import one_line, writer
 
 MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
@@ -35,7 +35,7 @@ class _TooLongError(Exception):
     """A step took longer than its time limit."""
 
 
-class Running:
+class SuiteRun:
     """One run.
 
     Args:

@@ -79,7 +79,7 @@ def _set_gpu_clock(ref_sm_clock: int = 1350, ref_mem_clock: int = 1215) -> Itera
     yield 2e-6 * 108 * 4 * 256 * ref_sm_clock, 640 * 2 * ref_mem_clock * 1e-3
 
 
-class Table(list):  # type: ignore[type-arg]
+class EmptyTable(list):  # type: ignore[type-arg]
     """The empty results of a benchmark, in place of a data frame."""
 
     def __getattr__(self, name: str) -> Any:
@@ -129,7 +129,7 @@ def _mark_run(
                     except Exception as error:
                         point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
                         note(f"benchmark {point}: {failure(error)}")
-        tables = [Table() for _ in benchmarks]
+        tables = [EmptyTable() for _ in benchmarks]
         return (tables[0] if single else tables) if return_df else None
 
     return run

@@ -16,8 +16,8 @@ from .assumptions import LOG
 from .deferred import Call, Deferred, Recipe
 from .distributed import finished_work
 from .mode import DeviceMode
+from .operator_plans import SHAPED, OperatorPlan, plan_of
 from .placement import CPU, DEVICE_TYPES, Placement, device_of
-from .plans import SHAPED, OperatorPlan, plan_of
 from .reads import HostReads, described, note_emulated, unknown_cause, unknown_reason
 from .shapes import META, Shapes
 from .tensors import DeviceTensor, fits

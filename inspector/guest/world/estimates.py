@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from .deferred import Call, Part
+from .deferred import Call, StridedView
 
 # Throughput of one CPU core, to an order of magnitude.
 ELEMENTS_PER_SECOND, RANDOM_PER_SECOND, PRODUCTS_PER_SECOND = 5e8, 1e8, 5e9
@@ -27,7 +27,7 @@ def seconds_of(call: Call) -> float:
         return call.results[0].count * _products_per_element(call) / PRODUCTS_PER_SECOND
     tensors = (*call.operands, *call.targets, *call.results)
     counts = [
-        operand.count if isinstance(operand, Part) else operand.tensor.numel()
+        operand.count if isinstance(operand, StridedView) else operand.tensor.numel()
         for operand in tensors
     ]
     is_random = torch.Tag.nondeterministic_seeded in call.func.tags
@@ -37,7 +37,7 @@ def seconds_of(call: Call) -> float:
 def _products_per_element(call: Call) -> float:
     """Multiplications for each element of the result."""
     sizes = [
-        operand.size if isinstance(operand, Part) else tuple(operand.tensor.shape)
+        operand.size if isinstance(operand, StridedView) else tuple(operand.tensor.shape)
         for operand in call.operands
     ]
     if len(sizes) > 1 and call.plan.name in CONVOLUTIONS:

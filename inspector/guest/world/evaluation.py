@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
-from .deferred import Call, Known, Part, Work, map_operands
+from .deferred import Call, DeferredWork, KnownOperand, StridedView, map_operands
 
-Storages = dict[Work, "list[Any]"]
+Storages = dict[DeferredWork, "list[Any]"]
 """Work -> the storages that it produced, one for each result or written argument."""
 
 
-def value_of(operand: Known | Part, storages: Storages) -> torch.Tensor:
+def value_of(operand: KnownOperand | StridedView, storages: Storages) -> torch.Tensor:
     """The tensor that an operand stands for; uninitialised if the call overwrites all of it.
 
     Raises:
         UnknownError: the operand has been overwritten since the call was deferred.
     """
-    if isinstance(operand, Known):
+    if isinstance(operand, KnownOperand):
         return operand.value()
     source = operand.source
     if source is None:
@@ -33,14 +33,14 @@ def call_with(call: Call, tensor_for: Callable[[Any], torch.Tensor]) -> Any:
 
     Args:
         call: the operator with its arguments.
-        tensor_for: returns the tensor for a `Known`, `Part` or `Target` among the arguments.
+        tensor_for: returns the tensor for an operand or an `OutputMarker` among the arguments.
     """
     args = [map_operands(value, tensor_for) for value in call.args]
     kwargs = {name: map_operands(value, tensor_for) for name, value in call.kwargs.items()}
     return call.func(*args, **kwargs)
 
 
-def as_predicted(result: torch.Tensor, predicted: Part) -> torch.Tensor:
+def as_predicted(result: torch.Tensor, predicted: StridedView) -> torch.Tensor:
     """A result in the memory layout that the operator's meta kernel predicted."""
     has_layout = (
         tuple(result.stride()) == predicted.stride and result.storage_offset() == predicted.offset

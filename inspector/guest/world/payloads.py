@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import tensors as device_tensors
-from .plans import OperatorPlan, Truth
+from .operator_plans import OperatorPlan, Truth
 from .tensors import DeviceTensor
 
 UNSUPPORTED = (

@@ -13,8 +13,8 @@ import torch
 
 from . import payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
+from .operator_plans import OperatorPlan
 from .placement import CPU, Placement
-from .plans import OperatorPlan
 from .rerunning import Rerunning
 from .tensors import READ_LIMIT, DeviceTensor, host_dtype
 
@@ -195,7 +195,7 @@ def unknown_cause(tensors: Sequence[DeviceTensor]) -> str:
 
 
 def unknown_reason(tensors: Sequence[DeviceTensor]) -> str | None:
-    """The first tensor's reason for unknown contents, as one of `refused.REASONS`."""
+    """The first tensor's reason for unknown contents, as one of `refusal.REASONS`."""
     return next(
         (tensor._memory.reason for tensor in tensors if tensor._memory.reason is not None), None
     )

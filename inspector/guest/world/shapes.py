@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import payloads, unknowns
-from .plans import OperatorPlan
+from .operator_plans import OperatorPlan
 
 META = torch.device("meta")
 MAX_DESCRIPTIONS = 20_000

@@ -9,11 +9,11 @@ import torch
 
 from . import payloads
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
-from .launched import Execute, Launches
+from .operator_plans import OVERWRITING, OperatorPlan
+from .pending_launches import Execute, Launches
 from .placement import CPU, Placement
-from .plans import OVERWRITING, OperatorPlan
 from .reads import unknown_cause, unknown_reason
-from .refused import RefusedError
+from .refusal import LaunchRefusedError
 from .tensors import DeviceTensor, bytes_of
 
 
@@ -76,7 +76,7 @@ class Writes:
         tensors: Sequence[DeviceTensor],
         is_written: Sequence[bool],
         execute: Execute | None,
-        refusal: RefusedError | None,
+        refusal: LaunchRefusedError | None,
     ) -> None:
         """Marks the tensors that a launched kernel writes as unknown until it is executed.
 
@@ -89,7 +89,7 @@ class Writes:
         written_tensors = [tensor for tensor, writes in zip(tensors, is_written) if writes]
         call = None
         if execute is not None and written_tensors:
-            refusal = RefusedError("inputs")
+            refusal = LaunchRefusedError("inputs")
             call = self._launches.keep(tensors, is_written, execute)
         for tensor in written_tensors:
             memory = tensor._memory
@@ -97,7 +97,7 @@ class Writes:
                 memory.recipe = None
             memory.unknown, memory.blank = True, False
             memory.truth = None
-            memory.cause = str(refusal or RefusedError("off"))
+            memory.cause = str(refusal or LaunchRefusedError("off"))
             memory.reason = refusal.reason if call is None and refusal is not None else None
             memory.refusal = memory.unset = None
         for memory in {id(tensor._memory): tensor._memory for tensor in written_tensors}.values():

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..launches.kernel import replace_compiler
+from ..launches.stand_in_kernel import replace_compiler
 from ..lowering import target
 from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
-from .compiled import EmulatedKernel
-from .process import EmulationError, EmulatorProcess, SharedBuffer
+from .emulated_kernel import EmulatedKernel
+from .process import EmulationError, EmulatorProcess, LaunchBuffer
 
 POINTER_BYTES = 8
 MAX_POINTERS = 1 << 16
@@ -197,7 +197,7 @@ def _parameter_names(signature: dict[str, Any]) -> list[str]:
     return [name for name, kind in signature.items() if kind != "constexpr"]
 
 
-def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer, Any]]:
+def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[LaunchBuffer, Any]]:
     """The storages of tensors, and those whose addresses integer tensors hold, each once.
 
     Yields:
@@ -219,16 +219,16 @@ def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer,
             yield buffer, None
 
 
-def _storage(tensor: Any, name: str) -> SharedBuffer | None:
+def _storage(tensor: Any, name: str) -> LaunchBuffer | None:
     """A tensor's storage; None if it is empty. The bytes of a device tensor are its payload's."""
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     payload = getattr(tensor, "_payload", None)
     if payload is None:
-        return SharedBuffer(address, size, name) if size else None
+        return LaunchBuffer(address, size, name) if size else None
     payload_storage = payload.untyped_storage()
     size = min(size, int(payload_storage.nbytes()))
-    return SharedBuffer(address, size, name, int(payload_storage.data_ptr())) if size else None
+    return LaunchBuffer(address, size, name, int(payload_storage.data_ptr())) if size else None
 
 
 def _may_hold_pointers(tensor: Any) -> bool:
@@ -240,7 +240,7 @@ def _may_hold_pointers(tensor: Any) -> bool:
     )
 
 
-def _pointed_to(tensors: Sequence[Any]) -> Iterator[SharedBuffer]:
+def _pointed_to(tensors: Sequence[Any]) -> Iterator[LaunchBuffer]:
     """Storages of live tensors whose addresses these integer tensors hold."""
     if not tensors:
         return

@@ -291,13 +291,13 @@ class _Rewriter:
         torch.compiler.compile = compile
         torch.inference_mode = _inference_mode
         torch.jit.script = _identity
-        torch.profiler.profile = Profile
-        torch.autograd.profiler.profile = Profile
+        torch.profiler.profile = InertProfiler
+        torch.autograd.profiler.profile = InertProfiler
         with contextlib.suppress(AttributeError):
             torch.nn.attention.sdpa_kernel = _any_attention
 
 
-class Profile(Inert):
+class InertProfiler(Inert):
     """A profiler that records nothing."""
 
     def __init__(self, *args: Any, on_trace_ready: Any = None, **kwargs: Any) -> None:

@@ -21,8 +21,8 @@ from ..syntax import parse
 from .endings import user_line
 from .kernel_filter import KernelFilter
 from .project import Project
+from .suggestions import StatedTypes, suggested_calls, suggested_types
 from .tests import is_test_file, run_tests
-from .wrappers import StatedTypes, suggested_calls, suggested_types
 
 MAX_CALLS = 4
 """How many functions a hint names."""
