@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import hashlib
 import importlib
@@ -68,6 +69,17 @@ def triton_key() -> str:
         if key is not None:
             return str(key())
     raise AttributeError("this Triton has no triton_key()")
+
+
+def replace_triton_key(key: str) -> None:
+    """Makes `triton_key` return `key` in this process.
+
+    Triton's own would hash half a gigabyte for the key of a cache that nobody looks into.
+    """
+    for name in TRITON_KEY_MODULES:
+        module: Any = importlib.import_module(name)
+        if hasattr(module, "triton_key"):
+            module.triton_key = functools.partial(str, key)
 
 
 def _key(backend_class: Any, folder: str) -> str:

@@ -23,7 +23,8 @@ from typing import Any
 from . import about, lowering
 from .capturing import Capturing
 from .channel import Channel
-from .forked import ChildOutcome, HostGoneError, adopt_orphans, run_forked
+from .forked import ChildOutcome, HostGoneError, run_forked
+from .process_tree import adopt_orphans
 from .suite.running import SuiteRun
 
 

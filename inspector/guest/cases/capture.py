@@ -13,8 +13,8 @@ from typing import Any
 
 from ..front_end_errors import front_end_error
 from ..frontend import TritonKernels, definition, make_ttir, parameters
-from ..launches.endings import retry_after
 from ..launches.project import Project
+from ..launches.retries import retry_after
 from ..loading import LoadError, load
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note, one_line

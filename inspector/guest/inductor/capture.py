@@ -14,8 +14,8 @@ from typing import Any
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, parameters, plain
 from ..lowering import UnknownOptionError, target
+from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError
-from ..parsed.types import check_type
 from ..records import Emit, error, note
 from ..sampling import sample_note, spread
 from ..syntax import parse

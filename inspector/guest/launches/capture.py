@@ -14,7 +14,7 @@ from ..world.device import StandInDevice
 from ..world.refusal import LaunchRefusedError
 from . import processes
 from .clock import MARGIN_SECONDS, ScriptClock
-from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
+from .endings import IdleError, OutOfTimeError, ending
 from .generated_code import GeneratedCode
 from .kernel_filter import KernelFilter
 from .layers import LaunchLimitError, Layers
@@ -22,6 +22,7 @@ from .project import Project
 from .readback import Readback
 from .recorder import SpecialisationRecorder
 from .request import ScriptRequest
+from .retries import Retry, retry_after
 from .script import Script
 from .tuning import TunerFollower
 

@@ -8,7 +8,6 @@ process. All of this shares one budget of seconds.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from ..emulation.process import EmulationError, EmulatorProcess, LaunchBuffer
 from ..world.assumptions import UnknownFloat
 from ..world.refusal import LaunchRefusedError
 from . import processes
-from .compiling import CompiledCode, CompileError, compile_within
+from .compiling import ChildCompiler, CompiledCode, CompileError
 
 MARGIN_SECONDS = 0.05
 """Seconds reserved for the emulator's reply after it has ended a launch that took too long."""
@@ -93,10 +92,9 @@ class Readback:
         self._arch = arch
         self._command = list(command) if command is not None and seconds > 0 else None
         self._refusal = refusal
-        self._folder = folder
         self._deadline = deadline
         self._environment = dict(os.environ)
-        self._compile = importlib.import_module("triton.compiler.compiler").compile
+        self._compiler = ChildCompiler(arch, world.suspended, folder)
         self._process: EmulatorProcess | None = None
         self._owner = 0
         self._compiled: dict[str, CompiledCode | CompileError] = {}
@@ -251,15 +249,7 @@ class Readback:
         if result is None:
             self._emulator().start()  # its imports run while the kernel is compiled
             try:
-                result = compile_within(
-                    self._compile,
-                    src,
-                    options,
-                    arch=self._arch,
-                    world=self._world,
-                    folder=self._folder,
-                    deadline=until,
-                )
+                result = self._compiler.compile(src, options, until)
             except CompileError as failure:
                 result = failure
             self._compiled[key] = result

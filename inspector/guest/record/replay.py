@@ -21,8 +21,8 @@ from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
 from ..launches.kernel_filter import KernelFilter
 from ..lowering import target
+from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError, message_of
-from ..parsed.types import check_type
 from ..records import Emit, error, note
 from ..world.device import StandInDevice
 from .importing import ImportedKernels, MissingKernelError, extend_path

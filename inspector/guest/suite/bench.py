@@ -96,11 +96,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
     for number, job_case in enumerate(request["cases"], start=1):
         if number in request["finished"]:
             continue
-        case = table[job_case["index"]] if "case" not in job_case else dict(job_case["case"])
-        case = {**case, "name": job_case["name"]}
-        if job_case.get("config"):
-            case["config"] = {**(case.get("config") or {}), **job_case["config"]}
-
+        case = _case_of(job_case, table)
         begin = functools.partial(_emit_begin, emit, number, case["name"])
         begin(None)
         try:
@@ -113,6 +109,15 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         emit({"result": result})
         gc.collect()
         torch.cuda.empty_cache()
+
+
+def _case_of(job_case: Mapping[str, Any], table: list[dict[str, Any]]) -> dict[str, Any]:
+    """A case as `make_inputs` takes it, from the request's entry and the file's BENCH."""
+    case = table[job_case["index"]] if "case" not in job_case else job_case["case"]
+    case = {**case, "name": job_case["name"]}
+    if job_case.get("config"):
+        case["config"] = {**(case.get("config") or {}), **job_case["config"]}
+    return case
 
 
 def _emit_begin(emit: Emit, number: int, case_name: str, config: Mapping[str, Any] | None) -> None:
@@ -152,7 +157,7 @@ def measure(
     Raises:
         BrokenDeviceError: the process cannot go on.
     """
-    default_config_stated = time.perf_counter()
+    started = time.perf_counter()
     result: dict[str, Any] = {"case": case["name"], "status": "ok", "message": "", "notes": []}
     try:
         result.update(_work(module, case))
@@ -168,7 +173,7 @@ def measure(
     except Exception as error:
         result.update(status="error", message=error_text(error), times_us=[])
         _check_device(device, result["message"])
-    result["seconds"] = time.perf_counter() - default_config_stated
+    result["seconds"] = time.perf_counter() - started
     return result
 
 
@@ -269,46 +274,47 @@ class _CaseRun:
 
         The launch with a candidate is checked first; a wrong or refused one is noted.
         """
-
-        def mean_us(launch_inputs: Mapping[str, Any]) -> float:
-            times, _ = time_call(self.device, lambda: self.module.launch(**launch_inputs), TUNING)
-            return sum(times) / len(times)
-
-        default_config_stated: dict[str, Any] | None = inputs.get("config")
-        default_us = mean_us(inputs)
-        best, best_us = default_config_stated, default_us
-        used_config: dict[str, Any] = {}
-        trials = refused = 0
-        complaints: list[str] = []
+        trials = _Trials(inputs.get("config"), self._mean_us(inputs))
         for config in candidates(self.module, self.backend, self.job.tune, self.result["config"]):
-            config = {**config, **self.job.config}
-            trial_inputs = {**inputs, "config": {**(default_config_stated or {}), **config}}
-            self.begin(trial_inputs["config"])
-            trials += 1
-            try:
-                complaint, trial_config = self._first_launch(trial_inputs, oracle)
-                if complaint is not None:
-                    complaints.append(f"{_config_text(config)}: {complaint}")
-                    continue
-                trial_us = mean_us(trial_inputs)
-            except Exception as error:  # for example too much LDS, or an unsupported shape
-                refused += 1
-                _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
-                continue
-            if trial_us < best_us:
-                best, best_us = trial_inputs["config"], trial_us
-                used_config = trial_config
-        self.result["tune"] = {
-            "tried": trials,
-            "refused": refused,
-            "wrong": len(complaints),
-            "default_us": default_us,
-            "fastest_us": best_us,
-        }
-        self.result["notes"] += [f"wrong result with {reason}" for reason in complaints[:3]]
-        if used_config:
-            self.result["config"] = plain(used_config)
-        return best
+            self._try({**config, **self.job.config}, inputs, oracle, trials)
+        self.result["tune"] = trials.summary()
+        self.result["notes"] += [f"wrong result with {reason}" for reason in trials.complaints[:3]]
+        if trials.launched_config:
+            self.result["config"] = plain(trials.launched_config)
+        return trials.fastest_config
+
+    def _try(
+        self, config: dict[str, Any], inputs: Mapping[str, Any], oracle: _Oracle, trials: _Trials
+    ) -> None:
+        """Checks and times the launch with a candidate.
+
+        Args:
+            config: the entries in which it differs from the inputs' own configuration.
+            inputs: keyword arguments of `launch`.
+            oracle: the expected result.
+            trials: takes the outcome.
+        """
+        trial_inputs = {**inputs, "config": {**(inputs.get("config") or {}), **config}}
+        self.begin(trial_inputs["config"])
+        trials.count += 1
+        try:
+            complaint, launched_config = self._first_launch(trial_inputs, oracle)
+            if complaint is not None:
+                trials.complaints.append(f"{_config_text(config)}: {complaint}")
+                return
+            mean_us = self._mean_us(trial_inputs)
+        except Exception as error:  # for example too much LDS, or an unsupported shape
+            trials.refused += 1
+            _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
+            return
+        if mean_us < trials.fastest_us:
+            trials.fastest_config, trials.fastest_us = trial_inputs["config"], mean_us
+            trials.launched_config = launched_config
+
+    def _mean_us(self, inputs: Mapping[str, Any]) -> float:
+        """The mean time of a launch in µs, exact enough to compare configurations."""
+        times, _ = time_call(self.device, lambda: self.module.launch(**inputs), TUNING)
+        return sum(times) / len(times)
 
     def _time_other(
         self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: StoppingRule
@@ -328,6 +334,42 @@ class _CaseRun:
             _check_device(self.device, f"{operator}: {message}")
             return {"times_us": [], "note": f"{operator} cannot do it: {message}"}
         return {"times_us": times, "note": note}
+
+
+@dataclass
+class _Trials:
+    """The configurations that were tried for one case.
+
+    Args:
+        fastest_config: the fastest so far, as `launch` takes it; at first the default one.
+        default_us: mean time of the default one, in µs.
+        fastest_us: mean time of the fastest.
+        launched_config: what the launch with the fastest one used; empty for the default one.
+        count: configurations tried beside the default one.
+        refused: how many of them ended with an exception.
+        complaints: errors in the results of the others, each with its configuration.
+    """
+
+    fastest_config: dict[str, Any] | None
+    default_us: float
+    fastest_us: float = field(init=False)
+    launched_config: dict[str, Any] = field(default_factory=dict)
+    count: int = 0
+    refused: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.fastest_us = self.default_us
+
+    def summary(self) -> dict[str, Any]:
+        """The figures for the result."""
+        return {
+            "tried": self.count,
+            "refused": self.refused,
+            "wrong": len(self.complaints),
+            "default_us": self.default_us,
+            "fastest_us": self.fastest_us,
+        }
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from .deferred import (
     part_of,
     sources_of,
 )
-from .estimates import seconds_of
-from .evaluation import Storages, as_predicted, call_with, value_of
+from .evaluation import Storages, as_predicted, call_with, seconds_of, value_of
 from .payloads import tensors
 from .pending_launches import KernelCall
 from .refusal import REASONS
