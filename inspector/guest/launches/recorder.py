@@ -55,6 +55,8 @@ class Specialisation:
 
     Args:
         key: hash that identifies it.
+        src: the compiler's input, an `ASTSource`.
+        options: the compile options that differ from the defaults.
         selected: whether the user asked for this kernel.
         pending: its record until it is written out; then None.
         launches: number of launches so far.
@@ -66,6 +68,8 @@ class Specialisation:
     """
 
     key: str
+    src: Any
+    options: Mapping[str, Any]
     selected: bool = False
     pending: dict[str, Any] | None = None
     launches: int = 0
@@ -171,13 +175,13 @@ class SpecialisationRecorder:
             key = self._key(src, options)
             spec = self._by_key.get(key)
             if spec is None:
-                spec = self._by_key[key] = Specialisation(key)
+                spec = self._by_key[key] = Specialisation(key, src, options)
             if not spec.selected and self._is_selected(function.__name__, _qualname(function)):
                 spec.selected = True
-                self._record(spec, src, function, options, by_launch=by_launch)
+                self._record(spec, by_launch=by_launch)
         return StandInKernel(
             src.name,
-            lambda grid, values: self._record_launch(spec, src, options, grid, values),
+            lambda grid, values: self._record_launch(spec, grid, values),
             lambda: self._really_compile(src, options),
         )
 
@@ -203,66 +207,32 @@ class SpecialisationRecorder:
         }
         self._emit({"launches": launches, "arch": self.arch})
 
-    def _record(
-        self,
-        spec: Specialisation,
-        src: Any,
-        function: Any,
-        options: Mapping[str, Any],
-        *,
-        by_launch: bool,
-    ) -> None:
+    def _record(self, spec: Specialisation, *, by_launch: bool) -> None:
         """Takes a new specialisation to TTIR; its record is written at its first launch.
-
-        Errors are recorded and not raised in the script, which would end before its other kernels.
 
         Args:
             spec: the specialisation.
-            src: the compiler's input.
-            function: the JITFunction.
-            options: the compile options that differ from the defaults.
             by_launch: whether a launch asks, and not another compiler.
 
         Raises:
-            CompilationError: the kernel's own static_assert refuses an autotuner's configuration,
-                which Triton's autotuner then skips.
+            CompilationError: see `_lowered`.
         """
         if spec.key in self._finished:
             self.captured += 1
             if self._only_new:  # otherwise the front end may have crashed on it
                 with contextlib.suppress(Exception):
-                    _note_arguments(spec, src, lower(src, self.arch, options)["ttir"])
+                    _note_arguments(spec, lower(spec.src, self.arch, spec.options)["ttir"])
             return
-        name = function.__name__
-        origin = self._origin()
-        self._emit({"begin": spec.key, "kernel": name, "arch": self.arch})
-        try:
-            file, line = definition(function)
-            variant = lower(src, self.arch, options)
-        except UnknownOptionError as failure:
-            suggestion = did_you_mean(failure.names, failure.option_names)
-            message = f"this Triton has no option {failure}{suggestion}"
-            hint = "its options are " + ", ".join(failure.option_names)
-            self._fail(error("frontend", message, hint, name, arch=self.arch))
-            return
-        except Exception as failure:
-            case = _tuning_text(origin.tuning)
-            record = front_end_error(failure, name, case, self.arch, [function])
-            if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
-                self.refused += 1
-                reason = record["error"]["message"]
-                self._emit(note(f"{name}[{case}] is refused by the kernel itself: {reason}"))
-                raise
-            _note_arguments(spec, src, None)
-            self._fail(record)
+        function, origin = spec.src.fn, self._origin()
+        self._emit({"begin": spec.key, "kernel": function.__name__, "arch": self.arch})
+        variant = self._lowered(spec, origin.tuning)
+        if variant is None:
             return
         variant.update(
             key=spec.key,
-            kernel=name,
+            kernel=function.__name__,
             case=None,
             qualname=_qualname(function),
-            file=file,
-            line=line,
             call_site=self._sites.current(),
             tuning=dict(origin.tuning) if origin.tuning else None,
             notes=[*variant["notes"], *origin.notes],
@@ -270,28 +240,54 @@ class SpecialisationRecorder:
             emulated=LOG.emulated_records(),
             unspecialised=unspecialised(function) if by_launch else None,
         )
-        _note_arguments(spec, src, variant["ttir"])
+        _note_arguments(spec, variant["ttir"])
         spec.pending = variant
         self.captured += 1
+
+    def _lowered(
+        self, spec: Specialisation, tuning: Mapping[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """The result of the front end with `file` and `line`; None where it refuses the kernel.
+
+        Errors are recorded and not raised in the script, which would end before its other kernels.
+
+        Raises:
+            CompilationError: the kernel's own static_assert refuses an autotuner's configuration
+                (`tuning`), which Triton's autotuner then skips.
+        """
+        function = spec.src.fn
+        name = function.__name__
+        try:
+            file, line = definition(function)
+            return {**lower(spec.src, self.arch, spec.options), "file": file, "line": line}
+        except UnknownOptionError as failure:
+            suggestion = did_you_mean(failure.names, failure.option_names)
+            message = f"this Triton has no option {failure}{suggestion}"
+            hint = "its options are " + ", ".join(failure.option_names)
+            self._fail(error("frontend", message, hint, name, arch=self.arch))
+        except Exception as failure:
+            case = _tuning_text(tuning)
+            record = front_end_error(failure, name, case, self.arch, [function])
+            if type(failure).__name__ == "CompileTimeAssertionFailure" and tuning:
+                self.refused += 1
+                reason = record["error"]["message"]
+                self._emit(note(f"{name}[{case}] is refused by the kernel itself: {reason}"))
+                raise
+            _note_arguments(spec, None)
+            self._fail(record)
+        return None
 
     def _fail(self, record: dict[str, Any]) -> None:
         self.failed += 1
         self._emit(record)
 
     def _record_launch(
-        self,
-        spec: Specialisation,
-        src: Any,
-        options: Mapping[str, Any],
-        grid: tuple[int, ...],
-        values: Sequence[Any],
+        self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
         """Counts a launch, and completes its specialisation's record at the first one.
 
         Args:
             spec: the specialisation.
-            src: the compiler's input.
-            options: the compile options that differ from the defaults.
             grid: workgroups in x, y and z.
             values: the launch's arguments, those of the kernel last.
         """
@@ -300,12 +296,11 @@ class SpecialisationRecorder:
             # Before `launched` marks what the kernel overwrites as unknown.
             kernel_values = values[len(values) - len(spec.types) :]
             spec.pending["passed"] = recorded_arguments(spec.types, kernel_values)
-        types = spec.types or tuple(src.signature.values())
         launch = ScriptLaunch(
             key=spec.key,
-            src=src,
-            options=options,
-            types=types,
+            src=spec.src,
+            options=spec.options,
+            types=spec.types or tuple(spec.src.signature.values()),
             written_indices=spec.written_indices,
             grid=grid,
             values=values,
@@ -314,12 +309,7 @@ class SpecialisationRecorder:
         if not spec.selected:
             return
         if spec.pending is not None and len(values) >= len(spec.names) > 0:
-            named_values = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
-            spec.pending["values"] = {
-                name: int(value)
-                for name, kind, value in named_values
-                if kind != "constexpr" and type(value) in (bool, int)
-            }
+            spec.pending["values"] = _integer_arguments(spec, values)
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MAX_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
@@ -346,31 +336,38 @@ class SpecialisationRecorder:
             return self._compile(src, target=self._target, options=dict(options))
 
 
-def _note_arguments(spec: Specialisation, src: Any, ttir: str | None) -> None:
+def _integer_arguments(spec: Specialisation, values: Sequence[Any]) -> dict[str, int]:
+    """The integers among a launch's arguments by name, without constants."""
+    named_values = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
+    return {
+        name: int(value)
+        for name, kind, value in named_values
+        if kind != "constexpr" and type(value) in (bool, int)
+    }
+
+
+def _note_arguments(spec: Specialisation, ttir: str | None) -> None:
     """Stores the types and names of a kernel's arguments, and which of them it writes to.
 
     Args:
         spec: the specialisation; takes the results.
-        src: the compiler's input.
         ttir: its TTIR; None if the front end refused it, in which case the source is read instead.
     """
-    spec.types = tuple(src.signature.values())
-    spec.names = tuple(src.signature)
+    spec.types = tuple(spec.src.signature.values())
+    spec.names = tuple(spec.src.signature)
     if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
         return
     if ttir is not None:
         spec.written_indices = written_indices(ttir)
         return
     with contextlib.suppress(SyntaxError, TypeError, AttributeError, OSError):
-        tree = ast.parse(textwrap.dedent(src.fn.src))
-        names = written_by_source(
-            next(node for node in tree.body if isinstance(node, ast.FunctionDef))
-        )
-        parameter_names = [
-            name for name, kind in zip(spec.names, spec.types) if kind != "constexpr"
-        ]
+        tree = ast.parse(textwrap.dedent(spec.src.fn.src))
+        function = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+        written_names = written_by_source(function)
+        pairs = zip(spec.names, spec.types)
+        parameter_names = [name for name, kind in pairs if kind != "constexpr"]
         spec.written_indices = frozenset(
-            index for index, name in enumerate(parameter_names) if name in names
+            index for index, name in enumerate(parameter_names) if name in written_names
         )
 
 

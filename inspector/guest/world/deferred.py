@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .operator_plans import OVERWRITING, SHAPED, OperatorPlan
+from .operator_plans import OVERWRITING, SHAPED, Invocation, OperatorPlan
 from .payloads import tensors
 from .tensors import DeviceTensor, Memory, bytes_of
 
@@ -191,46 +191,22 @@ class Deferred:
     def __init__(self) -> None:
         self.numbers = itertools.count()
 
-    def keep(
-        self, func: Any, plan: OperatorPlan, args: Sequence[Any], kwargs: Any, results: Any
-    ) -> Call | None:
+    def keep(self, operation: Invocation, results: Any) -> Call | None:
         """Defers an operator; None if some operand's contents can never be known.
 
         Args:
-            func: the operator overload.
-            plan: how the dispatcher handles the overload.
-            args: its positional arguments; devices among them are the CPU.
-            kwargs: its keyword arguments; devices among them are the CPU.
+            operation: the operator and its arguments; devices among them are the CPU.
             results: tensors of its results' shapes; None if its results are its targets.
         """
+        plan = operation.plan
         if plan.uninitialised or plan.view or not plan.native:
             return None
-        operands: list[KnownOperand | StridedView] = []
-        targets: list[KnownOperand | StridedView] = []
-
-        def operand(tensor: torch.Tensor) -> KnownOperand | StridedView:
-            shaped = plan.name in SHAPED and not operands
-            operands.append(geometry_of(tensor) if shaped else _operand(tensor))
-            return operands[-1]
-
-        def target(tensor: torch.Tensor) -> OutputMarker:
-            targets.append(_written_operand(tensor, plan))
-            return OutputMarker(len(targets) - 1)
-
-        target_positions = dict(plan.mutates)
-        names = target_positions.values()
+        arguments = _StoredArguments(plan)
         try:
-            call_args = [
-                map_operands(v, target if position in target_positions else operand)
-                for position, v in enumerate(args)
-            ]
-            named = {
-                name: map_operands(v, target if name in names else operand)
-                for name, v in kwargs.items()
-                if name != "generator"
-            }
+            args, kwargs = arguments.stored(operation.args, operation.kwargs)
         except UnknownError:
             return None
+        operands, targets = arguments.operands, arguments.targets
         depth = depth_over((*operands, *targets))
         if depth > MAX_DEPTH:
             return None
@@ -241,12 +217,59 @@ class Deferred:
             results=tuple(map(geometry_of, tensors(results))),
             depth=depth,
             by_kernels=any(map(is_by_kernels, (*operands, *targets))),
-            func=func,
+            func=operation.func,
             plan=plan,
-            args=call_args,
-            kwargs=named,
+            args=args,
+            kwargs=kwargs,
             seed=torch.initial_seed() % (1 << 30),
         )
+
+
+class _StoredArguments:
+    """The arguments of a call in the form in which a deferred call stores them.
+
+    Args:
+        plan: of the operator.
+
+    Attributes:
+        operands: the tensor arguments that the operator reads.
+        targets: those that it writes to.
+    """
+
+    def __init__(self, plan: OperatorPlan) -> None:
+        self._plan = plan
+        self.operands: list[KnownOperand | StridedView] = []
+        self.targets: list[KnownOperand | StridedView] = []
+
+    def stored(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with operands and `OutputMarker`s in place of tensors.
+
+        Raises:
+            UnknownError: some operand's contents cannot be known.
+        """
+        written_positions = dict(self._plan.mutates)
+        written_names = written_positions.values()
+        stored_args = [
+            map_operands(v, self._target if position in written_positions else self._operand)
+            for position, v in enumerate(args)
+        ]
+        stored_kwargs = {
+            name: map_operands(v, self._target if name in written_names else self._operand)
+            for name, v in kwargs.items()
+            if name != "generator"
+        }
+        return stored_args, stored_kwargs
+
+    def _operand(self, tensor: torch.Tensor) -> KnownOperand | StridedView:
+        shaped = self._plan.name in SHAPED and not self.operands
+        self.operands.append(geometry_of(tensor) if shaped else _operand(tensor))
+        return self.operands[-1]
+
+    def _target(self, tensor: torch.Tensor) -> OutputMarker:
+        self.targets.append(_written_operand(tensor, self._plan))
+        return OutputMarker(len(self.targets) - 1)
 
 
 def part_of(tensor: DeviceTensor, source: Recipe | None) -> StridedView:
