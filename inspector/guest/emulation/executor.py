@@ -87,6 +87,10 @@ class Executor:
 
         return EmulatedKernel(compiled, launched, len(signature))
 
+    def _threads(self, metadata: Any) -> int:
+        """Work-items of a workgroup."""
+        return int(metadata.num_warps) * int(self.target.warp_size)
+
     def _check_resources(self, metadata: Any) -> None:
         """Checks that a workgroup fits the GPU, as loading the kernel would.
 
@@ -94,7 +98,7 @@ class Executor:
             OutOfResources: Triton's error for too much LDS or too many threads.
         """
         errors = importlib.import_module("triton.runtime.errors")
-        threads = int(metadata.num_warps) * int(self.target.warp_size)
+        threads = self._threads(metadata)
         if metadata.shared > self._lds_limit:
             raise errors.OutOfResources(metadata.shared, self._lds_limit, "shared memory")
         if threads > MAX_THREADS_PER_BLOCK:
@@ -108,22 +112,14 @@ class Executor:
         grid: tuple[int, ...],
         values: Sequence[Any],
     ) -> None:
-        """Executes a launch.
-
-        Args:
-            key: names the kernel for the emulator.
-            compiled: Triton's compiled kernel.
-            signature: parameter -> Triton type.
-            grid: workgroups in x, y and z; with a 0 nothing is executed.
-            values: the launch's arguments.
-        """
+        """Executes a launch of the kernel `key`; a grid with a 0 executes nothing."""
         self.launches += 1
         if 0 in grid:
             return
         self._process.load(key, compiled.asm["amdgcn"], self.arch)
         arguments, tensors = _arguments(signature, values)
         metadata = compiled.metadata
-        threads = int(metadata.num_warps) * int(self.target.warp_size)
+        threads = self._threads(metadata)
         request = {
             "kernel": key,
             "grid": list(grid),

@@ -71,6 +71,7 @@ class _ScriptRun:
         LOG.reverse(request.reversed)
         processes.watch(project, world.note)
         self._filter = KernelFilter(request.patterns)
+        self._readback = self._make_readback()
         self._recorder = self._follow_launches()
         self._graphs = GeneratedCode(
             folder=request.generated,
@@ -90,6 +91,19 @@ class _ScriptRun:
             home=request.home,
         )
 
+    def _make_readback(self) -> Readback:
+        """Prepares the execution of launches whose results the script reads."""
+        request, emulation = self._request, self._request.emulation
+        return Readback(
+            self._world,
+            arch=request.arch,
+            command=emulation.command,
+            refusal=LaunchRefusedError(emulation.reason, emulation.detail),
+            seconds=emulation.seconds,
+            folder=request.folder,
+            deadline=request.deadline - MARGIN_SECONDS,
+        )
+
     def _follow_launches(self) -> SpecialisationRecorder:
         """Patches Triton's autotuners, then the launches around them, then the compiler.
 
@@ -107,16 +121,6 @@ class _ScriptRun:
             is_selected=selects,
         )
         layers.install()
-        emulation = request.emulation
-        self._readback = Readback(
-            self._world,
-            arch=request.arch,
-            command=emulation.command,
-            refusal=LaunchRefusedError(emulation.reason, emulation.detail),
-            seconds=emulation.seconds,
-            folder=request.folder,
-            deadline=request.deadline - MARGIN_SECONDS,
-        )
         self._readback.is_trial = layers.is_trial
         recorder = SpecialisationRecorder(
             arch=request.arch,

@@ -28,6 +28,8 @@ MAX_CALLS = 4
 """How many functions a hint names."""
 MAX_NAMES = 6
 """How many kernels a message names."""
+COMMENT = re.compile(r"#\s*kinspect:\s*call\s+(?P<call>.+)")
+"""A comment that states a call to make in the file."""
 ENTRIES = ("main", "run", "benchmark", "bench", "test")
 """Names of functions that are called where a file launched nothing, if they need no arguments."""
 
@@ -241,9 +243,6 @@ def _required_parameters(function: FunctionType) -> list[str]:
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
-
-
-COMMENT = re.compile(r"#\s*kinspect:\s*call\s+(?P<call>.+)")
 
 
 def stated_calls(source: bytes) -> list[str]:

@@ -7,6 +7,7 @@ call, a condition) is described by that code.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -351,8 +352,6 @@ def _from_inductor(name: str) -> dict[str, Any]:
 
 
 def _is_module(name: str) -> bool:
-    import importlib.util
-
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

@@ -26,6 +26,7 @@ import platform
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .callers import Caller, CallerReader
@@ -59,6 +60,52 @@ def install(triton: Any, folder: str) -> ProcessRecorder:
     return recorder
 
 
+@dataclass(frozen=True)
+class CompileRequest:
+    """A specialisation that the program asks Triton for.
+
+    Args:
+        kernel: the JITFunction.
+        signature: parameter -> Triton type.
+        constants: path of an argument -> value.
+        attrs: path of an argument -> attributes.
+        options: the options as the backend resolved them.
+        stated: the launch's own options; None where they are not known.
+        target: the `GPUTarget`.
+        via: "launch", "warmup" or "compile".
+        storages: path and storage size (bytes) of each pointer argument; None without a launch.
+        caller: the code that asks for it.
+    """
+
+    kernel: Any
+    signature: Mapping[str, Any]
+    constants: Mapping[Any, Any]
+    attrs: Mapping[Any, Any]
+    options: dict[str, Any]
+    stated: dict[str, Any] | None
+    target: Any
+    via: str
+    storages: list[list[Any]] | None
+    caller: Caller
+
+    def record(self) -> dict[str, Any]:
+        """What the compile depends on, as the journal has it; the kernel's source is left out."""
+        attrs = self.attrs or {}
+        return {
+            "kernel": identity(self.kernel),
+            "signature": {name: encode(kind) for name, kind in self.signature.items()},
+            "constexprs": [[_path_list(k), encode(v)] for k, v in self.constants.items()],
+            "attrs": [[_path_list(k), list(map(list, v))] for k, v in attrs.items() if v],
+            "options": self.options,
+            "asked": self.stated,
+            "target": {
+                "backend": self.target.backend,
+                "arch": str(self.target.arch),
+                "warp_size": int(self.target.warp_size),
+            },
+        }
+
+
 class ProcessRecorder:
     """Records this process's specialisations and launches. No method raises an exception."""
 
@@ -71,9 +118,8 @@ class ProcessRecorder:
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
         self._recorded_ids: set[str] = set()
         self._sources: dict[tuple[int, ...], str] = {}
-        self._kernels: list[
-            Any
-        ] = []  # keeps their id()s, the keys of `_sources`, from being reused
+        # Kept alive, so that their id()s, the keys of `_sources`, are not reused.
+        self._kernels: list[Any] = []
         self._tallies: list[LaunchTally] = []
         self._failed = False
         self._callers = CallerReader(triton, jit, autotuner)
@@ -212,11 +258,11 @@ class ProcessRecorder:
             kinds = list(named["signature"].values())
             storages = [[path, size] for path, size in _storages(kinds, arguments)]
         target = named.get("target") or kernel.device_caches[named["device"]][-3]
-        return self._write_specialization(
+        request = CompileRequest(
             kernel,
-            named["signature"],
-            named["constants"],
-            (named["configs"] or [{}])[0],
+            signature=named["signature"],
+            constants=named["constants"],
+            attrs=(named["configs"] or [{}])[0],
             options={name: encode(value) for name, value in resolved.items()},
             stated=stated,
             target=target,
@@ -224,6 +270,7 @@ class ProcessRecorder:
             storages=storages,
             caller=caller,
         )
+        return self._write_specialization(request)
 
     def _direct_compile(self, source: Any, bound: Mapping[str, Any]) -> None:
         """Records a compile that no launch asked for.
@@ -237,11 +284,11 @@ class ProcessRecorder:
         if target is None:
             driver = importlib.import_module("triton.runtime.driver").driver
             target = driver.active.get_current_target()
-        record = self._write_specialization(
+        request = CompileRequest(
             source.fn,
-            source.signature,
-            source.constants,
-            source.attrs,
+            signature=source.signature,
+            constants=source.constants,
+            attrs=source.attrs,
             options=options,
             stated=options,
             target=target,
@@ -249,54 +296,21 @@ class ProcessRecorder:
             storages=None,
             caller=self._callers.caller(),
         )
+        record = self._write_specialization(request)
         self._journal.write({"compiled": {"id": record["id"]}})
 
-    def _write_specialization(
-        self,
-        kernel: Any,
-        signature: Mapping[str, Any],
-        constants: Mapping[Any, Any],
-        attrs: Mapping[Any, Any],
-        *,
-        options: dict[str, Any],
-        stated: dict[str, Any] | None,
-        target: Any,
-        via: str,
-        storages: list[list[Any]] | None,
-        caller: Caller,
-    ) -> dict[str, Any]:
-        """Writes a specialisation to the journal, once; returns its record (`capture/trace.py`).
-
-        Args:
-            kernel: the JITFunction.
-            signature: parameter -> Triton type.
-            constants: path of an argument -> value.
-            attrs: path of an argument -> attributes.
-            options: the options as the backend resolved them.
-            stated: the launch's own options; None where they are not known.
-            target: the `GPUTarget`.
-            via: "launch", "warmup" or "compile".
-            storages: path and storage size (bytes) of each pointer argument; None without a launch.
-            caller: the code that asked for it.
-        """
-        record: dict[str, Any] = {
-            "kernel": identity(kernel),
-            "signature": {name: encode(kind) for name, kind in signature.items()},
-            "constexprs": [[_path_list(k), encode(v)] for k, v in constants.items()],
-            "attrs": [[_path_list(k), list(map(list, v))] for k, v in (attrs or {}).items() if v],
-            "options": options,
-            "asked": stated,
-            "target": {
-                "backend": target.backend,
-                "arch": str(target.arch),
-                "warp_size": int(target.warp_size),
-            },
-            "triton": self._triton_version,
-        }
-        record["kernel"]["source"] = self._source(kernel, constants)
+    def _write_specialization(self, request: CompileRequest) -> dict[str, Any]:
+        """Writes a specialisation to the journal, once; returns its record (`capture/trace.py`)."""
+        record = {**request.record(), "triton": self._triton_version}
+        record["kernel"]["source"] = self._source(request.kernel, request.constants)
         text = json.dumps(record, sort_keys=True)
         record["id"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        record.update(via=via, storages=storages, call_site=caller.call_site, tuning=caller.tuning)
+        record.update(
+            via=request.via,
+            storages=request.storages,
+            call_site=request.caller.call_site,
+            tuning=request.caller.tuning,
+        )
         if record["id"] not in self._recorded_ids:
             self._recorded_ids.add(record["id"])
             self._journal.write({"specialization": record})

@@ -12,6 +12,7 @@ mean is below 0.1 % of it, or the runs together took 10 s.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -67,8 +68,6 @@ class TorchGpu:
 
     def now(self) -> float:
         """The host's clock, in seconds."""
-        import time
-
         return time.perf_counter()
 
     def synchronize(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import itertools
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -119,16 +120,15 @@ def _mark_run(
                     f"benchmark {benchmark.plot_name}: {len(x_vals)} of {len(all_values)} values of"
                     f" {', '.join(benchmark.x_names)} are run (--tests all: every one)"
                 )
-            for x in x_vals:
+            for x, line in itertools.product(x_vals, benchmark.line_vals):
                 values = list(x) if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
                 x_values = dict(zip(benchmark.x_names, values))
-                for line in benchmark.line_vals:
-                    stated = {**x_values, benchmark.line_arg: line, **benchmark.args}
-                    try:
-                        self.fn(**stated, **_accepted_arguments(self.fn, kwargs))
-                    except Exception as error:
-                        point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
-                        note(f"benchmark {point}: {failure(error)}")
+                stated = {**x_values, benchmark.line_arg: line, **benchmark.args}
+                try:
+                    self.fn(**stated, **_accepted_arguments(self.fn, kwargs))
+                except Exception as error:
+                    point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
+                    note(f"benchmark {point}: {failure(error)}")
         tables = [EmptyTable() for _ in benchmarks]
         return (tables[0] if single else tables) if return_df else None
 

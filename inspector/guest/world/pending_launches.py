@@ -132,18 +132,13 @@ class Launches:
             The launch; None, with nothing changed, if its inputs cannot be known.
         """
         owners, written_indices = _allocations(tensors, is_written)
-        operands: list[KnownOperand | StridedView] = []
-        snapshots: list[tuple[Memory, MemorySnapshot]] = []
         try:
-            for index, tensor in enumerate(owners):
-                operand = _allocation(tensor, index in written_indices)
-                operands.append(operand)
-                if isinstance(operand, MemorySnapshot):
-                    snapshots.append((tensor._memory, operand))
+            operands = [_allocation(t, n in written_indices) for n, t in enumerate(owners)]
         except UnknownError:
             return None
         depth = depth_over(operands)
-        if depth > MAX_DEPTH or not self._has_room([operand for _, operand in snapshots]):
+        snapshots = [operand for operand in operands if isinstance(operand, MemorySnapshot)]
+        if depth > MAX_DEPTH or not self._has_room(snapshots):
             return None
         sorted_indices = tuple(sorted(written_indices))
         call = KernelCall(
@@ -157,8 +152,9 @@ class Launches:
             written=sorted_indices,
             execute=execute,
         )
-        for memory, operand in snapshots:
-            _attach(memory, operand)
+        for tensor, operand in zip(owners, operands):
+            if isinstance(operand, MemorySnapshot):
+                _attach(tensor._memory, operand)
         for storage_index, index in enumerate(sorted_indices):
             owners[index]._memory.recipe = Recipe(call, storage_index)
         return call
