@@ -94,7 +94,7 @@ def generate(script: Path) -> list[str]:
     """What Inductor writes in kinspect's world."""
     name = guest().__name__
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
-    device = importlib.import_module(f"{name}.world.device").Device.of(DEVICE)
+    device = importlib.import_module(f"{name}.world.device").StandInDevice.of(DEVICE)
     world = importlib.import_module(f"{name}.world").install(device, tempfile.mkdtemp())
     texts: list[str] = []
     world.generate(lambda generated: texts.append(generated.text), 1)
@@ -108,7 +108,7 @@ def record(script: Path) -> list[str]:
     import torch
 
     name = guest().__name__
-    device = importlib.import_module(f"{name}.world.device").Device.of(DEVICE)
+    device = importlib.import_module(f"{name}.world.device").StandInDevice.of(DEVICE)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
     torch.zeros(1, device="cuda")
     _believe(torch, device)

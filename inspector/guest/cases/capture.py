@@ -320,15 +320,8 @@ def _record_of_point(
     def case_error(message: str, hint: str) -> dict[str, Any]:
         return error("capture", f"{path}: {message}", hint, kernel=case.kernel, case=case.name)
 
-    kernel = kernels.by_name.get(case.kernel)
-    if kernel is None:
-        names = sorted(kernels.by_name)
-        suggestion = did_you_mean([case.kernel], names)
-        return case_error(
-            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{suggestion}",
-            "its kernels are " + ", ".join(names),
-        )
     try:
+        kernel = _kernel_of(kernels, case)
         file, line = definition(kernel)
         case_at_point = replace(case, constexprs={**case.constexprs, **point})
         config = kernels.first_config(case.kernel)
@@ -358,6 +351,23 @@ def _record_of_point(
         tuning=dict(point) or None,
     )
     return {"variant": variant}
+
+
+def _kernel_of(kernels: TritonKernels, case: Case) -> Any:
+    """The kernel of a case.
+
+    Raises:
+        CaseError: the module does not have it.
+    """
+    kernel = kernels.by_name.get(case.kernel)
+    if kernel is None:
+        names = sorted(kernels.by_name)
+        suggestion = did_you_mean([case.kernel], names)
+        raise CaseError(
+            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{suggestion}",
+            "its kernels are " + ", ".join(names),
+        )
+    return kernel
 
 
 def _no_cases(path: str, kernels: TritonKernels, raw: Any) -> dict[str, Any]:

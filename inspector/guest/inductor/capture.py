@@ -156,7 +156,7 @@ class _FileCapture:
                 )
                 record = self._record(specialization)
                 if "variant" in record:
-                    record["variant"]["notes"] = self._notes(kernel, configs, config, meta)
+                    record["variant"]["notes"] = self._notes(kernel, configs, meta)
                     record["variant"]["launches"] = len(launches) or None
                 self._emit(record)
 
@@ -207,20 +207,26 @@ class _FileCapture:
                 functions=(spec.function,),
                 fallback=f"{self._path}:{kernel.line}",
             )
+        return {"variant": {**variant, **self._variant_fields(spec, constants)}}
+
+    def _variant_fields(
+        self, spec: _Specialization, constants: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The fields of a variant that the front end does not know."""
+        kernel = spec.kernel
         file, line = definition(spec.function)
-        variant.update(
-            kernel=kernel.name,
-            qualname=kernel.function,
-            case=None,
-            file=file if kernel.verbatim else self._path,
-            line=line if kernel.verbatim else kernel.line,
-            grid=_grid(spec, constants),
-            call_site=self._call_site(kernel, spec.launch),
-            tuning=_tuning(spec),
-            key=f"{self._number}",
-            generator=None if kernel.heuristic == USERS else "inductor",
-        )
-        return {"variant": variant}
+        return {
+            "kernel": kernel.name,
+            "qualname": kernel.function,
+            "case": None,
+            "file": file if kernel.verbatim else self._path,
+            "line": line if kernel.verbatim else kernel.line,
+            "grid": _grid(spec, constants),
+            "call_site": self._call_site(kernel, spec.launch),
+            "tuning": _tuning(spec),
+            "key": f"{self._number}",
+            "generator": None if kernel.heuristic == USERS else "inductor",
+        }
 
     def _lowered(self, spec: _Specialization) -> tuple[dict[str, Any], dict[str, Any]]:
         """A specialisation's TTIR and options, and the kernel's constants.
@@ -246,13 +252,7 @@ class _FileCapture:
         source = compiler.ASTSource(function, signature, constants, attributes)
         return lower(source, spec.arch, {**stated, **options}), constants
 
-    def _notes(
-        self,
-        kernel: KernelSource,
-        configs: Configs,
-        config: Mapping[str, Any],
-        meta: Mapping[str, Any],
-    ) -> list[str]:
+    def _notes(self, kernel: KernelSource, configs: Configs, meta: Mapping[str, Any]) -> list[str]:
         """Where the block sizes, the attributes and the kernel itself come from, for the user."""
         notes = [f"block sizes: {configs.provenance}"]
         stated = kernel.keywords.get("inductor_meta") or {}
