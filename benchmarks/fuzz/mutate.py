@@ -59,9 +59,6 @@ def mutated(
     return {**files, name: data[:MOST_BYTES]}
 
 
-# --------------------------------------------------------------------------- bytes
-
-
 def _at(data: bytes, rng: random.Random) -> int:
     return rng.randrange(len(data) + 1)
 
@@ -112,9 +109,6 @@ def _word(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     return data[:at] + word * rng.choice((1, 1, 1, 2, 300, 30_000)) + data[at:]
 
 
-# --------------------------------------------------------------------------- texts
-
-
 def _number(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     one = _TEXT_NUMBER.search(data, _at(data, rng))
     if one is None:
@@ -153,9 +147,6 @@ def _nest(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
         ((b"[", b"]"), (b"{", b"}"), (b"(", b")"), (b'{"a":', b"}"), (b"<", b">"), (b"- ", b""))
     )
     return data[:at] + start * depth + b"1" + end * rng.choice((depth, depth - 1, 0)) + data[at:]
-
-
-# --------------------------------------------------------------------------- documents
 
 
 def _other(rng: random.Random, value: Any) -> Any:
@@ -249,9 +240,6 @@ def _yaml(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
         )
     except Exception:  # damaged before
         return _word(data, rng, words)
-
-
-# --------------------------------------------------------------------------- containers
 
 
 def _zip(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:

@@ -38,9 +38,6 @@ def _made(make: Callable[[Path], object]) -> Files:
         }
 
 
-# --------------------------------------------------------------------------- kernels
-
-
 def _asm() -> list[Files]:
     found = _of(DATA / "isa", "*.s", "*.amdgcn")
     macros = b""".macro step n
@@ -195,9 +192,6 @@ def _cases() -> list[Files]:
     return [*found, {"k.py": (DATA / "guest_kernels.py").read_bytes()}]
 
 
-# --------------------------------------------------------------------------- lint
-
-
 def _pack() -> list[Files]:
     found = [{"pack.yaml": p.read_bytes()} for p in sorted((ROOT / "rules").glob("*.yaml"))]
     small = b"""extends: recommended
@@ -242,9 +236,6 @@ severity = { KI004 = "info" }
 budget = { vgpr_count = 128, occupancy.waves_per_eu = ">= 2" }
 """
     return [{"pyproject.toml": text}]
-
-
-# --------------------------------------------------------------------------- recordings
 
 
 def _rocprof_csv() -> list[Files]:
@@ -316,9 +307,6 @@ def _compute() -> list[Files]:
         (folder / "log.txt").write_text("Omniperf version: 2.0.0\nTarget: MI300X_A1\n")
 
     return [_made(write)]
-
-
-# --------------------------------------------------------------------------- others
 
 
 def _fault() -> list[Files]:
