@@ -34,6 +34,7 @@ from typing import Any
 import yaml
 
 from . import capture_corpus_report as report
+from .lint import tool
 
 HERE = Path(__file__).parent
 LIST = HERE / "capture_corpus.yaml"
@@ -69,12 +70,12 @@ def main() -> int:
     entries = list(read_entries(document))
     wanted = [e for e in entries if _is_wanted(e, options)]
     known = read_results(entries)
-    classes = [report.Class(**fields) for fields in document["classes"]]
+    classes = [report.FailureClass(**fields) for fields in document["classes"]]
     missing = 0
     for number, entry in enumerate(wanted, 1):
         name = f"[{number}/{len(wanted)}] {entry.repo} {entry.path}"
         before = known.get((entry.repo, entry.path))
-        if before is not None and not _again(before, entry, options, classes):
+        if before is not None and not _is_run_again(before, entry, options, classes):
             continue
         problem = verify(entry, options.checkouts)
         if problem is not None:
@@ -132,12 +133,6 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
     """
     root = entry.checkout(options.checkouts).absolute()
     with tempfile.TemporaryDirectory(prefix="capture_corpus_") as scratch:
-        command = [*_tool(), "analyze", entry.path, "--arch", options.arch, "--format", "json"]
-        command += ["--no-passes", "--jobs", str(options.jobs)]
-        for call in entry.call:
-            command += ["--call", call]
-        if entry.args:
-            command += ["--", *entry.args]
         environment = {**os.environ, **entry.env, "KINSPECT_CACHE_DIR": f"{scratch}/store"}
         environment["TRITON_CACHE_DIR"] = f"{scratch}/triton"  # libraries may ask it for winners
         environment.pop("PYTHONPATH", None)
@@ -146,7 +141,7 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
         started = time.monotonic()
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                command,
+                _command(entry, options),
                 cwd=root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -159,7 +154,7 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         hide = {str(root): "<checkout>", scratch: "<scratch>", sys.prefix: "<venv>"}
         hide[str(HERE.parent)] = "<kinspect>"
-        said = _hidden(err.read_text(encoding="utf-8", errors="replace"), hide)
+        messages = _hidden(err.read_text(encoding="utf-8", errors="replace"), hide)
         document = _report_in(_hidden(out.read_text(encoding="utf-8", errors="replace"), hide))
     kernels = document.get("kernels", ()) if document else ()
     return {
@@ -175,8 +170,17 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
         "kernels": len(kernels),
         "launched": sorted({kernel["name"] for kernel in kernels}),
         "errors": document.get("errors", []) if document else [],
-        "stderr": said[-LAST_WORDS:],
+        "stderr": messages[-LAST_WORDS:],
     }
+
+
+def _command(entry: CorpusEntry, options: argparse.Namespace) -> list[str]:
+    """The command that analyses a file, as a user would give it."""
+    command = [*tool(), "analyze", entry.path, "--arch", options.arch, "--format", "json"]
+    command += ["--no-passes", "--jobs", str(options.jobs)]
+    for call in entry.call:
+        command += ["--call", call]
+    return [*command, "--", *entry.args] if entry.args else command
 
 
 def _wait(process: subprocess.Popen[bytes], limit: float) -> bool:
@@ -194,11 +198,6 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> bool:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     return timed_out
-
-
-def _tool() -> Sequence[str]:
-    script = Path(sys.executable).with_name("kinspect")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "kinspect.inspector.cli"]
 
 
 def _hidden(text: str, hide: Mapping[str, str]) -> str:
@@ -245,11 +244,11 @@ def _is_wanted(entry: CorpusEntry, options: argparse.Namespace) -> bool:
     return not options.file or any(fnmatch.fnmatch(name, f"*{glob}*") for glob in options.file)
 
 
-def _again(
+def _is_run_again(
     before: Mapping[str, Any],
     entry: CorpusEntry,
     options: argparse.Namespace,
-    classes: Sequence[report.Class],
+    classes: Sequence[report.FailureClass],
 ) -> bool:
     """Whether a file that has an outcome is run once more."""
     stated = (before["blob"], tuple(before["call"]), tuple(before["args"]), before["arch"])

@@ -22,7 +22,7 @@ from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.pipeline import analysis
 
-from .lint import installed, print_lint, print_process
+from .lint import installed, print_lint, print_process, tool
 from .sweep import print_sweep
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +30,7 @@ ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class AnalysedKernel:
     """One kernel compiled and analysed; times in seconds, size in bytes of assembly."""
 
     name: str
@@ -62,7 +62,7 @@ def main() -> None:
         print_sweep(rounds=1, jobs=2)
 
 
-def suite(archs: Sequence[str]) -> list[Sample]:
+def suite(archs: Sequence[str]) -> list[AnalysedKernel]:
     """Compiles every bundled kernel afresh and times its analysis (median of 3)."""
     samples = []
     with tempfile.TemporaryDirectory() as cache:
@@ -94,11 +94,11 @@ def suite(archs: Sequence[str]) -> list[Sample]:
                     )
                     seconds = median(3, functools.partial(analysis.analyze_text, text, context))
                     name = f"{variant.kernel}[{variant.case}] {variant.arch}"
-                    samples.append(Sample(name, compiled, seconds, len(text), text))
+                    samples.append(AnalysedKernel(name, compiled, seconds, len(text), text))
     return samples
 
 
-def print_suite(samples: Sequence[Sample]) -> None:
+def print_suite(samples: Sequence[AnalysedKernel]) -> None:
     """Analysis against compile time, per kernel and in total."""
     print("\nanalysis against compile, per kernel")
     print(f"  {'kernel':<64} {'compile':>9} {'analysis':>9} {'share':>7}")
@@ -126,19 +126,19 @@ def print_throughput(path: Path) -> None:
 
 def print_processes(small: Path, big: Path, runs: int) -> None:
     """Whole-process times against a bare interpreter's start, and peak memory."""
-    tool = [sys.executable, "-m", "kinspect.inspector.cli"]
-    script = Path(sys.executable).with_name("kinspect")
-    if script.exists():
-        tool = [str(script)]
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
-        "kinspect --version": [*tool, "--version"],
+        "kinspect --version": [*tool(), "--version"],
         f"kinspect analyze saved.s ({small.stat().st_size / 1e3:.0f} kB)": [
-            *tool,
+            *tool(),
             "analyze",
             str(small),
         ],
-        f"kinspect analyze big.s ({big.stat().st_size / 1e6:.1f} MB)": [*tool, "analyze", str(big)],
+        f"kinspect analyze big.s ({big.stat().st_size / 1e6:.1f} MB)": [
+            *tool(),
+            "analyze",
+            str(big),
+        ],
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +179,7 @@ def peak_memory(command: Sequence[str]) -> int:
     return int(done.stdout) * scale
 
 
-def merged(samples: Sequence[Sample], size: int) -> str:
+def merged(samples: Sequence[AnalysedKernel], size: int) -> str:
     """One assembly file of many kernels of the same target, at least `size` bytes long."""
     pool = [s for s in samples if s.name.endswith("gfx942")]
     parts: list[str] = []

@@ -33,6 +33,17 @@ _WORDS = (
     b"\\@",
     b"null", b"true", b"\xe2\x80\xae", "\u2028".encode(),
 )  # fmt: skip
+_STRINGS = ("", "x", "x" * 100_000, "\x1b[31m", "\ud800", "../../etc", "1" * 5000, "a\nb", "::x")
+"""Strings that a document gets in place of a value."""
+_VALUES = (
+    0, -1, 1, 1 << 31, 1 << 63, 10**18, -(10**18), 10**400, 1.5, float("nan"), float("inf"), 1e308,
+)  # fmt: skip
+"""Numbers that it gets."""
+_CELLS = (
+    None, -1, 0, 1 << 62, 1.5, "", "x" * 10_000, b"\xff\x00", '{"a": ' * 2000, "[" * 100_000,
+    "9" * 5000,
+)  # fmt: skip
+"""Values that a column of a database gets."""
 _TEXT_NUMBER = re.compile(rb"-?\b\d+(?:\.\d+)?\b|0x[0-9a-fA-F]+")
 _TOKEN = re.compile(rb"[\w.$@-]+|[^\w\s]")
 
@@ -153,24 +164,9 @@ def _other(rng: random.Random, value: Any) -> Any:
     deep: Any = 1
     for _ in range(rng.choice((3, 150, 600))):
         deep = [deep] if rng.random() < 0.5 else {"a": deep}
-    texts = ("", "x", "x" * 100_000, "\x1b[31m", "\ud800", "../../etc", "1" * 5000, "a\nb", "::x")
-    numbers = (
-        0,
-        -1,
-        1,
-        1 << 31,
-        1 << 63,
-        10**18,
-        -(10**18),
-        10**400,
-        1.5,
-        float("nan"),
-        float("inf"),
-        1e308,
-    )
     return rng.choice(
         (None, True, False, [], {}, [value], {"a": value}, [value] * 100, deep)
-        + (rng.choice(texts), rng.choice(numbers)) * 2
+        + (rng.choice(_STRINGS), rng.choice(_VALUES)) * 2
     )
 
 
@@ -264,19 +260,6 @@ def _zip(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
 
 
 def _sqlite(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
-    values = (
-        None,
-        -1,
-        0,
-        1 << 62,
-        1.5,
-        "",
-        "x" * 10_000,
-        b"\xff\x00",
-        '{"a": ' * 2000,
-        "[" * 100_000,
-        "9" * 5000,
-    )
     with tempfile.NamedTemporaryFile(suffix=".db") as stream:
         stream.write(data)
         stream.flush()
@@ -302,7 +285,7 @@ def _sqlite(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
                 base.execute(f'DELETE FROM "{table}"')
             else:
                 base.execute(
-                    f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (rng.choice(values),)
+                    f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (rng.choice(_CELLS),)
                 )
             base.commit()
             base.close()
