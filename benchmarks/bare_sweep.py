@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 
@@ -26,11 +27,7 @@ def main() -> None:
     from triton.compiler import ASTSource
     from triton.runtime.cache import triton_key
 
-    spec = importlib.util.spec_from_file_location("kernels_to_sweep", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(path)
     case = next(c for c in module.KINSPECT_CASES if c["name"] == name)
     kernel = getattr(module, case["kernel"])
     axes = json.loads(axes_text)
@@ -57,6 +54,16 @@ def main() -> None:
     for pid in children:
         assert os.waitpid(pid, 0)[1] == 0
     print(time.perf_counter() - started)
+
+
+def loaded(path: str) -> ModuleType:
+    """The module of a file of kernels."""
+    spec = importlib.util.spec_from_file_location("kernels_to_sweep", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def specialization(

@@ -29,7 +29,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
@@ -61,6 +61,16 @@ class CorpusEntry:
 
     def checkout(self, checkouts: Path) -> Path:
         return checkouts / self.repo.replace("/", "+")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a command runs in: its folder, its environment, and the files for its output."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
 
 
 def main() -> int:
@@ -137,21 +147,9 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
         environment["TRITON_CACHE_DIR"] = f"{scratch}/triton"  # libraries may ask it for winners
         environment.pop("PYTHONPATH", None)
         out, err = Path(scratch, "out"), Path(scratch, "err")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        started = time.monotonic()
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(
-                _command(entry, options),
-                cwd=root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-            timed_out = _wait(process, options.timeout)
-        seconds = time.monotonic() - started
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            place = Surroundings(root, environment, stdout, stderr)
+            measured = _measured(_command(entry, options), place, options.timeout)
         hide = {str(root): "<checkout>", scratch: "<scratch>", sys.prefix: "<venv>"}
         hide[str(HERE.parent)] = "<kinspect>"
         messages = _hidden(err.read_text(encoding="utf-8", errors="replace"), hide)
@@ -160,17 +158,43 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
     return {
         **asdict(entry),
         "arch": options.arch,
-        "seconds": round(seconds, 2),
-        "cpu_seconds": round(
-            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2
-        ),
-        "exit": process.returncode,
-        "timed_out": timed_out,
+        **measured,
         "reported": document is not None,
         "kernels": len(kernels),
         "launched": sorted({kernel["name"] for kernel in kernels}),
         "errors": document.get("errors", []) if document else [],
         "stderr": messages[-LAST_WORDS:],
+    }
+
+
+def _measured(command: Sequence[str], place: Surroundings, limit: float) -> dict[str, Any]:
+    """Runs a command to its end: the fields of `run` on its time and its end.
+
+    Args:
+        command: the command.
+        place: what it runs in.
+        limit: the seconds after which it is ended.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=place.folder,
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=place.stdout,
+        stderr=place.stderr,
+        start_new_session=True,
+    )
+    timed_out = _wait(process, limit)
+    seconds = time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "exit": process.returncode,
+        "timed_out": timed_out,
     }
 
 

@@ -56,12 +56,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
             emit(_no_cases(path, kernels, raw_cases))
             return
-        selection = Selection(request.get("patterns", ()), kernels.qualnames)
-        selected = selection.selected(raw_cases)
-        if not selected:
-            message, hint = selection.unmatched(raw_cases)
-            emit(error("capture", f"{path}: {message}", hint))
-            return
+        selected = _selected(raw_cases, kernels, request)
         items, other_cases = _items(path, selected, archs)
         pairs = [item for item in items if isinstance(item, _Pair)]
         _select_points(pairs, module, kernels, request)
@@ -106,6 +101,21 @@ def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) 
     if request.get("stated") is not None:
         return [typed_case(request["stated"], kernels, request.get("patterns", ()))]
     return getattr(module, CASES, None)
+
+
+def _selected(
+    raw_cases: Sequence[Any], kernels: TritonKernels, request: Mapping[str, Any]
+) -> list[tuple[int, Any]]:
+    """Index and value of the entries of `KINSPECT_CASES` that the request's patterns select.
+
+    Raises:
+        CaseError: there are none.
+    """
+    selection = Selection(request.get("patterns", ()), kernels.qualnames)
+    selected = selection.selected(raw_cases)
+    if not selected:
+        raise CaseError(*selection.unmatched(raw_cases))
+    return selected
 
 
 def _items(

@@ -120,29 +120,18 @@ def read_case(index: int, raw: Any) -> Case:
     subject = f"KINSPECT_CASES[{index}]"
     if not isinstance(raw, dict):
         raise CaseError(f"{subject} is a {type(raw).__name__}, not a dict", "write it as a dict")
-    name, kernel = raw.get("name"), raw.get("kernel")
-    if isinstance(name, str) and name:
-        subject = f"case {name!r}"
+    if isinstance(raw.get("name"), str) and raw["name"]:
+        subject = f"case {raw['name']!r}"
     unknown = [str(key) for key in raw if key not in KEYS]
     if unknown:
         raise CaseError(
             f"{subject} has no key {_quoted(unknown)}{did_you_mean(unknown, KEYS)}",
             "the keys are " + ", ".join(KEYS),
         )
-    for key, value in (("name", name), ("kernel", kernel)):
-        if not isinstance(value, str) or not value:
-            raise CaseError(f"{subject} needs {key!r}, a string", f"add {key!r} to the case")
-    signature = _table(subject, "signature", raw)
-    for argument, text in signature.items():
-        if not isinstance(text, str) or not TYPE.fullmatch(text):
-            raise CaseError(
-                f"{subject}: the type of {argument!r} is {text!r}",
-                'write a Triton type such as "*fp16:16", "i32" or "fp32"',
-            )
     return Case(
-        name=str(name),
-        kernel=str(kernel),
-        signature=signature,
+        name=_text(subject, "name", raw.get("name")),
+        kernel=_text(subject, "kernel", raw.get("kernel")),
+        signature=_signature(subject, raw),
         constexprs=_table(subject, "constexprs", raw),
         options=_table(subject, "options", raw),
         grid=_grid(subject, raw.get("grid")),
@@ -296,6 +285,23 @@ def _split_type(subject: str, case: Case, parameter: KernelParameter) -> tuple[s
             f"{subject}: the kernel marks {name!r} do_not_specialize", f"drop the :{suffix}"
         )
     return type_name, suffix
+
+
+def _text(subject: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise CaseError(f"{subject} needs {key!r}, a string", f"add {key!r} to the case")
+    return value
+
+
+def _signature(subject: str, raw: Mapping[str, Any]) -> dict[str, str]:
+    signature = _table(subject, "signature", raw)
+    for argument, text in signature.items():
+        if not isinstance(text, str) or not TYPE.fullmatch(text):
+            raise CaseError(
+                f"{subject}: the type of {argument!r} is {text!r}",
+                'write a Triton type such as "*fp16:16", "i32" or "fp32"',
+            )
+    return signature
 
 
 def _table(subject: str, key: str, raw: Mapping[str, Any]) -> dict[str, Any]:

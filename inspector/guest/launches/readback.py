@@ -180,17 +180,11 @@ class Readback:
         """Lets the emulator execute a launch; returns its reply.
 
         Raises:
-            RefusedError: it cannot be executed, takes too long, or the kernel is faulty.
+            LaunchRefusedError: it cannot be executed, takes too long, or the kernel is faulty.
         """
-        request: dict[str, Any] = {
-            "kernel": key,
-            "grid": list(grid),
-            "threads": compiled.threads,
-            "lds": compiled.lds_bytes,
-            "arguments": arguments,
-            "scratch": compiled.scratch_bytes,
-            "sample": None,
-        }
+        request: dict[str, Any] = {"kernel": key, "grid": list(grid), "arguments": arguments}
+        request.update(threads=compiled.threads, lds=compiled.lds_bytes, sample=None)
+        request["scratch"] = compiled.scratch_bytes
         process = self._emulator()
         process.deadline = until
         try:
@@ -221,7 +215,7 @@ class Readback:
         """Estimates the time of a large launch by running one of its workgroups.
 
         Raises:
-            RefusedError: it would take longer than until `until`.
+            LaunchRefusedError: it would take longer than until `until`.
         """
         waves_per_workgroup = max(compiled.threads // compiled.wave_size, 1)
         grid_x, grid_y, grid_z = request["grid"]
@@ -243,7 +237,7 @@ class Readback:
         """A kernel's code, compiled on first use.
 
         Raises:
-            RefusedError: it cannot be compiled, or not in time.
+            LaunchRefusedError: it cannot be compiled, or not in time.
         """
         result = self._compiled.get(key)
         if result is None:

@@ -74,14 +74,11 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         extend_path(trace.processes)
         imported_kernels = ImportedKernels(world.running, folders, request["folder"])
         imported_kernels.install(world.driver)
+    finished = frozenset(request.get("finished") or ())
     for arch in archs:
         world.driver.target = target(arch)
         replay = Replay(
-            arch,
-            kernels,
-            imported_kernels=imported_kernels,
-            emit=emit,
-            finished=frozenset(request.get("finished") or ()),
+            arch, kernels, imported_kernels=imported_kernels, emit=emit, finished=finished
         )
         replay.run(selected)
     for text in dict.fromkeys(world.notes):

@@ -82,9 +82,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         return
     try:
         backend = backend_of("cuda")
-        module = load_kernel(os.path.abspath(request["path"]))
-        uses_bench = any("index" in job_case for job_case in request["cases"])
-        table = entries(module, "BENCH") if uses_bench else []
+        module, table = _loaded(request)
         job = job_of(request)
         _check_option_names(module, job.config)
     except LoadError as error:
@@ -107,8 +105,24 @@ def run(request: dict[str, Any], emit: Emit) -> None:
             return
         result["clocks"] = bench_device.clocks(torch)
         emit({"result": result})
-        gc.collect()
-        torch.cuda.empty_cache()
+        _free_memory(torch)
+
+
+def _loaded(request: Mapping[str, Any]) -> tuple[ModuleType, list[dict[str, Any]]]:
+    """The kernel file, and its BENCH if the request names entries of it.
+
+    Raises:
+        LoadError: the file cannot be loaded, or its BENCH is no list of cases.
+    """
+    module = load_kernel(os.path.abspath(request["path"]))
+    uses_bench = any("index" in job_case for job_case in request["cases"])
+    return module, entries(module, "BENCH") if uses_bench else []
+
+
+def _free_memory(torch: Any) -> None:
+    """Frees the GPU memory that an earlier case held."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def _case_of(job_case: Mapping[str, Any], table: list[dict[str, Any]]) -> dict[str, Any]:
@@ -161,10 +175,7 @@ def measure(
     result: dict[str, Any] = {"case": case["name"], "status": "ok", "message": "", "notes": []}
     try:
         result.update(_work(module, case))
-        case_run = _CaseRun(
-            module=module, device=device, backend=backend, job=job, begin=begin, result=result
-        )
-        case_run.measure(case)
+        _CaseRun(module, device, backend, job, begin, result).measure(case)
     except UncheckedError as error:
         message = f"not timed, for it cannot be checked: {error}"
         result.update(status="error", message=message, times_us=[])

@@ -238,13 +238,11 @@ class Dispatcher:
         tensors, unknown = operands.tensors, operands.unknown
         shared_memory = tensors[0]._memory if plan.view and tensors else None
         operand_by_payload = {id(t._payload): t for t in tensors}
-        truth, cause, reason = None, "", None
+        origin = None
         if unknown:
             truth = payloads.truth_of(plan, tensors)
-            cause, reason = unknown_cause(tensors), unknown_reason(tensors)
-        result_indices: dict[int, int] = {}
-        if call is not None:
-            result_indices = {id(t): index for index, t in enumerate(payloads.tensors(results))}
+            origin = truth, unknown_cause(tensors), unknown_reason(tensors)
+        recipes = {} if call is None else _recipes(call, results)
 
         def wrapped_result(result: torch.Tensor) -> torch.Tensor:
             operand = operand_by_payload.get(id(result))
@@ -253,12 +251,12 @@ class Dispatcher:
             if claim.type == CPU.type and not result.is_meta and not unknown:
                 return result
             wrapped = self.placement.wrap(result, claim, shared_memory)
-            if shared_memory is None and unknown:
-                mark_unknown(wrapped, truth, cause, reason)
+            if shared_memory is None and origin is not None:
+                mark_unknown(wrapped, *origin)
             elif plan.uninitialised:
                 wrapped._memory.unknown = wrapped._memory.blank = True
             if shared_memory is None and call is not None:
-                wrapped._memory.recipe = Recipe(call, result_indices[id(result)])
+                wrapped._memory.recipe = recipes[id(result)]
             return wrapped
 
         if isinstance(results, torch.Tensor):
@@ -321,14 +319,14 @@ class Dispatcher:
         note_emulated(device_operands, _element_count_question(operation.plan), shape)
         shapes = payloads.map_tensors(results, lambda t: t if fits(t) else payloads.shape_alone(t))
         call = self._deferred.keep(operation, shapes)
-        places = {id(shape): nth for nth, shape in enumerate(payloads.tensors(shapes))}
+        recipes = {} if call is None else _recipes(call, shapes)
 
         def wrapped_shape(shape: torch.Tensor) -> torch.Tensor:
             if claim.type == CPU.type and not shape.is_meta:
                 return shape
             wrapped: DeviceTensor = self.placement.wrap(shape, claim)
             if shape.is_meta and call is not None:
-                wrapped._memory.recipe = Recipe(call, places[id(shape)])
+                wrapped._memory.recipe = recipes[id(shape)]
             return wrapped
 
         return payloads.map_tensors(shapes, wrapped_shape)
@@ -351,6 +349,11 @@ class Dispatcher:
         device_operands = self.placement.device_operands(operation)
         claim = next((t._claim for t in device_operands if t.is_cuda), CPU)
         return self._on_device(operation, device_operands, claim)
+
+
+def _recipes(call: Call, results: Any) -> dict[int, Recipe]:
+    """How a deferred call computes each of its results: id of the payload -> recipe."""
+    return {id(t): Recipe(call, index) for index, t in enumerate(payloads.tensors(results))}
 
 
 class DeviceOperands(NamedTuple):

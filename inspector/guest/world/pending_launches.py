@@ -152,9 +152,7 @@ class Launches:
             written=sorted_indices,
             execute=execute,
         )
-        for tensor, operand in zip(owners, operands):
-            if isinstance(operand, MemorySnapshot):
-                _attach(tensor._memory, operand)
+        _attach_snapshots(owners, operands)
         for storage_index, index in enumerate(sorted_indices):
             owners[index]._memory.recipe = Recipe(call, storage_index)
         return call
@@ -218,6 +216,13 @@ def _allocations(
 def operand_bytes(operand: KnownOperand | StridedView) -> int:
     """Size in bytes of an operand that covers an allocation."""
     return operand.nbytes if isinstance(operand, StridedView) else int(operand.tensor.nbytes)
+
+
+def _attach_snapshots(owners: Sequence[DeviceTensor], operands: Sequence[Any]) -> None:
+    """Lets the allocations of a launch's tensors know of the snapshots among its operands."""
+    for tensor, operand in zip(owners, operands):
+        if isinstance(operand, MemorySnapshot):
+            _attach(tensor._memory, operand)
 
 
 def _attach(memory: Memory, operand: MemorySnapshot) -> None:

@@ -209,8 +209,8 @@ def _cuda_functions(device: StandInDevice) -> dict[str, Any]:
 def _cuda_results(device: StandInDevice) -> dict[str, Any]:
     """Functions of `torch.cuda` that return the same value on every call: name -> value."""
     properties = SimpleNamespace(**device.torch_properties())
-    free = device.memory_bytes - DEVICE_MEMORY_IN_USE
     return {
+        **_memory_results(device),
         "is_available": True,
         "is_initialized": True,
         "device_count": 1,
@@ -223,15 +223,6 @@ def _cuda_results(device: StandInDevice) -> dict[str, Any]:
         "get_device_properties": properties,
         "get_arch_list": [device.arch],
         "get_gencode_flags": "",
-        "mem_get_info": (free, device.memory_bytes),
-        "memory_allocated": DEVICE_MEMORY_IN_USE,
-        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
-        "memory_reserved": DEVICE_MEMORY_IN_USE,
-        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
-        "memory_cached": DEVICE_MEMORY_IN_USE,
-        "max_memory_cached": DEVICE_MEMORY_IN_USE,
-        "memory_summary": "",
-        "memory_snapshot": [],
         "utilization": 0,
         "memory_usage": 0,
         "temperature": 40,
@@ -245,9 +236,24 @@ def _cuda_results(device: StandInDevice) -> dict[str, Any]:
         "get_allocator_backend": "native",
         "graph_pool_handle": (0, 0),
         "initial_seed": 0,
+        "get_stream_from_external": None,
+    }
+
+
+def _memory_results(device: StandInDevice) -> dict[str, Any]:
+    """Functions of `torch.cuda` on its memory, as of `_cuda_results`."""
+    return {
+        "mem_get_info": (device.memory_bytes - DEVICE_MEMORY_IN_USE, device.memory_bytes),
+        "memory_allocated": DEVICE_MEMORY_IN_USE,
+        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
+        "memory_reserved": DEVICE_MEMORY_IN_USE,
+        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
+        "memory_cached": DEVICE_MEMORY_IN_USE,
+        "max_memory_cached": DEVICE_MEMORY_IN_USE,
+        "memory_summary": "",
+        "memory_snapshot": [],
         "get_per_process_memory_fraction": 1.0,
         "caching_allocator_alloc": 0,
-        "get_stream_from_external": None,
     }
 
 
