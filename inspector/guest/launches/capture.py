@@ -81,14 +81,7 @@ class _ScriptRun:
         )
         world.generate(self._graphs.take, request.max_configs, self._graphs.keep)
         self._script = Script(
-            project,
-            argv=request.argv,
-            calls=request.calls,
-            world=world,
-            emit=self._emit,
-            kernel_filter=self._filter,
-            max_sets=request.max_sets,
-            home=request.home,
+            project, request, world=world, emit=self._emit, kernel_filter=self._filter
         )
 
     def _make_readback(self) -> Readback:
@@ -123,16 +116,12 @@ class _ScriptRun:
         layers.install()
         self._readback.is_trial = layers.is_trial
         recorder = SpecialisationRecorder(
-            arch=request.arch,
+            request,
             emit=self._emit,
             suspended=self._world.suspended,
             origin=layers.origin,
             is_selected=selects,
-            finished=request.finished,
             launched=self._readback.launched,
-            generated=(request.generated,),
-            only_new=bool(request.reversed),
-            arguments=request.arguments,
         )
         recorder.install()
         return recorder

@@ -13,7 +13,7 @@ import hashlib
 import importlib
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,7 @@ from ..records import Emit, error, note
 from ..world.assumptions import LOG
 from .argument_records import recorded_arguments
 from .readback import ScriptLaunch
+from .request import ScriptRequest
 from .sites import Sites
 from .stand_in_kernel import StandInKernel, replace_compiler
 from .written_parameters import written_by_source, written_indices
@@ -83,16 +84,12 @@ class SpecialisationRecorder:
     """Takes the place of Triton's compiler in a script.
 
     Args:
-        arch: gfx name of the target.
+        request: the run of the script.
         emit: takes the records.
         suspended: returns a context with the unpatched torch, for Triton's front end.
         origin: returns the origin of the specialisation that is about to be compiled.
         is_selected: (name, qualified name) -> whether the user asked for that kernel.
-        finished: keys of specialisations that an earlier run recorded, or crashed at.
         launched: called with each launch.
-        generated: folders of code that a compiler generated.
-        only_new: whether to leave out launches of `finished` specialisations, counted before.
-        arguments: whether to record the arguments of each specialisation's first launch.
 
     Attributes:
         captured: specialisations recorded so far.
@@ -104,19 +101,15 @@ class SpecialisationRecorder:
 
     def __init__(
         self,
+        request: ScriptRequest,
         *,
-        arch: str,
         emit: Emit,
         suspended: Callable[[], AbstractContextManager[None]],
         origin: Callable[[], Origin],
         is_selected: Callable[[str, str], bool],
-        finished: Collection[str] = (),
-        launched: Callable[[ScriptLaunch], None] = lambda launch: None,
-        generated: Sequence[str] = (),
-        only_new: bool = False,
-        arguments: bool = False,
+        launched: Callable[[ScriptLaunch], None],
     ) -> None:
-        self.arch = arch
+        self.arch = request.arch
         self.captured = 0
         self.failed = 0
         self.refused = 0
@@ -126,13 +119,14 @@ class SpecialisationRecorder:
         self._suspended = suspended
         self._origin = origin
         self._is_selected = is_selected
-        self._finished = frozenset(finished)
+        self._finished = frozenset(request.finished)
         self._report_launch = launched
-        self._only_new = only_new
-        self._arguments = arguments
-        self._sites = Sites(generated)
+        # What an earlier run recorded was counted there.
+        self._only_new = bool(request.reversed)
+        self._keeps_arguments = request.arguments
+        self._sites = Sites((request.generated,))
         self._by_key: dict[str, Specialisation] = {}
-        self._target = target(arch)
+        self._target = target(request.arch)
         compiler = importlib.import_module("triton.compiler.compiler")
         self._compile = compiler.compile
         backend = compiler.make_backend(self._target)
@@ -292,7 +286,11 @@ class SpecialisationRecorder:
             values: the launch's arguments, those of the kernel last.
         """
         self.launched += 1
-        if self._arguments and spec.pending is not None and len(values) >= len(spec.types) > 0:
+        if (
+            self._keeps_arguments
+            and spec.pending is not None
+            and len(values) >= len(spec.types) > 0
+        ):
             # Before `launched` marks what the kernel overwrites as unknown.
             kernel_values = values[len(values) - len(spec.types) :]
             spec.pending["passed"] = recorded_arguments(spec.types, kernel_values)

@@ -92,7 +92,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
 def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
     """Makes launches compile for the backend's GPU and execute in the emulator."""
     driver = importlib.import_module("..world.driver", __package__)
-    kernels = importlib.import_module("..emulation.executor", __package__)
+    executing = importlib.import_module("..emulation.executor", __package__)
     process = importlib.import_module("..emulation.process", __package__)
 
     def report(launch: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
                 f"({trouble['instruction']}, line {trouble['line']} of its assembly)"
             )
 
-    executor = kernels.Executor(
+    executor = executing.Executor(
         backend.arch,
         process.EmulatorProcess(request["emulator"]),
         report=report,
