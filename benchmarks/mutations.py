@@ -68,7 +68,7 @@ class CompiledLaunch(Struct):
     moved: tuple[str, ...] = ()
 
 
-class LaunchOutcome(Struct):
+class LaunchResults(Struct):
     """The results of a launch, and the emulator's findings; empty where there are none."""
 
     results: list[Any]
@@ -191,7 +191,7 @@ def outstanding(waves: Any, decoded: Any) -> Any:
 
 def run(
     case: CompiledLaunch, text: str, watch: Callable[[Emulator], None] | None = None
-) -> LaunchOutcome:
+) -> LaunchResults:
     """Launches an assembly on a case's data."""
     machine = load(case.arch)
     kernel = parse_text(text, case.name).kernels[0]
@@ -211,10 +211,10 @@ def run(
     try:
         outcome = emulator.run(launch, buffers)
     except (EmulationLimitError, NotCoveredError, KinspectError) as error:
-        return LaunchOutcome([], f"gave up: {error}")
+        return LaunchResults([], f"gave up: {error}")
     findings = ", ".join(sorted({trouble.kind for trouble in outcome.troubles}))
     results = [buffer.data[: buffer.size].copy() for buffer in buffers]
-    return LaunchOutcome(results, findings)
+    return LaunchResults(results, findings)
 
 
 STATES = {"init": register_value, "wait": outstanding}
@@ -230,7 +230,7 @@ def mutants_of(case: CompiledLaunch, kind: str) -> list[tuple[str, str | None]]:
     return [(mutant, None) for mutant in mutants]
 
 
-def equals(outcome: LaunchOutcome, clean: LaunchOutcome) -> bool:
+def equals(outcome: LaunchResults, clean: LaunchResults) -> bool:
     """Whether nothing shows that the code has been changed."""
     return outcome.findings == clean.findings and all(
         np.array_equal(a, b) for a, b in zip(clean.results, outcome.results, strict=False)
@@ -269,7 +269,7 @@ def main() -> int:
 
 def survivors(
     case: CompiledLaunch,
-    clean: LaunchOutcome,
+    clean: LaunchResults,
     kind: str,
     mutants: Iterable[tuple[str, str | None]],
     counts: FaultCounts,

@@ -30,7 +30,7 @@ ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
 
 @dataclass(frozen=True, slots=True)
-class AnalysedKernel:
+class KernelTimes:
     """One kernel compiled and analysed; times in seconds, size in bytes of assembly."""
 
     name: str
@@ -62,7 +62,7 @@ def main() -> None:
         print_sweep(rounds=1, jobs=2)
 
 
-def suite(archs: Sequence[str]) -> list[AnalysedKernel]:
+def suite(archs: Sequence[str]) -> list[KernelTimes]:
     """Compiles every bundled kernel afresh and times its analysis (median of 3)."""
     samples = []
     with tempfile.TemporaryDirectory() as cache:
@@ -94,11 +94,11 @@ def suite(archs: Sequence[str]) -> list[AnalysedKernel]:
                     )
                     seconds = median(3, functools.partial(analysis.analyze_text, text, context))
                     name = f"{variant.kernel}[{variant.case}] {variant.arch}"
-                    samples.append(AnalysedKernel(name, compiled, seconds, len(text), text))
+                    samples.append(KernelTimes(name, compiled, seconds, len(text), text))
     return samples
 
 
-def print_suite(samples: Sequence[AnalysedKernel]) -> None:
+def print_suite(samples: Sequence[KernelTimes]) -> None:
     """Analysis against compile time, per kernel and in total."""
     print("\nanalysis against compile, per kernel")
     print(f"  {'kernel':<64} {'compile':>9} {'analysis':>9} {'share':>7}")
@@ -179,7 +179,7 @@ def peak_memory(command: Sequence[str]) -> int:
     return int(done.stdout) * scale
 
 
-def merged(samples: Sequence[AnalysedKernel], size: int) -> str:
+def merged(samples: Sequence[KernelTimes], size: int) -> str:
     """One assembly file of many kernels of the same target, at least `size` bytes long."""
     pool = [s for s in samples if s.name.endswith("gfx942")]
     parts: list[str] = []

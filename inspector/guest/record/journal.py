@@ -63,7 +63,7 @@ class Journal:
         append(str(self._path), encode_compact(record) + "\n")
 
 
-class LaunchTally:
+class LaunchCounter:
     """Counts the launches of one specialisation in one process.
 
     Counts are written when they have grown by an eighth: those of a killed process are at most

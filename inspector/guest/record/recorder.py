@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .callers import Caller, CallerReader
-from .journal import Journal, LaunchTally
+from .journal import Journal, LaunchCounter
 from .kernel_identity import identity
 from .source_description import described
 from .source_format import content_hash
@@ -42,7 +42,7 @@ SMALL_STORAGE = 2**31 - 1
 (`HIPBackend.is_within_2gb` in triton/backends/amd/compiler.py)."""
 SET_BY_RUN = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
 """Options that `JITFunction.run` adds to those of the launch."""
-TALLY_ATTRIBUTE = "_kinspect_tally"
+COUNTER_ATTRIBUTE = "_kinspect_counter"
 
 
 def install(triton: Any, folder: str) -> ProcessRecorder:
@@ -120,7 +120,7 @@ class ProcessRecorder:
         self._sources: dict[tuple[int, ...], str] = {}
         # Kept alive, so that their id()s, the keys of `_sources`, are not reused.
         self._kernels: list[Any] = []
-        self._tallies: list[LaunchTally] = []
+        self._counters: list[LaunchCounter] = []
         self._failed = False
         self._callers = CallerReader(triton, jit, autotuner)
 
@@ -156,10 +156,10 @@ class ProcessRecorder:
 
         @functools.wraps(original)
         def launch_metadata(kernel: Any, grid: Any, stream: Any, *args: Any) -> Any:
-            tally = kernel.__dict__.get(TALLY_ATTRIBUTE)
-            if tally is not None:
+            counter = kernel.__dict__.get(COUNTER_ATTRIBUTE)
+            if counter is not None:
                 try:
-                    tally.note(grid, args, bool(tuning) and threading.get_ident() in tuning)
+                    counter.note(grid, args, bool(tuning) and threading.get_ident() in tuning)
                 except Exception as error:
                     self._failure("counting launches", error)
             return original(kernel, grid, stream, *args)
@@ -195,8 +195,8 @@ class ProcessRecorder:
         self._lock = threading.RLock()
         self._journal.forked()
         self._recorded_ids.clear()
-        for tally in self._tallies:
-            tally.reset()
+        for counter in self._counters:
+            counter.reset()
 
     def _guarded(self, action: Any, *args: Any) -> None:
         """Calls a function of ours, whose failure must not become the user's program's."""
@@ -232,9 +232,9 @@ class ProcessRecorder:
         record = self._pending.pop(handle, None) or self._requested(kernel, named)
         self._journal.write({"compiled": {"id": record["id"]}})
         pointers = functools.partial(_small_storages, list(named["signature"].values()))
-        tally = LaunchTally(record["id"], pointers, self._journal.write)
-        self._tallies.append(tally)
-        setattr(compiled, TALLY_ATTRIBUTE, tally)
+        counter = LaunchCounter(record["id"], pointers, self._journal.write)
+        self._counters.append(counter)
+        setattr(compiled, COUNTER_ATTRIBUTE, counter)
 
     def _requested(self, kernel: Any, named: Mapping[str, Any]) -> dict[str, Any]:
         """Writes the record of a specialisation that a launch or a warm-up asks for.
@@ -338,8 +338,8 @@ class ProcessRecorder:
         return name
 
     def _finish(self) -> None:
-        for tally in self._tallies:
-            tally.flush()
+        for counter in self._counters:
+            counter.flush()
         if self._journal.begun:
             self._journal.write({"end": {}})
 
