@@ -108,7 +108,7 @@ def compare(trace: Trace, scripts: Path, compiler: Compiler) -> ScriptComparison
         facts = next((p.device for p in trace.processes if p.device), None) or {}
         folders = {scripts / f.relative_to(scripts).parts[0] for f in [script, *files]}
         again = experiments(script, folders, facts, compiler)
-        explain(row.explained, row.unexplained, on_gpu, here, again, trace.head.status)
+        row.explained, row.unexplained = explain(on_gpu, here, again, trace.head.status)
     return row
 
 
