@@ -245,6 +245,7 @@ class _Run:
                         overrides=overrides,
                         lanes=False,
                         races=False,
+                        values=False,
                     )
                     self._waiting.append((point, job))
                     self._planned += 1
