@@ -42,6 +42,11 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     paper.print(Line())
     for index, text in enumerate(registers_view.table(peak)):
         paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    if kernel.spilled_values:
+        paper.print(Line())
+        paper.print(Line("  spilled, over the whole kernel", "bold"))
+        for text in registers_view.spilled_table(kernel.spilled_values):
+            paper.print(Line(f"  {text}"))
     _curves(paper, kernel)
     steps = registers_view.steps(kernel, vgpr_levels(kernel))
     if steps:
