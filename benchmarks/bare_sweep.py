@@ -12,6 +12,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
 
 
 def main() -> None:
@@ -24,11 +27,7 @@ def main() -> None:
     from triton.compiler import ASTSource
     from triton.runtime.cache import triton_key
 
-    spec = importlib.util.spec_from_file_location("kernels_to_sweep", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded(path)
     case = next(c for c in module.KINSPECT_CASES if c["name"] == name)
     kernel = getattr(module, case["kernel"])
     axes = json.loads(axes_text)
@@ -57,11 +56,24 @@ def main() -> None:
     print(time.perf_counter() - started)
 
 
-def specialization(kernel, case, point):  # type: ignore[no-untyped-def]
+def loaded(path: str) -> ModuleType:
+    """The module of a file of kernels."""
+    spec = importlib.util.spec_from_file_location("kernels_to_sweep", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def specialization(
+    kernel: Any, case: Mapping[str, Any], point: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[tuple[int], list[list[Any]]], dict[str, Any]]:
     """Signature, attributes and constants as a launch would give them to Triton."""
     constants = dict(case["constexprs"])
     constants.update({k: v for k, v in point.items() if k in kernel.arg_names})
-    signature, attrs = {}, {}
+    signature: dict[str, str] = {}
+    attrs: dict[tuple[int], list[list[Any]]] = {}
     for index, argument in enumerate(kernel.arg_names):
         kind, _, of = case["signature"].get(argument, "constexpr").partition(":")
         if of == "1":

@@ -60,21 +60,21 @@ like with like.
 
 def main() -> None:
     """Reads the files and writes RESULTS.md."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    results: dict[str, dict[str, dict[str, Any]]] = {}
     devices: dict[str, None] = {}
     for document in documents(sys.argv[1:]):
         devices[device_of(document)] = None
-        known = found.setdefault(document["kernel"], {})
+        cases = results.setdefault(document["kernel"], {})
         for case in document["cases"]:
             # A number without a comparison does not replace one that has it.
-            if case["status"] != "ok" and case["name"] in known:
+            if case["status"] != "ok" and case["name"] in cases:
                 continue
-            known[case["name"]] = case
+            cases[case["name"]] = case
     device = "; ".join(devices)
-    sections = written(OUT.read_text(encoding="utf-8"), device) if OUT.exists() else {}
+    sections = earlier_tables(OUT.read_text(encoding="utf-8"), device) if OUT.exists() else {}
     known_aims = {row.split("|")[1].strip(): row for row in sections.pop("Aims", [])[2:]}
-    sections |= {kernel: table(list(cases.values())) for kernel, cases in found.items()}
-    lines = [HEAD.format(device=device), "## Aims", "", *aims(found, known_aims)]
+    sections |= {kernel: table(list(cases.values())) for kernel, cases in results.items()}
+    lines = [HEAD.format(device=device), "## Aims", "", *aims(results, known_aims)]
     for kernel, rows in sorted(sections.items()):
         lines += ["", f"## {kernel}", "", *rows]
         if kernel in WHY:
@@ -82,7 +82,7 @@ def main() -> None:
     OUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def written(text: str, device: str) -> dict[str, list[str]]:
+def earlier_tables(text: str, device: str) -> dict[str, list[str]]:
     """The tables of an earlier RESULTS.md, heading -> lines; none if it is of another device."""
     if f" measured. {device}.\n" not in text.replace("\nmeasured.", " measured."):
         return {}
@@ -109,6 +109,7 @@ def documents(paths: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def device_of(document: dict[str, Any]) -> str:
+    """Device and versions that a document was measured with."""
     versions, device = document["versions"], document["device"]
     known = " ".join(f"{name} {text}" for name, text in versions.items() if text)
     return f"{device['name']} ({device['arch']}), {known}"
@@ -121,17 +122,17 @@ def times_torch(case: dict[str, Any]) -> float | None:
     return float(times) if times is not None else None
 
 
-def aims(found: dict[str, dict[str, dict[str, Any]]], known: dict[str, str]) -> list[str]:
+def aims(results: dict[str, dict[str, dict[str, Any]]], earlier_rows: dict[str, str]) -> list[str]:
     """The table of aims; a kernel of which nothing was measured has the row that is known of it."""
     lines = [
         "| kernel | aim, × torch | cases compared | geometric mean | least | under the aim |",
         "|---|--:|--:|--:|--:|---|",
     ]
     for kernel, aim in AIMS.items():
-        cases = found.get(kernel, {}).values()
+        cases = results.get(kernel, {}).values()
         ratios = {c["name"]: r for c in cases if (r := times_torch(c)) is not None}
         if not ratios:
-            lines += [known[kernel]] if kernel in known else []
+            lines += [earlier_rows[kernel]] if kernel in earlier_rows else []
             continue
         under = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < aim]
         mean = statistics.geometric_mean(ratios.values())
@@ -143,6 +144,7 @@ def aims(found: dict[str, dict[str, dict[str, Any]]], known: dict[str, str]) -> 
 
 
 def table(cases: list[dict[str, Any]]) -> list[str]:
+    """The rows of one kernel's cases."""
     lines = [
         "| case | best µs | mean µs | runs | TFLOPS | GiB/s | torch, mean µs | × torch |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

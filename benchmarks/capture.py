@@ -16,10 +16,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.worker import Worker
+from kinspect.inspector.model import Variant
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = """
@@ -69,23 +71,7 @@ def row(name: str, folder: Path, runs: int, processes: int) -> None:
         )
     assert not errors, errors
     work = folder / "work.json"
-    work.write_text(
-        json.dumps(
-            [
-                {
-                    "file": v.source.file if v.source else None,
-                    "kernel": v.kernel,
-                    "arch": v.arch,
-                    "wave_size": v.wave_size,
-                    "signature": dict(v.signature),
-                    "constexprs": dict(v.constexprs),
-                    "attrs": {n: dict(a) for n, a in v.attrs.items()},
-                    "options": dict(v.options),
-                }
-                for v in variants
-            ]
-        )
-    )
+    work.write_text(json.dumps(list(map(specialisation, variants))))
     bare: list[tuple[float, dict[str, float]]] = []
     plain: list[float] = []
     passes: list[float] = []
@@ -101,6 +87,20 @@ def row(name: str, folder: Path, runs: int, processes: int) -> None:
         f"{ours:10.2f}{ours / total:7.2f}{dumped:8.2f}{dumped / total:7.2f}",
         flush=True,
     )
+
+
+def specialisation(variant: Variant) -> dict[str, Any]:
+    """A captured specialisation as `bare.py` takes it."""
+    return {
+        "file": variant.source.file if variant.source else None,
+        "kernel": variant.kernel,
+        "arch": variant.arch,
+        "wave_size": variant.wave_size,
+        "signature": dict(variant.signature),
+        "constexprs": dict(variant.constexprs),
+        "attrs": {name: dict(attributes) for name, attributes in variant.attrs.items()},
+        "options": dict(variant.options),
+    }
 
 
 def run_bare(work: Path, folder: Path, processes: int) -> tuple[float, dict[str, float]]:

@@ -29,11 +29,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
-from benchmarks import capture_corpus_report as report
+from . import capture_corpus_report as report
+from .lint import tool
 
 HERE = Path(__file__).parent
 LIST = HERE / "capture_corpus.yaml"
@@ -62,6 +63,16 @@ class CorpusEntry:
         return checkouts / self.repo.replace("/", "+")
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What a command runs in: its folder, its environment, and the files for its output."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+
 def main() -> int:
     """Runs what is asked for and writes the report."""
     options = _options()
@@ -69,12 +80,12 @@ def main() -> int:
     entries = list(read_entries(document))
     wanted = [e for e in entries if _is_wanted(e, options)]
     known = read_results(entries)
-    classes = [report.Class(**fields) for fields in document["classes"]]
+    classes = [report.FailureClass(**fields) for fields in document["classes"]]
     missing = 0
     for number, entry in enumerate(wanted, 1):
         name = f"[{number}/{len(wanted)}] {entry.repo} {entry.path}"
         before = known.get((entry.repo, entry.path))
-        if before is not None and not _again(before, entry, options, classes):
+        if before is not None and not _is_run_again(before, entry, options, classes):
             continue
         problem = verify(entry, options.checkouts)
         if problem is not None:
@@ -132,51 +143,68 @@ def run(entry: CorpusEntry, options: argparse.Namespace) -> dict[str, Any]:
     """
     root = entry.checkout(options.checkouts).absolute()
     with tempfile.TemporaryDirectory(prefix="capture_corpus_") as scratch:
-        command = [*_tool(), "analyze", entry.path, "--arch", options.arch, "--format", "json"]
-        command += ["--no-passes", "--jobs", str(options.jobs)]
-        for call in entry.call:
-            command += ["--call", call]
-        if entry.args:
-            command += ["--", *entry.args]
         environment = {**os.environ, **entry.env, "KINSPECT_CACHE_DIR": f"{scratch}/store"}
         environment["TRITON_CACHE_DIR"] = f"{scratch}/triton"  # libraries may ask it for winners
         environment.pop("PYTHONPATH", None)
         out, err = Path(scratch, "out"), Path(scratch, "err")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        started = time.monotonic()
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(
-                command,
-                cwd=root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-            timed_out = _wait(process, options.timeout)
-        seconds = time.monotonic() - started
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            place = Surroundings(root, environment, stdout, stderr)
+            measured = _measured(_command(entry, options), place, options.timeout)
         hide = {str(root): "<checkout>", scratch: "<scratch>", sys.prefix: "<venv>"}
         hide[str(HERE.parent)] = "<kinspect>"
-        said = _hidden(err.read_text(encoding="utf-8", errors="replace"), hide)
+        messages = _hidden(err.read_text(encoding="utf-8", errors="replace"), hide)
         document = _report_in(_hidden(out.read_text(encoding="utf-8", errors="replace"), hide))
     kernels = document.get("kernels", ()) if document else ()
     return {
         **asdict(entry),
         "arch": options.arch,
-        "seconds": round(seconds, 2),
-        "cpu_seconds": round(
-            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2
-        ),
-        "exit": process.returncode,
-        "timed_out": timed_out,
+        **measured,
         "reported": document is not None,
         "kernels": len(kernels),
         "launched": sorted({kernel["name"] for kernel in kernels}),
         "errors": document.get("errors", []) if document else [],
-        "stderr": said[-LAST_WORDS:],
+        "stderr": messages[-LAST_WORDS:],
     }
+
+
+def _measured(command: Sequence[str], place: Surroundings, limit: float) -> dict[str, Any]:
+    """Runs a command to its end: the fields of `run` on its time and its end.
+
+    Args:
+        command: the command.
+        place: what it runs in.
+        limit: the seconds after which it is ended.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=place.folder,
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=place.stdout,
+        stderr=place.stderr,
+        start_new_session=True,
+    )
+    timed_out = _wait(process, limit)
+    seconds = time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "exit": process.returncode,
+        "timed_out": timed_out,
+    }
+
+
+def _command(entry: CorpusEntry, options: argparse.Namespace) -> list[str]:
+    """The command that analyses a file, as a user would give it."""
+    command = [*tool(), "analyze", entry.path, "--arch", options.arch, "--format", "json"]
+    command += ["--no-passes", "--jobs", str(options.jobs)]
+    for call in entry.call:
+        command += ["--call", call]
+    return [*command, "--", *entry.args] if entry.args else command
 
 
 def _wait(process: subprocess.Popen[bytes], limit: float) -> bool:
@@ -194,11 +222,6 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> bool:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     return timed_out
-
-
-def _tool() -> Sequence[str]:
-    script = Path(sys.executable).with_name("kinspect")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "kinspect.inspector.cli"]
 
 
 def _hidden(text: str, hide: Mapping[str, str]) -> str:
@@ -245,11 +268,11 @@ def _is_wanted(entry: CorpusEntry, options: argparse.Namespace) -> bool:
     return not options.file or any(fnmatch.fnmatch(name, f"*{glob}*") for glob in options.file)
 
 
-def _again(
+def _is_run_again(
     before: Mapping[str, Any],
     entry: CorpusEntry,
     options: argparse.Namespace,
-    classes: Sequence[report.Class],
+    classes: Sequence[report.FailureClass],
 ) -> bool:
     """Whether a file that has an outcome is run once more."""
     stated = (before["blob"], tuple(before["call"]), tuple(before["args"]), before["arch"])

@@ -25,7 +25,7 @@ MOST_TEXT = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Class:
+class FailureClass:
     """A reason of failures, found by `pattern` in the message.
 
     `lies_in` is `kernel` (it cannot be compiled for the target by this Triton), `file` (it needs
@@ -38,7 +38,7 @@ class Class:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CorpusFailure:
     """One error of a report, sorted."""
 
     name: str
@@ -61,7 +61,7 @@ class FileOutcome:
 
     captured: int
     compiled: int
-    failures: tuple[Failure, ...]
+    failures: tuple[CorpusFailure, ...]
     seconds: float
     cpu_seconds: float
 
@@ -103,23 +103,23 @@ class FileOutcome:
         )
 
 
-def outcome(result: Result, classes: Sequence[Class]) -> FileOutcome:
+def outcome(result: Result, classes: Sequence[FailureClass]) -> FileOutcome:
     """Sorts what one run reported."""
     failures = [_failure(error, classes) for error in result["errors"]]
     if result["reviewed"]:
         failures = [
-            f if f.launch else Failure(REVIEWED, "file", False, result["reviewed"])
+            f if f.launch else CorpusFailure(REVIEWED, "file", False, result["reviewed"])
             for f in failures
         ]
     if result["timed_out"]:
-        failures.append(Failure("time limit", "tool", False, "the whole command was ended"))
+        failures.append(CorpusFailure("time limit", "tool", False, "the whole command was ended"))
     elif not result["reported"]:
         last = result["stderr"].strip().splitlines()[-1:] or ["no output"]
-        failures.append(Failure("no report", "tool", False, last[0]))
+        failures.append(CorpusFailure("no report", "tool", False, last[0]))
     elif STOPPED in result["stderr"]:
-        failures.append(Failure("stopped while idle", "tool", False, STOPPED))
+        failures.append(CorpusFailure("stopped while idle", "tool", False, STOPPED))
     elif not result["kernels"] and not failures:
-        failures.append(Failure("nothing launched", "tool", False, "no kernel was launched"))
+        failures.append(CorpusFailure("nothing launched", "tool", False, "no kernel was launched"))
     compiled = result["kernels"]
     launches = compiled + sum(f.launch for f in failures)
     return FileOutcome(
@@ -127,17 +127,20 @@ def outcome(result: Result, classes: Sequence[Class]) -> FileOutcome:
     )
 
 
-def _failure(error: Mapping[str, Any], classes: Sequence[Class]) -> Failure:
+def _failure(error: Mapping[str, Any], classes: Sequence[FailureClass]) -> CorpusFailure:
     text = " ".join(f"{error['message']} {error.get('hint') or ''}".split())
     stage = STAGES.get(error["stage"], SCRIPT)
     for known in classes:
         if re.search(known.pattern, error["message"]):
-            return Failure(known.name, known.lies_in, stage != SCRIPT, text)
-    return Failure(stage, "tool", stage != SCRIPT, text)
+            return CorpusFailure(known.name, known.lies_in, stage != SCRIPT, text)
+    return CorpusFailure(stage, "tool", stage != SCRIPT, text)
 
 
 def write(
-    path: Path, document: Mapping[str, Any], results: Sequence[Result], classes: Sequence[Class]
+    path: Path,
+    document: Mapping[str, Any],
+    results: Sequence[Result],
+    classes: Sequence[FailureClass],
 ) -> None:
     """Writes the report.
 
@@ -217,14 +220,14 @@ def _summary(found: Sorted) -> list[str]:
     ]
 
 
-def _classes(found: Sorted, classes: Sequence[Class]) -> list[str]:
+def _classes(found: Sorted, classes: Sequence[FailureClass]) -> list[str]:
     per_class: Counter[str] = Counter()
     files: Counter[str] = Counter()
     places = {"kernel": "the kernel", "file": "the file"}
     lies_in = {c.name: places.get(c.lies_in, "kinspect") for c in classes}
-    for _, one in found:
-        per_class.update(f.name for f in one.failures)
-        files.update({f.name for f in one.failures})
+    for _, file in found:
+        per_class.update(f.name for f in file.failures)
+        files.update({f.name for f in file.failures})
     if not per_class:
         return []
     lines = ["## Failures by class", ""]

@@ -37,7 +37,8 @@ KERNEL = re.compile(r"async_compile\.triton\('(\w+)', '''(.*?)'''", re.DOTALL)
 OF_A_RUN = re.compile(r"'backend_hash': '\w+'|# kernel path: .*")
 """What differs from machine to machine: hashes of the installation, and cache folders."""
 DEVICE = {"arch": "gfx942", "wave_size": 64, "compute_units": 304, "lds_bytes": 65536}
-_LAST = 1e6
+_REJECTED_TIME = 1e6
+"""Time of the kernels that are not to be chosen."""
 
 
 def main() -> None:
@@ -94,7 +95,7 @@ def generate(script: Path) -> list[str]:
     """What Inductor writes in kinspect's world."""
     name = guest().__name__
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
-    device = importlib.import_module(f"{name}.world.device").Device.of(DEVICE)
+    device = importlib.import_module(f"{name}.world.device").StandInDevice.of(DEVICE)
     world = importlib.import_module(f"{name}.world").install(device, tempfile.mkdtemp())
     texts: list[str] = []
     world.generate(lambda generated: texts.append(generated.text), 1)
@@ -108,12 +109,12 @@ def record(script: Path) -> list[str]:
     import torch
 
     name = guest().__name__
-    device = importlib.import_module(f"{name}.world.device").Device.of(DEVICE)
+    device = importlib.import_module(f"{name}.world.device").StandInDevice.of(DEVICE)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
     torch.zeros(1, device="cuda")
-    _believe(torch, device)
+    _claim_device(torch, device)
     texts: list[str] = []
-    _keep(torch, texts)
+    _record_texts(torch, texts)
     _run(script)
     return texts
 
@@ -125,7 +126,7 @@ def _run(script: Path) -> None:
         traceback.print_exc()
 
 
-def _believe(torch: Any, device: Any) -> None:
+def _claim_device(torch: Any, device: Any) -> None:
     """Gives a real GPU an AMD GPU's properties, where torch and Triton are asked for them."""
     driver = importlib.import_module("triton.runtime").driver
     target = importlib.import_module("triton.backends.compiler").GPUTarget
@@ -147,29 +148,23 @@ def _believe(torch: Any, device: Any) -> None:
     torch._C._cuda_getDeviceProperties = lambda *args, **kwargs: properties
 
 
-def _keep(torch: Any, texts: list[str]) -> None:
-    """Keeps what Inductor writes; the graphs run as they were traced."""
-    config: Any = importlib.import_module("torch._inductor.config")
-    config.compile_threads = 1
-    config.force_disable_caches = True
-    config.benchmark_epilogue_fusion = False
-    functorch: Any = importlib.import_module("torch._functorch.config")
-    functorch.force_non_lazy_backward_lowering = True
+def _record_texts(torch: Any, texts: list[str]) -> None:
+    """Makes Inductor's texts go to `texts` before they are compiled; the traced graphs run."""
+    _configure_inductor()
     module: Any = importlib.import_module("torch._inductor.compile_fx")
     graph: Any = importlib.import_module("torch._inductor.graph").GraphLowering
-    select: Any = importlib.import_module("torch._inductor.select_algorithm")
 
-    def written(lowering: Any) -> Any:
+    def take_text(lowering: Any) -> Any:
         code = lowering.codegen()[0]
         texts.append(getattr(code, "value", code))
-        raise RuntimeError("written down")
+        raise RuntimeError("the code is recorded, and not compiled")
 
-    def inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
-        before = len(texts)
+    def compile_inner(graph: Any, inputs: Any, **kwargs: Any) -> Any:
+        count = len(texts)
         try:
             module.compile_fx_inner(graph, inputs, **kwargs)
         except Exception:
-            if len(texts) == before:
+            if len(texts) == count:
                 traceback.print_exc()
 
         def run(args: Any) -> Any:
@@ -179,18 +174,29 @@ def _keep(torch: Any, texts: list[str]) -> None:
         return run
 
     def call(wrapper: Any, model: Any, inputs: Any) -> Any:
-        module.compile_fx(model, inputs, inner_compile=inner, config_patches=wrapper.config)
+        module.compile_fx(model, inputs, inner_compile=compile_inner, config_patches=wrapper.config)
         return model.forward
 
-    def first(cache: Any, *args: Any, **kwargs: Any) -> dict[Any, float]:
-        choices = args[5]
-        times = dict.fromkeys(choices, _LAST)
-        own = [one for one in choices if isinstance(one, select.TritonTemplateCaller)]
-        return {**times, **dict.fromkeys(own[:1], 1.0)}
-
-    graph.compile_to_module = written
+    graph.compile_to_module = take_text
     torch._TorchCompileInductorWrapper.__call__ = call
-    select.AlgorithmSelectorCache.do_autotuning = first
+
+
+def _configure_inductor() -> None:
+    """Makes Inductor work in this process, without caches, and choose its first own kernel."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    config.compile_threads = 1
+    config.force_disable_caches = True
+    config.benchmark_epilogue_fusion = False
+    functorch: Any = importlib.import_module("torch._functorch.config")
+    functorch.force_non_lazy_backward_lowering = True
+    select: Any = importlib.import_module("torch._inductor.select_algorithm")
+
+    def choose_first(cache: Any, *args: Any, **kwargs: Any) -> dict[Any, float]:
+        choices = args[5]
+        templates = [c for c in choices if isinstance(c, select.TritonTemplateCaller)]
+        return {**dict.fromkeys(choices, _REJECTED_TIME), **dict.fromkeys(templates[:1], 1.0)}
+
+    select.AlgorithmSelectorCache.do_autotuning = choose_first
     select.AlgorithmSelectorCache.make_precompile_fn = lambda *args, **kwargs: lambda: None
 
 

@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from ..inspector.capture.options import CaptureOptions
-from ..inspector.model import Report
-from ..inspector.pipeline.collecting import collect
-from ..inspector.pipeline.executing import Sample
-from ..inspector.pipeline.jobs import Request
+from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.model import Report
+from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.executing import Sample
+from kinspect.inspector.pipeline.jobs import Request
 
 SCRIPT = """
 import importlib, pkgutil

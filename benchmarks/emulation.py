@@ -51,6 +51,27 @@ CASES = (
     ("vector add 1 M", "gfx942", ADD.format(n=1 << 20), None),
 )
 """Name, target, script, aim in seconds."""
+WITNESSED = (("gemm", "gfx942", 1), ("gemm", "gfx942", 64), ("gemm", "gfx1100", 64))
+"""Kernel, target, workgroups; each does the same."""
+TWICE = """
+import sys, tempfile, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from kinspect.inspector.pipeline.emulating import keep_freed_memory
+from test_emulator_whole_kernels import Compiled
+keep_freed_memory()  # as the process that executes launches does
+with tempfile.TemporaryDirectory() as folder:
+    compiled = Compiled({name!r}, {arch!r}, Path(folder))
+    compiled.grid = {grid}
+    seconds = []
+    for checks in (True, True, False):
+        start = time.perf_counter()
+        compiled.emulated(checks)
+        seconds.append(time.perf_counter() - start)
+    print(*seconds)
+    print(*compiled.witnessed(2)[1])
+"""
+"""A script: a launch by each emulator. Cold, reading the code object counts for both."""
 
 
 def main() -> int:
@@ -91,29 +112,6 @@ def profile(script: str, arch: str) -> dict[str, Any]:
             raise SystemExit(done.stderr)
         (kernel,) = json.loads(output.read_text())["kernels"]
         return dict(kernel)
-
-
-WITNESSED = (("gemm", "gfx942", 1), ("gemm", "gfx942", 64), ("gemm", "gfx1100", 64))
-"""Kernel, target, workgroups; each does the same."""
-TWICE = """
-import sys, tempfile, time
-sys.path.insert(0, {tests!r})
-from pathlib import Path
-from kinspect.inspector.pipeline.emulating import keep_freed_memory
-from test_emulator_whole_kernels import Compiled
-keep_freed_memory()  # as the process that executes launches does
-with tempfile.TemporaryDirectory() as folder:
-    compiled = Compiled({name!r}, {arch!r}, Path(folder))
-    compiled.grid = {grid}
-    seconds = []
-    for checks in (True, True, False):
-        start = time.perf_counter()
-        compiled.emulated(checks)
-        seconds.append(time.perf_counter() - start)
-    print(*seconds)
-    print(*compiled.witnessed(2)[1])
-"""
-"""Cold, reading the code object and making it ready count for both."""
 
 
 def beside_witness(checkout: str, runs: int) -> int:

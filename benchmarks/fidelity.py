@@ -24,7 +24,7 @@ from textwrap import shorten
 from kinspect.inspector.capture.trace import LaunchTrace, read_trace
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 
-from benchmarks.fidelity_reasons import (
+from .fidelity_reasons import (
     ARCH,
     EVERY_X,
     REASONS,
@@ -34,7 +34,7 @@ from benchmarks.fidelity_reasons import (
     explain,
     same_grids,
 )
-from benchmarks.fidelity_specs import by_spec, from_trace
+from .fidelity_specs import by_spec, from_trace
 
 REPORT = Path(__file__).parent / "fidelity.md"
 DRIVERS = "drivers"
@@ -42,7 +42,7 @@ NOTE_WIDTH = 160
 
 
 @dataclass
-class Row:
+class ScriptComparison:
     """The comparison of one script."""
 
     repo: str
@@ -84,7 +84,7 @@ def main() -> None:
         REPORT.write_text(report(rows, sorted(versions), sorted(targets), str(ours)))
 
 
-def compare(trace: LaunchTrace, scripts: Path, compiler: Compiler) -> Row:
+def compare(trace: LaunchTrace, scripts: Path, compiler: Compiler) -> ScriptComparison:
     """One script's trace against its capture."""
     script = located(Path(trace.head.command[-1]), scripts)
     files = [located(Path(s.kernel.file), scripts) for s in trace.specializations]
@@ -96,19 +96,19 @@ def compare(trace: LaunchTrace, scripts: Path, compiler: Compiler) -> Row:
         row.notes.append(f"{others} kernels of Inductor's are left out")
     captured, notes = capture(script, compiler, amd_device())
     row.notes += [note.replace(f"{scripts}/", "") for note in notes]
-    really, found = by_spec(recorded), by_spec(captured)
-    row.recorded, row.captured = len(really), len(found)
-    both = really.keys() & found.keys()
+    on_gpu, here = by_spec(recorded), by_spec(captured)
+    row.recorded, row.captured = len(on_gpu), len(here)
+    both = on_gpu.keys() & here.keys()
     row.equal = len(both)
     for spec in both:
-        row.grids[same_grids(really[spec], found[spec], EVERY_X.search(script.read_text()))] += 1
+        row.grids[same_grids(on_gpu[spec], here[spec], EVERY_X.search(script.read_text()))] += 1
     if trace.head.status:
         row.notes.append(f"the recorded run ended early (status {trace.head.status})")
-    if really.keys() != found.keys():
+    if on_gpu.keys() != here.keys():
         facts = next((p.device for p in trace.processes if p.device), None) or {}
         folders = {scripts / f.relative_to(scripts).parts[0] for f in [script, *files]}
         again = experiments(script, folders, facts, compiler)
-        explain(row.explained, row.unexplained, really, found, again, trace.head.status)
+        row.explained, row.unexplained = explain(on_gpu, here, again, trace.head.status)
     return row
 
 
@@ -120,7 +120,7 @@ def located(path: Path, scripts: Path) -> Path:
     return scripts.joinpath(*parts[parts.index(scripts.name) + 1 :])
 
 
-def named(script: Path, files: Sequence[Path], scripts: Path) -> Row:
+def named(script: Path, files: Sequence[Path], scripts: Path) -> ScriptComparison:
     """The row of a script: its own place, or for a driver that of the kernels it calls."""
     ours = script.relative_to(scripts).parts[0] == DRIVERS
     shown = sorted(f for f in files if f.exists()) if ours else [script]
@@ -128,10 +128,10 @@ def named(script: Path, files: Sequence[Path], scripts: Path) -> Row:
     folder = relative[0].parts[0]
     commit = (scripts / folder / ".commit").read_text().strip()
     path = ", ".join(str(Path(*r.parts[1:])) for r in relative)
-    return Row(folder.replace("+", "/"), path, commit)
+    return ScriptComparison(folder.replace("+", "/"), path, commit)
 
 
-def line_of(row: Row) -> str:
+def line_of(row: ScriptComparison) -> str:
     explained = ", ".join(f"{n} {why}" for why, n in sorted(row.explained.items()) if n)
     grids = ", ".join(f"{n} {how}" for how, n in sorted(row.grids.items()))
     return (
@@ -140,16 +140,11 @@ def line_of(row: Row) -> str:
     )
 
 
-def report(rows: Sequence[Row], versions: Sequence[str], gpus: Sequence[str], ours: str) -> str:
+def report(
+    rows: Sequence[ScriptComparison], versions: Sequence[str], gpus: Sequence[str], ours: str
+) -> str:
     """The result as Markdown."""
-    total = Row("", "", "")
-    for row in rows:
-        total.recorded += row.recorded
-        total.captured += row.captured
-        total.equal += row.equal
-        total.explained += row.explained
-        total.unexplained += row.unexplained
-        total.grids += row.grids
+    total = total_of(rows)
     exact = sum(not row.unexplained and not row.grids["unexplained"] for row in rows)
     reasons = [r for r in REASONS if total.explained[r] or total.grids[r]]
     lines = [
@@ -182,18 +177,38 @@ def report(rows: Sequence[Row], versions: Sequence[str], gpus: Sequence[str], ou
         *(table_line(row) for row in rows),
         "",
     ]
+    return "\n".join([*lines, *remainders(rows)])
+
+
+def remainders(rows: Sequence[ScriptComparison]) -> list[str]:
+    """The report's last sections: what is not explained, and the notes."""
     left = [f"- {row.path}: {text}" for row in rows for text in row.unexplained]
     left += [
         f"- {row.path}: {row.grids['unexplained']} specialisations with other grids"
         for row in rows
         if row.grids["unexplained"]
     ]
-    lines += ["## Not explained", "", *(left or ["Nothing."]), ""]
     notes = [f"- {row.path}: {shorten(note, NOTE_WIDTH)}" for row in rows for note in row.notes]
-    return "\n".join([*lines, "## Notes", "", *(notes or ["None."]), ""])
+    return [
+        *("## Not explained", "", *(left or ["Nothing."]), ""),
+        *("## Notes", "", *(notes or ["None."]), ""),
+    ]
 
 
-def table_line(row: Row) -> str:
+def total_of(rows: Sequence[ScriptComparison]) -> ScriptComparison:
+    """The counts of all scripts together."""
+    total = ScriptComparison("", "", "")
+    for row in rows:
+        total.recorded += row.recorded
+        total.captured += row.captured
+        total.equal += row.equal
+        total.explained += row.explained
+        total.unexplained += row.unexplained
+        total.grids += row.grids
+    return total
+
+
+def table_line(row: ScriptComparison) -> str:
     explained = ", ".join(f"{n} {why}" for why, n in sorted(row.explained.items()) if n)
     same, other = row.grids["equal"], row.grids["unexplained"]
     grids = f"{same} / {row.equal - same - other} / {other}"

@@ -6,7 +6,7 @@ import itertools
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.compile.pool import Compiler
 from kinspect.inspector.model import Variant
 
-from benchmarks.fidelity_specs import Launched, Spec, by_spec, from_capture, left_open, nearest
+from .fidelity_specs import Launched, Spec, by_spec, from_capture, left_open, nearest
 
 TIME_LIMIT = 900.0
 """Seconds for one run of a script: this compares what there is, and machines are busy."""
@@ -146,18 +146,27 @@ def experiments(
 
 
 def explain(
-    explained: Counter[str],
-    unexplained: list[str],
     recorded: Mapping[Spec, Launched],
     captured: Mapping[Spec, Launched],
     again: Iterator[tuple[str, dict[Spec, Launched]]],
     status: int | None,
-) -> None:
+) -> tuple[Counter[str], list[str]]:
     """Says of each specialisation that only one side has why that is so, if that is known.
 
-    It is known where the difference goes away in an experiment; where the two differ in nothing
-    but an autotuner's choice; and where the recorded run did not come to its end.
+    It is known where the difference goes away in an experiment, and where the recorded run did
+    not come to its end.
+
+    Args:
+        recorded: what really ran.
+        captured: what capture found.
+        again: what capture finds with one more thing as it was on the recording machine.
+        status: the exit status of the recorded run, if it came to its end.
+
+    Returns:
+        How many there are for each reason, and a line for each that has none.
     """
+    explained: Counter[str] = Counter()
+    unexplained: list[str] = []
     missing = recorded.keys() - captured.keys()
     extra = captured.keys() - recorded.keys()
     final = captured
@@ -167,22 +176,33 @@ def explain(
         missing, extra, final = missing - cleared, extra - cleared, found
         if not missing and not extra:
             break
-    ours = {left_open(one) for one in final.values()}
-    theirs = {left_open(one) for one in recorded.values()}
-    for where, specs, side, others in (
-        ("recorded", missing, recorded, ours),
-        ("captured", extra, captured, theirs),
+    for where, specs, side, other_side in (
+        ("recorded", missing, recorded, final),
+        ("captured", extra, captured, recorded),
     ):
+        others = {left_open(one) for one in other_side.values()}
         for spec in specs:
-            if side[spec].tuned and left_open(side[spec]) in others:
-                explained[WINNER] += 1
-            elif not side[spec].compiled:
-                explained[FAILED] += 1
-            elif where == "captured" and status:
-                explained[ENDED] += 1
+            reason = lasting_reason(side[spec], others)
+            if reason is None and where == "captured" and status:
+                reason = ENDED
+            if reason is not None:
+                explained[reason] += 1
             else:
-                apart = nearest(spec, final if where == "recorded" else recorded)
+                apart = nearest(spec, other_side)
                 unexplained.append(f"{where} only: {spec.kernel}: {', '.join(apart)}")
+    return explained, unexplained
+
+
+def lasting_reason(one: Launched, others: Collection[object]) -> str | None:
+    """Why only one side has a specialisation in every experiment; None if that is not known.
+
+    Args:
+        one: the specialisation.
+        others: those of the other side, with what an autotuner chose left open.
+    """
+    if one.tuned and left_open(one) in others:
+        return WINNER
+    return None if one.compiled else FAILED
 
 
 def same_grids(recorded: Launched, captured: Launched, benchmarks: object) -> str:

@@ -40,61 +40,62 @@ class Launched:
     compiled: bool = True
 
 
-def from_trace(one: TracedSpecialization) -> Launched:
+def from_trace(recorded: TracedSpecialization) -> Launched:
     """A recorded specialisation in the form that is compared."""
-    names = list(one.signature)
-    asked = one.asked or {}
+    names = list(recorded.signature)
+    asked = recorded.asked or {}
     divisible = {
         argument(names, path)
-        for path, pairs in one.attrs
+        for path, pairs in recorded.attrs
         if ["tt.divisibility", 16] in [list(p) for p in pairs]
     }
     spec = Spec(
-        one.kernel.qualname,
-        tuple((name, type_text(kind)) for name, kind in one.signature.items()),
-        tuple(sorted((argument(names, p), value_text(v)) for p, v in one.constexprs)),
+        recorded.kernel.qualname,
+        tuple((name, type_text(kind)) for name, kind in recorded.signature.items()),
+        tuple(sorted((argument(names, p), value_text(v)) for p, v in recorded.constexprs)),
         frozenset(divisible),
-        int(one.options["num_warps"]),
+        int(recorded.options["num_warps"]),
         int(asked.get("num_stages", DEFAULT_STAGES)),
     )
-    grids = {tuple(grid) for grid, _ in one.grids}
-    tuned = frozenset(one.tuning.config if one.tuning else ())
-    return Launched(spec, grids, tuned, one.compiled)
+    grids = {tuple(grid) for grid, _ in recorded.grids}
+    tuned = frozenset(recorded.tuning.config if recorded.tuning else ())
+    return Launched(spec, grids, tuned, recorded.compiled)
 
 
-def from_capture(one: Variant, facts: Mapping[str, Any] | None) -> Launched:
+def from_capture(variant: Variant, facts: Mapping[str, Any] | None) -> Launched:
     """A captured specialisation, with its launches, in the form that is compared."""
-    divisible = {name for name, attrs in one.attrs.items() if attrs.get("tt.divisibility") == 16}
+    divisible = {
+        name for name, attrs in variant.attrs.items() if attrs.get("tt.divisibility") == 16
+    }
     spec = Spec(
-        one.qualname or one.kernel,
-        tuple(one.signature.items()),
-        tuple(sorted((name, plain_text(v)) for name, v in one.constexprs.items())),
+        variant.qualname or variant.kernel,
+        tuple(variant.signature.items()),
+        tuple(sorted((name, plain_text(v)) for name, v in variant.constexprs.items())),
         frozenset(divisible),
-        int(one.options["num_warps"]),
-        int(one.options["num_stages"]),
+        int(variant.options["num_warps"]),
+        int(variant.options["num_stages"]),
     )
     grids = {(*grid, 1, 1)[:3] for grid, _ in (facts or {}).get("grids", ())}
-    return Launched(spec, grids, frozenset(one.tuning or ()))
+    return Launched(spec, grids, frozenset(variant.tuning or ()))
 
 
 def by_spec(launched: Iterable[Launched]) -> dict[Spec, Launched]:
     """Joins those that are told apart by nothing that is compared (paths of libraries, say)."""
-    found: dict[Spec, Launched] = {}
-    for one in launched:
-        known = found.get(one.spec)
+    joined: dict[Spec, Launched] = {}
+    for entry in launched:
+        known = joined.get(entry.spec)
         if known is not None:
-            one = replace(
-                one, grids=one.grids | known.grids, compiled=one.compiled or known.compiled
-            )
-        found[one.spec] = one
-    return found
+            compiled = entry.compiled or known.compiled
+            entry = replace(entry, grids=entry.grids | known.grids, compiled=compiled)
+        joined[entry.spec] = entry
+    return joined
 
 
-def left_open(one: Launched) -> Spec:
+def left_open(launched: Launched) -> Spec:
     """A specialisation without what its autotuner chose."""
-    spec = one.spec
-    constexprs = tuple(pair for pair in spec.constexprs if pair[0] not in one.tuned)
-    if not one.tuned:
+    spec = launched.spec
+    constexprs = tuple(pair for pair in spec.constexprs if pair[0] not in launched.tuned)
+    if not launched.tuned:
         return spec
     # A configuration's pre_hook sets the blocks of tensor descriptors, which their types state.
     signature = tuple((name, BLOCK_SHAPE.sub("[]", kind)) for name, kind in spec.signature)
@@ -107,29 +108,30 @@ def nearest(spec: Spec, others: Mapping[Spec, Launched]) -> list[str]:
     return min(found, key=len, default=["kernel"])
 
 
-def differences(one: Spec, other: Spec) -> list[str]:
+def differences(spec: Spec, other: Spec) -> list[str]:
     """The parts in which two specialisations of a kernel differ."""
-    found = [
+    texts = [
         f"signature {name}: {a} / {b}"
-        for name, a, b in unequal(dict(one.signature), dict(other.signature))
+        for name, a, b in unequal(dict(spec.signature), dict(other.signature))
     ]
-    found += [
+    texts += [
         f"constexpr {name}: {a} / {b}"
-        for name, a, b in unequal(dict(one.constexprs), dict(other.constexprs))
+        for name, a, b in unequal(dict(spec.constexprs), dict(other.constexprs))
     ]
-    apart = one.divisible ^ other.divisible
-    found += [f"divisibility {name}" for name in sorted(apart)]
-    if one.warps != other.warps:
-        found.append(f"num_warps: {one.warps} / {other.warps}")
-    if one.stages != other.stages:
-        found.append(f"num_stages: {one.stages} / {other.stages}")
-    return found
+    apart = spec.divisible ^ other.divisible
+    texts += [f"divisibility {name}" for name in sorted(apart)]
+    if spec.warps != other.warps:
+        texts.append(f"num_warps: {spec.warps} / {other.warps}")
+    if spec.stages != other.stages:
+        texts.append(f"num_stages: {spec.stages} / {other.stages}")
+    return texts
 
 
-def unequal(one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
-    for name in dict.fromkeys((*one, *other)):
-        if one.get(name) != other.get(name):
-            yield name, one.get(name), other.get(name)
+def unequal(values: Mapping[str, str], others: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
+    """Names whose values differ, with both; None where one side lacks the name."""
+    for name in dict.fromkeys((*values, *others)):
+        if values.get(name) != others.get(name):
+            yield name, values.get(name), others.get(name)
 
 
 def argument(names: Sequence[str], path: Sequence[int | str]) -> str:

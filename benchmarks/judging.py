@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,7 @@ def _around(code: Sequence[str], lines: Iterable[int]) -> list[str]:
     return _short(texts)
 
 
-def _operations(module: TtgirModule | None, places: set[tuple[str, int | None]]) -> list[str]:
+def _operations(module: TtgirModule | None, places: Collection[tuple[str, int]]) -> list[str]:
     """The operations of the TTGIR that stand at some lines of the source."""
     texts = []
     for op in module.ops if module is not None else ():

@@ -33,7 +33,7 @@ UNKNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CompileRow:
     """One case on one target, as the report shows it.
 
     Args:
@@ -110,7 +110,9 @@ def document(kernels: Sequence[KernelFile], report: Report) -> Iterator[str]:
         yield from table(mine)
 
 
-def summary(kernels: Sequence[KernelFile], rows: Sequence[Row], report: Report) -> Iterator[str]:
+def summary(
+    kernels: Sequence[KernelFile], rows: Sequence[CompileRow], report: Report
+) -> Iterator[str]:
     """What misses the aims, and what they are."""
     defaults = [row for row in rows if row.default and row.arch == AIMED]
     yield (
@@ -147,7 +149,7 @@ def summary(kernels: Sequence[KernelFile], rows: Sequence[Row], report: Report) 
         yield from (f"- {_label(r)} on {r.arch}: {r.hot_spills}" for r in others)
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
+def table(rows: Sequence[CompileRow]) -> Iterator[str]:
     """A Markdown table of one kernel file's cases."""
     titles = (
         *("case", "arch", "VGPRs", "spilled", "in hot loops", "LDS bytes", "waves/EU"),
@@ -162,9 +164,9 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         yield "| " + " | ".join(cells) + " |"
 
 
-def rows_of(report: Report) -> list[Row]:
+def rows_of(report: Report) -> list[CompileRow]:
     """The rows in the report's order, by file."""
-    rows: list[Row] = []
+    rows: list[CompileRow] = []
     seen: set[tuple[str, str]] = set()
     for kernel in report.kernels:
         file = Path(kernel.id.partition("::")[0]).stem
@@ -174,12 +176,12 @@ def rows_of(report: Report) -> list[Row]:
     return rows
 
 
-def _row(kernel: KernelReport, file: str, arch: str, default: bool) -> Row:
+def _row(kernel: KernelReport, file: str, arch: str, default: bool) -> CompileRow:
     hot = [loop for loop in kernel.loops if loop.hot]
     main = next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
     loads = _loads(kernel, hot)
     narrow = [op for op in loads if (op.bits or 0) < WIDE]
-    return Row(
+    return CompileRow(
         file=file,
         kernel=kernel.name,
         case=(kernel.variant.case if kernel.variant else None) or "",
@@ -229,7 +231,7 @@ def _error(kernel: str | None, message: str) -> str:
     return f"{kernel or 'a file'}: {message}"
 
 
-def _label(row: Row) -> str:
+def _label(row: CompileRow) -> str:
     return f"{row.file}, {row.kernel}[{row.case}]"
 
 

@@ -36,7 +36,7 @@ JOBS = 2
 AIM_SECONDS = 10.0
 AIM_BYTES = 400e6
 AIM_PROCESS_MS = 250
-_KEPT = ("metadata", "ttir", "ttgir", "amdgcn", "hsaco")
+_ARTIFACTS = ("metadata", "ttir", "ttgir", "amdgcn", "hsaco")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,40 +68,45 @@ def print_lint(counts: Sequence[int], made: str | None = None) -> None:
     archs = ARCHS if made is None else ()
     target = made or str(ROOT / "kernels")
     report = collect(Request((target,), archs, passes=False, jobs=JOBS, python=sys.executable))
-    kernels = [k for k in report.kernels if set(_KEPT) <= set(k.artifacts)]
+    kernels = [k for k in report.kernels if set(_ARTIFACTS) <= set(k.artifacts)]
     size = sum(k.artifacts["amdgcn"].size for k in kernels) / len(kernels)
     count = sum(_instructions(k) for k in kernels) / len(kernels)
     print(
         f"\nlint of saved kernels, {JOBS} processes; on average {size / 1e3:.0f} kB of assembly and"
         f" {count:.0f} instructions each"
     )
-    took: dict[tuple[str, int], Cost] = {}
-    for number in counts:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            cache, archive = folder / "cache", folder / "all.kinspect"
-            _write_cache(kernels, number, cache)
-            _write_archive(report, kernels, number, archive)
-            env = {
-                "KINSPECT_CACHE_DIR": str(folder / "store"),
-                "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
-            }
-            run(["lint", str(next(cache.iterdir()))], env)  # as after an installation
-            for form, place in (("folder", cache), (".kinspect", archive)):
-                cost = took[form, number] = run(["lint", str(place), "-j", str(JOBS)], env)
-                print(
-                    f"  {number:6} kernels, {form:<10} {cost.seconds:7.1f} s ({cost.cpu:6.1f} s of"
-                    f" CPU, {cost.cpu / number * 1e3:5.1f} ms a kernel)"
-                    f"   peak {cost.peak / 1e6:6.0f} MB   exit {cost.status}"
-                )
+    costs = {number: _linted(report, kernels, number) for number in counts}
     print(f"  (aims: 1000 in at most {AIM_SECONDS:g} s and {AIM_BYTES / 1e6:g} MB, then linear)")
     if len(counts) > 1:
         for form in ("folder", ".kinspect"):
-            few, many = (took[form, n].cpu / n for n in (min(counts), max(counts)))
+            few, many = (costs[n][form].cpu / n for n in (min(counts), max(counts)))
             print(
                 f"  {form:<10} CPU a kernel, {max(counts)} against {min(counts)}:"
                 f" {many / few:.2f} x"
             )
+
+
+def _linted(report: Report, kernels: Sequence[KernelReport], number: int) -> dict[str, Cost]:
+    """Lints so many copies of kernels, and prints what each form costs: folder, `.kinspect`."""
+    costs = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        cache, archive = folder / "cache", folder / "all.kinspect"
+        _write_cache(kernels, number, cache)
+        _write_archive(report, kernels, number, archive)
+        env = {
+            "KINSPECT_CACHE_DIR": str(folder / "store"),
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        }
+        run(["lint", str(next(cache.iterdir()))], env)  # as after an installation
+        for form, place in (("folder", cache), (".kinspect", archive)):
+            cost = costs[form] = run(["lint", str(place), "-j", str(JOBS)], env)
+            print(
+                f"  {number:6} kernels, {form:<10} {cost.seconds:7.1f} s ({cost.cpu:6.1f} s of"
+                f" CPU, {cost.cpu / number * 1e3:5.1f} ms a kernel)"
+                f"   peak {cost.peak / 1e6:6.0f} MB   exit {cost.status}"
+            )
+    return costs
 
 
 def print_process(path: Path, runs: int) -> None:
@@ -173,7 +178,7 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> Cost:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             break
-        peak = max(peak, sum(map(_held, _family(process.pid))))
+        peak = max(peak, sum(map(_memory_bytes, _family(process.pid))))
         time.sleep(0.1)
     process.returncode = os.waitstatus_to_exitcode(status)
     cpu = usage.ru_utime + usage.ru_stime
@@ -189,7 +194,7 @@ def _family(pid: int) -> list[int]:
     return [pid, *map(int, text.split())]
 
 
-def _held(pid: int) -> int:
+def _memory_bytes(pid: int) -> int:
     """Bytes of memory of a process, its share of what others hold, too."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -197,9 +202,6 @@ def _held(pid: int) -> int:
         return 0  # it has just ended
     match = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
     return int(match[1]) * 1024 if match is not None else 0
-
-
-# --------------------------------------------------------------------------- the kernels
 
 
 def _instructions(kernel: KernelReport) -> int:
@@ -217,7 +219,7 @@ def _write_cache(kernels: Sequence[KernelReport], number: int, root: Path) -> No
         kernel = kernels[n % len(kernels)]
         folder = root / f"{n:06}"
         folder.mkdir(parents=True)
-        for kind in _KEPT:
+        for kind in _ARTIFACTS:
             target = folder / f"{kernel.name}{STAGES[kind]}"
             source = kernel.artifacts[kind].path
             if kind == "amdgcn":

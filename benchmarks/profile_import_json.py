@@ -14,7 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,7 +25,6 @@ DISTINCT = 2000  # records written over and over
 
 READ = """
 import json, resource, sys, time
-from dataclasses import replace
 from pathlib import Path
 from kinspect.inspector.profile import reading
 began = time.process_time()
@@ -67,51 +66,73 @@ def main() -> None:
     assert (found["dispatches"], found["samples"]) == written, written
 
 
-def write(path: Path, size: int, shuffled: bool, nan: bool) -> tuple[int, int]:
-    """A file of about that size; how many dispatches and samples are in it."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    import profile_files as made
+@dataclass(frozen=True)
+class Records:
+    """The distinct records that are written over and over, and what stands beside them."""
 
-    what = made.program()
+    document: dict[str, Any]
+    counters: list[dict[str, Any]]
+    dispatches: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
+
+
+def records(nan: bool) -> Records:
+    """`DISTINCT` records of each kind; with `nan`, every hundredth counter is NaN."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import profile_files
+
+    program = profile_files.program()
     launches = [
-        replace(what.launches[index % 9], number=index + 1, counters={"SQ_WAVES": [1.5] * 8})
+        replace(program.launches[index % 9], number=index + 1, counters={"SQ_WAVES": [1.5] * 8})
         for index in range(DISTINCT)
     ]
     if nan:
         launches[::100] = [
-            replace(one, counters={"SQ_WAVES": [float("nan")]}) for one in launches[::100]
+            replace(launch, counters={"SQ_WAVES": [float("nan")]}) for launch in launches[::100]
         ]
-    document = made.sdk_process(replace(what, launches=launches, samples=()))
-    counted = document.pop("callback_records")["counter_collection"]
+    document = profile_files.sdk_process(replace(program, launches=launches, samples=()))
+    counters = document.pop("callback_records")["counter_collection"]
     document.pop("buffer_records")
-    sampled = [
-        made.sdk_sample(made.PcSample(index + 1, 8 * (index % 500), issued=bool(index % 3)))
+    pc_samples = (
+        profile_files.PcSample(index + 1, 8 * (index % 500), issued=bool(index % 3))
         for index in range(DISTINCT)
-    ]
+    )
     calls = [
         {"size": 48, "kind": 1, "operation": index % 90, "thread_id": 1, "start_timestamp": index}
         for index in range(DISTINCT)
     ]
+    return Records(
+        document,
+        counters,
+        [profile_files.sdk_dispatch(launch) for launch in launches],
+        [profile_files.sdk_sample(sample) for sample in pc_samples],
+        calls,
+    )
+
+
+def write(path: Path, size: int, shuffled: bool, nan: bool) -> tuple[int, int]:
+    """A file of about that size; how many dispatches and samples are in it."""
+    parts = records(nan)
     quarter = size // 4
-    dispatches = [made.sdk_dispatch(one) for one in launches]
     with path.open("w") as file:
-        head = ",\n".join(f'"{key}": {text(value)}' for key, value in document.items())
+        head = ",\n".join(f'"{key}": {text(value)}' for key, value in parts.document.items())
         file.write('{"rocprofiler-sdk-tool": [{')
         if not shuffled:
             file.write(head + ",\n")
         file.write('"callback_records": {"counter_collection": ')
-        ids = fill(file, counted, quarter, numbered=True)
+        counted = fill(file, parts.counters, quarter, numbered=True)
         file.write('},\n"buffer_records": {"kernel_dispatch": ')
-        more = fill(file, dispatches, quarter, numbered=True)
+        dispatched = fill(file, parts.dispatches, quarter, numbered=True)
         file.write(',\n"hip_api": ')
-        fill(file, calls, quarter, numbered=False)
+        fill(file, parts.calls, quarter, numbered=False)
         file.write(',\n"pc_sample_stochastic": ')
-        samples = fill(file, sampled, quarter, numbered=False)
+        samples = fill(file, parts.samples, quarter, numbered=False)
         file.write("}\n")
         if shuffled:
             file.write(",\n" + head)
         file.write("}]}\n")
-    return max(ids, more), samples
+    return max(counted, dispatched), samples
 
 
 def fill(file: TextIO, records: list[dict[str, Any]], size: int, numbered: bool) -> int:

@@ -24,7 +24,7 @@ FEWEST = 4
 
 
 @dataclass(frozen=True)
-class Pair:
+class RulePair:
     """Two rules: places where the first finds something, and those where the second does too."""
 
     rule: str
@@ -46,13 +46,13 @@ def places(reports: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[str, fr
     return found
 
 
-def pairs(found: Mapping[str, list[tuple[str, frozenset[str]]]]) -> Iterator[Pair]:
+def pairs(found: Mapping[str, list[tuple[str, frozenset[str]]]]) -> Iterator[RulePair]:
     """Rules that hardly ever speak without another one."""
     for rule, beside in permutations(sorted(found), 2):
         own = found[rule]
         shared = sum(any(_same(place, other) for other in found[beside]) for place in own)
         if len(own) >= FEWEST and shared > MOST_SHARED * len(own):
-            yield Pair(rule, beside, len(own), shared)
+            yield RulePair(rule, beside, len(own), shared)
 
 
 def _same(one: tuple[str, frozenset[str]], other: tuple[str, frozenset[str]]) -> bool:

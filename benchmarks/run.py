@@ -6,6 +6,7 @@ Machines are noisy: everything compared is measured in one run, in turn, and quo
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import statistics
@@ -21,15 +22,15 @@ from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.pipeline import analysis
 
-from benchmarks.lint import installed, print_lint, print_process
-from benchmarks.sweep import print_sweep
+from .lint import installed, print_lint, print_process, tool
+from .sweep import print_sweep
 
 ROOT = Path(__file__).parent.parent
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class KernelTimes:
     """One kernel compiled and analysed; times in seconds, size in bytes of assembly."""
 
     name: str
@@ -61,7 +62,7 @@ def main() -> None:
         print_sweep(rounds=1, jobs=2)
 
 
-def suite(archs: Sequence[str]) -> list[Sample]:
+def suite(archs: Sequence[str]) -> list[KernelTimes]:
     """Compiles every bundled kernel afresh and times its analysis (median of 3)."""
     samples = []
     with tempfile.TemporaryDirectory() as cache:
@@ -91,13 +92,13 @@ def suite(archs: Sequence[str]) -> list[Sample]:
                         artifacts=result.artifacts,
                         code_object=result.artifacts["hsaco"].path,
                     )
-                    seconds = median(3, lambda t=text, c=context: analysis.analyze_text(t, c))
+                    seconds = median(3, functools.partial(analysis.analyze_text, text, context))
                     name = f"{variant.kernel}[{variant.case}] {variant.arch}"
-                    samples.append(Sample(name, compiled, seconds, len(text), text))
+                    samples.append(KernelTimes(name, compiled, seconds, len(text), text))
     return samples
 
 
-def print_suite(samples: Sequence[Sample]) -> None:
+def print_suite(samples: Sequence[KernelTimes]) -> None:
     """Analysis against compile time, per kernel and in total."""
     print("\nanalysis against compile, per kernel")
     print(f"  {'kernel':<64} {'compile':>9} {'analysis':>9} {'share':>7}")
@@ -125,19 +126,19 @@ def print_throughput(path: Path) -> None:
 
 def print_processes(small: Path, big: Path, runs: int) -> None:
     """Whole-process times against a bare interpreter's start, and peak memory."""
-    tool = [sys.executable, "-m", "kinspect.inspector.cli"]
-    script = Path(sys.executable).with_name("kinspect")
-    if script.exists():
-        tool = [str(script)]
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
-        "kinspect --version": [*tool, "--version"],
+        "kinspect --version": [*tool(), "--version"],
         f"kinspect analyze saved.s ({small.stat().st_size / 1e3:.0f} kB)": [
-            *tool,
+            *tool(),
             "analyze",
             str(small),
         ],
-        f"kinspect analyze big.s ({big.stat().st_size / 1e6:.1f} MB)": [*tool, "analyze", str(big)],
+        f"kinspect analyze big.s ({big.stat().st_size / 1e6:.1f} MB)": [
+            *tool(),
+            "analyze",
+            str(big),
+        ],
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     with tempfile.TemporaryDirectory() as folder:
@@ -178,7 +179,7 @@ def peak_memory(command: Sequence[str]) -> int:
     return int(done.stdout) * scale
 
 
-def merged(samples: Sequence[Sample], size: int) -> str:
+def merged(samples: Sequence[KernelTimes], size: int) -> str:
     """One assembly file of many kernels of the same target, at least `size` bytes long."""
     pool = [s for s in samples if s.name.endswith("gfx942")]
     parts: list[str] = []

@@ -23,7 +23,7 @@ from kinspect.inspector.report import json_write as json_v1
 from msgspec import Struct
 from msgspec.structs import replace
 
-from benchmarks.tui_terminal import Terminal
+from .tui_terminal import Terminal
 
 ROOT = Path(__file__).parent.parent
 ISA = ROOT / "tests" / "data" / "isa"
@@ -69,14 +69,14 @@ def main() -> None:
     )
     print(f"{'':<52}{'median':>9}{'p95':>9}{'aim':>9}")
     with tempfile.TemporaryDirectory() as name:
-        bench = Bench(Path(name), runs)
+        bench = TuiBench(Path(name), runs)
         bench.first_paint()
         bench.big_text()
         bench.keys(40 if options.quick else 200)
         bench.filter(3 if options.quick else 8)
 
 
-class Bench:
+class TuiBench:
     """The measurements.
 
     Args:
@@ -188,9 +188,6 @@ def tell(aim: Aim, values: Sequence[float], about: str = "") -> None:
         f"{'' if held else f' {aim.of} over the aim'}{f'  ({about})' if about else ''}",
         flush=True,
     )
-
-
-# --------------------------------------------------------------------------- inputs
 
 
 def big_text(lines: int) -> str:

@@ -47,8 +47,6 @@ class Terminal:
         self._sampling = threading.Thread(target=self._sample, daemon=True)
         self._sampling.start()
 
-    # ------------------------------------------------------------------ input and output
-
     def press(self, keys: bytes) -> float:
         """Types; when that was. What came before is forgotten."""
         while self._read(0):
@@ -112,8 +110,6 @@ class Terminal:
             data = b""
         self._output += data
         return bool(data)
-
-    # ------------------------------------------------------------------ the process
 
     def close(self, seconds: float = 20.0) -> int:
         """Quits, and waits for the end; the exit status."""

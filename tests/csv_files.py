@@ -6,6 +6,7 @@ import csv
 import os
 from collections import defaultdict
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from kinspect.inspector.profile.reading import read
@@ -35,7 +36,7 @@ NAME = "void gemm<float, 2>(float*, int)"
 def write(path: Path, header: list[str], rows: list[list[object]], quote: str = "text") -> None:
     """`quote`: which fields, "text" as rocprofv3 does, or "all"."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    style = csv.QUOTE_ALL if quote == "all" else csv.QUOTE_NONNUMERIC
+    style: Literal[1, 2] = csv.QUOTE_ALL if quote == "all" else csv.QUOTE_NONNUMERIC
     with path.open("w", newline="") as file:
         writer = csv.writer(file, quoting=style, lineterminator="\n")
         writer.writerow(header)

@@ -31,7 +31,7 @@ from kinspect.inspector.bench.suite.results import (
 from kinspect.inspector.formats import bench as text
 from kinspect.inspector.formats import bench_data
 from kinspect.inspector.guest.suite import bench_device
-from kinspect.inspector.guest.suite.timing import ONCE, Rule, standard_error, time_call
+from kinspect.inspector.guest.suite.timing import ONCE, StoppingRule, standard_error, time_call
 
 MICROSECONDS = st.floats(0.1, 1e8)
 
@@ -133,7 +133,7 @@ def runs_of_gpumode(durations_ns: Sequence[float]) -> int:
 )
 def test_stops_when_gpumode_does(times: list[float]) -> None:
     device = FakeDevice(times)
-    found, last = time_call(device, device.call, Rule(warm_up_s=0.0))
+    found, last = time_call(device, device.call, StoppingRule(warm_up_s=0.0))
     assert len(found) == runs_of_gpumode([t * 1000 for t in times])
     assert found == times[: len(found)]
     assert last == len(found)
@@ -150,7 +150,7 @@ def test_stops_when_gpumode_does(times: list[float]) -> None:
 )
 def test_stop_rule(times: list[float], runs: int) -> None:
     device = FakeDevice(times)
-    assert len(time_call(device, device.call, Rule(warm_up_s=0.0))[0]) == runs
+    assert len(time_call(device, device.call, StoppingRule(warm_up_s=0.0))[0]) == runs
 
 
 def test_once_is_once() -> None:

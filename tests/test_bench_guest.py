@@ -116,15 +116,15 @@ def work(jobs: list[dict[str, Any]]) -> None:
     import torch
     from kinspect.inspector.guest.suite import bench
     from kinspect.inspector.guest.suite.kernel_file import backend_of, entries, load_kernel
-    from kinspect.inspector.guest.suite.timing import ONCE, Rule
+    from kinspect.inspector.guest.suite.timing import ONCE, StoppingRule
 
     torch.set_num_threads(1)
-    rules = {"time": Rule(max_runs=5, warm_up_s=0.001), "once": ONCE, "profile": None}
+    rules = {"time": StoppingRule(max_runs=5, warm_up_s=0.001), "once": ONCE, "profile": None}
     for asked in jobs:
         module = load_kernel(asked["path"])
         backend = replace(backend_of("cpu"), **asked.get("backend", {}))
         case = {**entries(module, "BENCH")[asked["case"]], **asked.get("more", {})}
-        job = bench.Job(
+        job = bench.BenchJob(
             rules[asked.get("run", "time")],
             asked.get("config", {}),
             tuple(asked.get("compare", ())),
@@ -152,7 +152,7 @@ def serve(requests: list[dict[str, Any]]) -> None:
 
     torch.cuda.empty_cache = lambda: None
     bench.backend_of = backend  # type: ignore[assignment]
-    bench.Gpu = lambda torch: Cpu()  # type: ignore[assignment,misc]
+    bench.TorchGpu = lambda torch: Cpu()  # type: ignore[assignment,misc]
     bench_device.describe = lambda torch: {"device": {"name": "fake"}, "versions": {}}
     bench_device.clocks = lambda torch: {"core_mhz": 1}  # type: ignore[assignment]
     for asked in requests:
@@ -471,7 +471,11 @@ def test_a_huge_space_is_not_gone_through() -> None:
 
 
 def test_the_tolerance_is_that_of_the_cases_most_alike() -> None:
-    from kinspect.inspector.guest.suite.bench_oracle import Tolerance, UncheckedError, tolerance_of
+    from kinspect.inspector.guest.suite.bench_oracle import (
+        ResultTolerance,
+        UncheckedError,
+        tolerance_of,
+    )
 
     def case(atol: float, **more: Any) -> dict[str, Any]:
         return {"name": str(atol), "atol": atol, "rtol": atol, "M": 4, **more}
@@ -483,12 +487,12 @@ def test_the_tolerance_is_that_of_the_cases_most_alike() -> None:
         case(0.1, mode="int8"),
         case(0.5, dtype="int8", causal=True),
     ]
-    assert tolerance_of({"M": 9, "name": "x"}, cases) == Tolerance(2e-3, 2e-3)
-    assert tolerance_of({"M": 9, "causal": False}, cases) == Tolerance(2e-3, 2e-3)
-    assert tolerance_of({"dtype": "bfloat16"}, cases) == Tolerance(5e-2, 5e-2)
-    assert tolerance_of({"mode": "int8"}, cases) == Tolerance(0.1, 0.1)
-    assert tolerance_of({"dtype": "int8"}, cases) == Tolerance(0.5, 0.5)
-    assert tolerance_of({"atol": 0.0, "rtol": 0.0}, cases) == Tolerance(0.0, 0.0)
+    assert tolerance_of({"M": 9, "name": "x"}, cases) == ResultTolerance(2e-3, 2e-3)
+    assert tolerance_of({"M": 9, "causal": False}, cases) == ResultTolerance(2e-3, 2e-3)
+    assert tolerance_of({"dtype": "bfloat16"}, cases) == ResultTolerance(5e-2, 5e-2)
+    assert tolerance_of({"mode": "int8"}, cases) == ResultTolerance(0.1, 0.1)
+    assert tolerance_of({"dtype": "int8"}, cases) == ResultTolerance(0.5, 0.5)
+    assert tolerance_of({"atol": 0.0, "rtol": 0.0}, cases) == ResultTolerance(0.0, 0.0)
     with pytest.raises(UncheckedError, match="states no tolerance"):
         tolerance_of({"M": 1}, [{"name": "x"}])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.guest.launches.writes import written_by_source
+from kinspect.inspector.guest.launches.written_parameters import written_by_source
 from torch_beforehand import torch_beforehand
 
 pytest.importorskip("triton")

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from kinspect.inspector.guest.missing import install_hint
+from kinspect.inspector.guest.missing_modules import install_hint
 from kinspect.inspector.guest.suite import compare, kernel_file
 
 pytestmark = pytest.mark.xdist_group(name="check")

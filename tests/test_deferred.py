@@ -80,10 +80,10 @@ def _run(seed: int) -> list[Any]:
 
 def _small_limits() -> None:
     """A few elements are a large tensor, and pieces are smaller."""
-    from kinspect.inspector.guest.world import payloads, pieces, tensors
+    from kinspect.inspector.guest.world import payloads, piecewise, tensors
 
     tensors.FLOAT_LIMIT = tensors.INTEGER_LIMIT = payloads.FLOAT_LIMIT = 8
-    pieces.PIECE_ELEMENTS = 7
+    piecewise.PIECE_ELEMENTS = 7
 
 
 @in_world()

@@ -15,7 +15,7 @@ from kinspect.inspector.emulator.relocations import resolved
 from kinspect.inspector.guest.emulation.process import (
     EmulationError,
     EmulatorProcess,
-    SharedBuffer,
+    LaunchBuffer,
 )
 from kinspect.inspector.isa.asm.constants import read_constants
 from kinspect.inspector.limits import LimitError
@@ -222,7 +222,7 @@ def test_after_the_emulators_end_another_one_begins(tmp_path: Path) -> None:
     script.write_text(EMULATOR)
     process = EmulatorProcess([sys.executable, str(script)])
     array = (ctypes.c_char * 100_000)()
-    buffers = [SharedBuffer(ctypes.addressof(array), 100_000, "x")]
+    buffers = [LaunchBuffer(ctypes.addressof(array), 100_000, "x")]
     process.load("k", "", "gfx942")
     with pytest.raises(EmulationError, match="status 3"):
         process.launch({"dies": True}, buffers)

@@ -22,7 +22,7 @@ from kinspect.inspector.capture.records import CaptureEnd
 from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.compile.worker import Worker
-from kinspect.inspector.guest.record.contents import content_hash
+from kinspect.inspector.guest.record.source_format import content_hash
 from kinspect.inspector.model import ErrorRecord, Variant
 
 triton = pytest.importorskip("triton")
@@ -40,7 +40,7 @@ class Attack:
 
     Args:
         body: its text after `def k(x_ptr, N: tl.constexpr):`, or the whole text where it has a def.
-        names: values of its globals, as `guest/record/contents.py` says.
+        names: values of its globals, as `guest/record/source_format.py` says.
         specialization: fields of its specialisation that differ.
         source: fields of its function that differ.
         said: what the error names.

@@ -641,7 +641,7 @@ def test_guest_does_not_import_torch(tmp_path: Path) -> None:
 )
 def test_hints_go_by_what_is_called_not_by_names_of_variables(said: str, hint: str) -> None:
     pytest.importorskip("triton")
-    from kinspect.inspector.guest.failures import hint_for
+    from kinspect.inspector.guest.front_end_errors import hint_for
 
     assert hint_for(said).startswith(hint)
 

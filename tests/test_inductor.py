@@ -18,7 +18,12 @@ from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.targets import kind_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.guest.inductor.grids import grid_of
-from kinspect.inspector.guest.inductor.literals import Construction, Symbol, UnreadableError, read
+from kinspect.inspector.guest.inductor.literals import (
+    Construction,
+    LibraryName,
+    UnreadableError,
+    read,
+)
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.pipeline.capturing import variants_of
 from kinspect.inspector.pipeline.jobs import Request
@@ -396,7 +401,7 @@ def test_literals_are_read_and_nothing_is_called() -> None:
     assert value("{'a': [1, (2, -3)], 'b': {4}}") == {"a": [1, (2, -3)], "b": {4}}
     assert value("16 * 64 - 24 // 5") == 1020
     assert value("set()") == set()
-    assert value("ReductionHint.INNER") == Symbol("ReductionHint.INNER")
+    assert value("ReductionHint.INNER") == LibraryName("ReductionHint.INNER")
     assert value("f(1, x=2)") == Construction("f", (1,), {"x": 2})
     for text in ("[x for x in y]", "2 ** 10", "f(**x)", "'a' * 9", "1 // 0", "lambda: 0", "x[0]"):
         with pytest.raises(UnreadableError):

@@ -231,14 +231,15 @@ def test_the_fuzz_driver_sees_what_it_is_to_see(
 ) -> None:
     """A reader that crashes, hangs in C, raises and is well, by what the file says."""
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.fuzz import driver
-    from benchmarks.fuzz.readers import Reader
+    from benchmarks.fuzz import child, driver
+    from benchmarks.fuzz.readers import FuzzedReader
 
     # Its time is processor time here: where others work besides, 12 s were over in the first hang.
     clock = SimpleNamespace(monotonic=lambda: sum(os.times()[:4]), sleep=time.sleep)
     monkeypatch.setattr(driver, "time", clock)
-    monkeypatch.setattr(driver, "MOST_SECONDS", 0.5)
-    monkeypatch.setattr(driver, "mutated", lambda files, rng, *rest: {"f": rng.choice(WAYS)})
+    for module in (child, driver):
+        monkeypatch.setattr(module, "MOST_SECONDS", 0.5)
+    monkeypatch.setattr(child, "mutated", lambda files, rng, *rest: {"f": rng.choice(WAYS)})
     ways = (b"crash", b"hang", b"raise", b"refuse", b"read")
     monkeypatch.setitem(globals(), "WAYS", ways)
 
@@ -254,7 +255,7 @@ def test_the_fuzz_driver_sees_what_it_is_to_see(
             raise KinspectError("no")
         return ""
 
-    reader = Reader("made_up", run, lambda: [{"f": b"read"}], {"": "bytes"})
+    reader = FuzzedReader("made_up", run, lambda: [{"f": b"read"}], {"": "bytes"})
     # A way per child: what a case did to its child decides how the next begins.
     tally = driver.fuzz(reader, 4, 1, tmp_path)
     assert tally.refused

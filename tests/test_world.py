@@ -27,7 +27,7 @@ triton = pytest.importorskip("triton")
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 install = world_module.install
-Device = world_module.Device
+Device = world_module.StandInDevice
 World = world_module.World
 nn = torch.nn
 F = torch.nn.functional
@@ -1035,7 +1035,7 @@ def test_helion_traces_and_chooses(world: World) -> None:
     module = types.SimpleNamespace(BoundKernel=_Bound, PyCodeCache=cache)
     kept = Path(tempfile.mkdtemp()) / "kept.py"
     world.generate(lambda graph: None, 2, lambda name, text: str(_written(kept, text)))
-    world._torch.arrivals()["helion.runtime.kernel"](module)
+    world._torch.import_patches()["helion.runtime.kernel"](module)
     x = torch.ones(4, device="cuda")
     bound = _Bound(x)
     assert bound.device == torch.device("cuda:0")
@@ -1200,8 +1200,8 @@ sys.modules["torch"] = None
 import importlib.util
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name == "torch" else find(name, *a)
-from kinspect.inspector.guest.world import Device, install
-world = install(Device.of("gfx1201"), {str(tmp_path)!r})
+from kinspect.inspector.guest.world import StandInDevice, install
+world = install(StandInDevice.of("gfx1201"), {str(tmp_path)!r})
 import triton
 assert triton.runtime.driver.active.get_current_target().warp_size == 32
 with world.running():

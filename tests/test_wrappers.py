@@ -6,7 +6,11 @@ import ast
 import textwrap
 
 import pytest
-from kinspect.inspector.guest.launches.wrappers import StatedTypes, suggested_calls, suggested_types
+from kinspect.inspector.guest.launches.suggestions import (
+    StatedTypes,
+    suggested_calls,
+    suggested_types,
+)
 
 KERNELS = """
 @triton.jit

@@ -33,6 +33,17 @@ _WORDS = (
     b"\\@",
     b"null", b"true", b"\xe2\x80\xae", "\u2028".encode(),
 )  # fmt: skip
+_STRINGS = ("", "x", "x" * 100_000, "\x1b[31m", "\ud800", "../../etc", "1" * 5000, "a\nb", "::x")
+"""Strings that a document gets in place of a value."""
+_VALUES = (
+    0, -1, 1, 1 << 31, 1 << 63, 10**18, -(10**18), 10**400, 1.5, float("nan"), float("inf"), 1e308,
+)  # fmt: skip
+"""Numbers that it gets."""
+_CELLS = (
+    None, -1, 0, 1 << 62, 1.5, "", "x" * 10_000, b"\xff\x00", '{"a": ' * 2000, "[" * 100_000,
+    "9" * 5000,
+)  # fmt: skip
+"""Values that a column of a database gets."""
 _TEXT_NUMBER = re.compile(rb"-?\b\d+(?:\.\d+)?\b|0x[0-9a-fA-F]+")
 _TOKEN = re.compile(rb"[\w.$@-]+|[^\w\s]")
 
@@ -57,9 +68,6 @@ def mutated(
         if len(data) > _USUAL_BYTES and rng.random() < 0.9:
             data = data[:_USUAL_BYTES]
     return {**files, name: data[:MOST_BYTES]}
-
-
-# --------------------------------------------------------------------------- bytes
 
 
 def _at(data: bytes, rng: random.Random) -> int:
@@ -112,9 +120,6 @@ def _word(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     return data[:at] + word * rng.choice((1, 1, 1, 2, 300, 30_000)) + data[at:]
 
 
-# --------------------------------------------------------------------------- texts
-
-
 def _number(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     one = _TEXT_NUMBER.search(data, _at(data, rng))
     if one is None:
@@ -155,31 +160,13 @@ def _nest(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     return data[:at] + start * depth + b"1" + end * rng.choice((depth, depth - 1, 0)) + data[at:]
 
 
-# --------------------------------------------------------------------------- documents
-
-
 def _other(rng: random.Random, value: Any) -> Any:
     deep: Any = 1
     for _ in range(rng.choice((3, 150, 600))):
         deep = [deep] if rng.random() < 0.5 else {"a": deep}
-    texts = ("", "x", "x" * 100_000, "\x1b[31m", "\ud800", "../../etc", "1" * 5000, "a\nb", "::x")
-    numbers = (
-        0,
-        -1,
-        1,
-        1 << 31,
-        1 << 63,
-        10**18,
-        -(10**18),
-        10**400,
-        1.5,
-        float("nan"),
-        float("inf"),
-        1e308,
-    )
     return rng.choice(
         (None, True, False, [], {}, [value], {"a": value}, [value] * 100, deep)
-        + (rng.choice(texts), rng.choice(numbers)) * 2
+        + (rng.choice(_STRINGS), rng.choice(_VALUES)) * 2
     )
 
 
@@ -251,9 +238,6 @@ def _yaml(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
         return _word(data, rng, words)
 
 
-# --------------------------------------------------------------------------- containers
-
-
 def _zip(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -276,19 +260,6 @@ def _zip(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
 
 
 def _sqlite(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
-    values = (
-        None,
-        -1,
-        0,
-        1 << 62,
-        1.5,
-        "",
-        "x" * 10_000,
-        b"\xff\x00",
-        '{"a": ' * 2000,
-        "[" * 100_000,
-        "9" * 5000,
-    )
     with tempfile.NamedTemporaryFile(suffix=".db") as stream:
         stream.write(data)
         stream.flush()
@@ -314,7 +285,7 @@ def _sqlite(data: bytes, rng: random.Random, words: list[bytes]) -> bytes:
                 base.execute(f'DELETE FROM "{table}"')
             else:
                 base.execute(
-                    f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (rng.choice(values),)
+                    f'UPDATE OR IGNORE "{table}" SET "{column}" = ?', (rng.choice(_CELLS),)
                 )
             base.commit()
             base.close()

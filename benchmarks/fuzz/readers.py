@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.fuzz import seeds
-from benchmarks.fuzz.mutate import Files
+from . import seeds
+from .mutate import Files
 
 if TYPE_CHECKING:
     from kinspect.inspector.model import KernelReport, Report
@@ -19,7 +19,7 @@ _TEXT = {"": "text"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FuzzedReader:
     """A reader of files.
 
     Args:
@@ -256,32 +256,32 @@ def _of(name: str) -> Callable[[], Sequence[Files]]:
     return found
 
 
-def _recorded(name: str) -> Reader:
-    return Reader(name, _recording, _of(name), _RECORDED, (b"KERNEL_DISPATCH", b"Agent 4"))
+def _recorded(name: str) -> FuzzedReader:
+    return FuzzedReader(name, _recording, _of(name), _RECORDED, (b"KERNEL_DISPATCH", b"Agent 4"))
 
 
-READERS: tuple[Reader, ...] = (
-    Reader("asm", _target, _of("asm"), _TEXT, _ASM_WORDS),
-    Reader("code_object", _target, _of("code_object"), {"": "bytes"}),
-    Reader("elf", _elf, _of("code_object"), {"": "bytes"}),
-    Reader("bundle", _elf, _of("bundle"), {"": "bytes"}),
-    Reader("ttgir", _ttgir, _of("ttgir"), _TEXT, _MLIR_WORDS),
-    Reader("ttir", _ttir, _of("ttir"), _TEXT, _MLIR_WORDS),
-    Reader("folder", _folder, _of("folder"), {".json": "json", "": "text"}),
-    Reader("report", _target, _of("report"), {"": "json"}),
-    Reader("archive", _target, _of("archive"), {"": "zip"}),
-    Reader("kitrace", _trace, _of("kitrace"), {"": "jsonl"}),
-    Reader(
+READERS: tuple[FuzzedReader, ...] = (
+    FuzzedReader("asm", _target, _of("asm"), _TEXT, _ASM_WORDS),
+    FuzzedReader("code_object", _target, _of("code_object"), {"": "bytes"}),
+    FuzzedReader("elf", _elf, _of("code_object"), {"": "bytes"}),
+    FuzzedReader("bundle", _elf, _of("bundle"), {"": "bytes"}),
+    FuzzedReader("ttgir", _ttgir, _of("ttgir"), _TEXT, _MLIR_WORDS),
+    FuzzedReader("ttir", _ttir, _of("ttir"), _TEXT, _MLIR_WORDS),
+    FuzzedReader("folder", _folder, _of("folder"), {".json": "json", "": "text"}),
+    FuzzedReader("report", _target, _of("report"), {"": "json"}),
+    FuzzedReader("archive", _target, _of("archive"), {"": "zip"}),
+    FuzzedReader("kitrace", _trace, _of("kitrace"), {"": "jsonl"}),
+    FuzzedReader(
         "inductor", _inductor, _of("inductor"), _TEXT, (b"@triton_heuristics.pointwise(", b"'''")
     ),
-    Reader(
+    FuzzedReader(
         "cases", _case_file, _of("cases"), _TEXT, (b"KINSPECT_CASES", b"# kinspect: ignore[KI001]")
     ),
-    Reader(
+    FuzzedReader(
         "pack", _lint, _of("pack"), {"": "yaml"}, (b"extends:", b"when:", b"loop.", b"evidence:")
     ),
-    Reader("baseline", _lint, _of("baseline"), {"": "json"}),
-    Reader(
+    FuzzedReader("baseline", _lint, _of("baseline"), {"": "json"}),
+    FuzzedReader(
         "settings",
         _lint,
         _of("settings"),
@@ -291,28 +291,28 @@ READERS: tuple[Reader, ...] = (
     *map(
         _recorded, ("rocprof_csv", "rocprof_json", "rocpd", "rocprof_v1", "torch", "att", "compute")
     ),
-    Reader(
+    FuzzedReader(
         "fault",
         _fault,
         _of("fault"),
         _TEXT,
         (b"wave_1: pc=0x0 ", b"code object: ", b"loaded at: ["),
     ),
-    Reader(
+    FuzzedReader(
         "gemm_sizes",
         _sizes,
         _of("gemm_sizes"),
         {".yaml": "yaml", "": "text"},
         (b"1:2:3", b"- {M: "),
     ),
-    Reader("metadata", _metadata, _of("metadata"), {"": "yaml"}),
-    Reader(
+    FuzzedReader("metadata", _metadata, _of("metadata"), {"": "yaml"}),
+    FuzzedReader(
         "note",
         _note,
         _of("note"),
         {"": "bytes"},
         (b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91"),
     ),
-    Reader("history", _history, _of("history"), {"": "sqlite"}),
-    Reader("ledger", _ledger, _of("ledger"), {"": "json"}),
+    FuzzedReader("history", _history, _of("history"), {"": "sqlite"}),
+    FuzzedReader("ledger", _ledger, _of("ledger"), {"": "json"}),
 )

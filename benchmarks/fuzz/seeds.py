@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import struct
@@ -10,7 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.fuzz.mutate import Files
+from .mutate import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -35,9 +36,6 @@ def _made(make: Callable[[Path], object]) -> Files:
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         }
-
-
-# --------------------------------------------------------------------------- kernels
 
 
 def _asm() -> list[Files]:
@@ -194,9 +192,6 @@ def _cases() -> list[Files]:
     return [*found, {"k.py": (DATA / "guest_kernels.py").read_bytes()}]
 
 
-# --------------------------------------------------------------------------- lint
-
-
 def _pack() -> list[Files]:
     found = [{"pack.yaml": p.read_bytes()} for p in sorted((ROOT / "rules").glob("*.yaml"))]
     small = b"""extends: recommended
@@ -243,91 +238,110 @@ budget = { vgpr_count = 128, occupancy.waves_per_eu = ">= 2" }
     return [{"pyproject.toml": text}]
 
 
-# --------------------------------------------------------------------------- recordings
-
-
 def _rocprof_csv() -> list[Files]:
-    import csv_files as c
+    import csv_files
 
     def write(folder: Path) -> None:
-        c.write(folder / "1_kernel_trace.csv", c.TRACE, [c.traced(n) for n in range(4)])
-        rows = [c.counted(n, name, 5.0) for n in range(4) for name in ("SQ_WAVES", "TCC_HIT[0]")]
-        c.write(folder / "1_counter_collection.csv", c.COUNTED, rows)
+        csv_files.write(
+            folder / "1_kernel_trace.csv", csv_files.TRACE, [csv_files.traced(n) for n in range(4)]
+        )
+        rows = [
+            csv_files.counted(n, name, 5.0) for n in range(4) for name in ("SQ_WAVES", "TCC_HIT[0]")
+        ]
+        csv_files.write(folder / "1_counter_collection.csv", csv_files.COUNTED, rows)
 
     return [_made(write)]
 
 
 def _rocprof_json() -> list[Files]:
-    import profile_files as p
-
-    return [_made(lambda folder: p.write_results(folder / "1_results.json", p.program()))]
-
-
-def _rocpd() -> list[Files]:
-    import profile_bases as b
-    import profile_files as p
+    import profile_files
 
     return [
         _made(
-            lambda f, s=schema: b.write_rocpd(
-                f / "1_results.db", p.program(), schema=s, samples=True
+            lambda folder: profile_files.write_results(
+                folder / "1_results.json", profile_files.program()
             )
         )
-        for schema in ("3", "4")
     ]
 
 
-def _rocprof_v1() -> list[Files]:
-    import profile_bases as b
-    import profile_traces as t
+def _rocpd() -> list[Files]:
+    import profile_bases
+    import profile_files
 
-    old = [t.OldLaunch("copy", 1000, 2000), t.OldLaunch("gemm", 3000, 9000)]
+    def write(schema: str, folder: Path) -> None:
+        profile_bases.write_rocpd(
+            folder / "1_results.db", profile_files.program(), schema=schema, samples=True
+        )
+
+    return [_made(functools.partial(write, schema)) for schema in ("3", "4")]
+
+
+def _rocprof_v1() -> list[Files]:
+    import profile_bases
+    import profile_traces
+
+    old = [
+        profile_traces.OldLaunch("copy", 1000, 2000),
+        profile_traces.OldLaunch("gemm", 3000, 9000),
+    ]
     return [
-        _made(lambda f: t.write_v1_json(f / "results.json", old)),
-        _made(lambda f: b.write_v1_db(f / "results.db", old)),
+        _made(lambda folder: profile_traces.write_v1_json(folder / "results.json", old)),
+        _made(lambda folder: profile_bases.write_v1_db(folder / "results.db", old)),
     ]
 
 
 def _torch() -> list[Files]:
-    import profile_traces as t
+    import profile_traces
 
-    kernels = [t.TorchKernel("copy", "1.0", "2.0"), t.TorchKernel("gemm", "5.0", "3.0")]
+    kernels = [
+        profile_traces.TorchKernel("copy", "1.0", "2.0"),
+        profile_traces.TorchKernel("gemm", "5.0", "3.0"),
+    ]
     return [
-        _made(lambda f: t.write_torch(f / "t.json", kernels)),
-        _made(lambda f: t.write_torch(f / "t.json.gz", kernels)),
+        _made(lambda folder: profile_traces.write_torch(folder / "t.json", kernels)),
+        _made(lambda folder: profile_traces.write_torch(folder / "t.json.gz", kernels)),
     ]
 
 
 def _att() -> list[Files]:
-    import att_files as a
+    import att_files
 
-    code = a.listed(DATA / "isa" / "attend.triton39.gfx950.hsaco", "attend")
-    costs = {one.address: a.Cost(hits=1 + n % 10, stall=50 + n) for n, one in enumerate(code)}
-    return [_made(lambda f: a.write_trace(f / "run", "attend", code, costs))]
+    code = att_files.listed(DATA / "isa" / "attend.triton39.gfx950.hsaco", "attend")
+    costs = {
+        one.address: att_files.Cost(hits=1 + n % 10, stall=50 + n) for n, one in enumerate(code)
+    }
+    return [_made(lambda folder: att_files.write_trace(folder / "run", "attend", code, costs))]
 
 
 def _compute() -> list[Files]:
-    import test_rocprof_compute as c
+    import test_rocprof_compute
 
     def write(folder: Path) -> None:
-        c.write(
+        test_rocprof_compute.write(
             folder / "pmc_perf.csv",
-            f"{c.BASE},SQ_WAVES,TCC_HIT[0],Start_Timestamp,End_Timestamp",
-            *([*c.base(n), 16, 1, 1000 * n, 1000 * n + 500] for n in range(3)),
+            f"{test_rocprof_compute.BASE},SQ_WAVES,TCC_HIT[0],Start_Timestamp,End_Timestamp",
+            *([*test_rocprof_compute.base(n), 16, 1, 1000 * n, 1000 * n + 500] for n in range(3)),
         )
-        c.write(folder / "sysinfo.csv", c.SYSINFO, [*c.DEVICE, 5324.8, 8])
+        test_rocprof_compute.write(
+            folder / "sysinfo.csv",
+            test_rocprof_compute.SYSINFO,
+            [*test_rocprof_compute.DEVICE, 5324.8, 8],
+        )
         (folder / "log.txt").write_text("Omniperf version: 2.0.0\nTarget: MI300X_A1\n")
 
     return [_made(write)]
 
 
-# --------------------------------------------------------------------------- others
-
-
 def _fault() -> list[Files]:
-    import test_fault as f
+    import test_fault
 
-    text = f.FAULT + f.wave(0, f.WAIT) + f.AT_WAIT + f.wave(9, f.WAIT_2, "ASSERT_TRAP|TRAP")
+    text = (
+        test_fault.FAULT
+        + test_fault.wave(0, test_fault.WAIT)
+        + test_fault.AT_WAIT
+        + test_fault.wave(9, test_fault.WAIT_2, "ASSERT_TRAP|TRAP")
+    )
     return [{"report.txt": text.encode()}]
 
 

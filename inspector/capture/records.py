@@ -159,7 +159,7 @@ def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> 
 
 
 def _passed(fields: Mapping[str, Any] | None) -> Passed | None:
-    """The recorded arguments of a launch (`guest/launches/passed.py`)."""
+    """The recorded arguments of a launch (`guest/launches/argument_records.py`)."""
     if fields is None:
         return None
     return Passed(

@@ -6,7 +6,7 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
     {"process": {"pid", "parent", "argv", "cwd", "executable", "python", "triton", "torch",
                  "device",        what Triton's driver reports of the device, or null
                  "sys_path", "complete"}}
-    {"source": {"id", "functions"}}                see `guest/record/contents.py`
+    {"source": {"id", "functions"}}                see `guest/record/source_format.py`
     {"specialization": {
         "id",                     hash over all that follows up to `triton`
         "kernel": {"module", "qualname", "file", "line", "sha256", "gluon",
@@ -115,7 +115,7 @@ class SourceFunction(Strict, frozen=True):
 
 
 class TracedSource(Strict, frozen=True):
-    """A kernel's source (`guest/record/contents.py`).
+    """A kernel's source (`guest/record/source_format.py`).
 
     `id` is a hash over `functions`, the first of which is the kernel.
     """

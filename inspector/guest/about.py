@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import hashlib
 import importlib
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from typing import Any
 
-from .missing import install_hint
+from .missing_modules import install_hint
 
 TRITON_KEY_MODULES = ("triton.runtime.cache", "triton.compiler.compiler")
 """Modules with `triton_key`: since Triton 3.5, and before."""
@@ -42,23 +44,32 @@ def describe() -> dict[str, Any]:
         triton: Any = importlib.import_module("triton")
         backends = importlib.import_module("triton.backends").backends
     except ImportError as error:
-        reply["problem"] = f"Triton cannot be imported by {sys.executable}: {error}"
-        reply["hint"] = install_hint(error, "triton")
-        return reply
+        problem = f"Triton cannot be imported by {sys.executable}: {error}"
+        return {**reply, "problem": problem, "hint": install_hint(error, "triton")}
     reply["triton"] = getattr(triton, "__version__", None)
-    if not hasattr(triton, "knobs"):
-        reply["problem"] = f"Triton {reply['triton']} is older than the oldest supported (3.4)"
-        reply["hint"] = "install triton>=3.4, or name another interpreter with --python"
-        return reply
-    if "amd" not in backends:
-        reply["problem"] = f"Triton {reply['triton']} was built without its AMD backend"
-        reply["hint"] = "install a Triton that has triton/backends/amd, or use --python"
-        return reply
-    folder = os.path.dirname(os.path.abspath(triton.__file__))
-    reply["triton_key"] = _key(backends["amd"].compiler, folder)
-    reply["options"] = _options(backends["amd"].compiler)
-    reply["witnesses"] = _witnesses(folder)
+    reply["problem"], reply["hint"] = _unfitness(triton, backends)
+    if reply["problem"] is None:
+        folder = os.path.dirname(os.path.abspath(triton.__file__))
+        reply["triton_key"] = _key(backends["amd"].compiler, folder)
+        reply["options"] = _options(backends["amd"].compiler)
+        reply["witnesses"] = _witnesses(folder)
     return reply
+
+
+def _unfitness(triton: Any, backends: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Why an imported Triton cannot be used, and what to do; None if it can be."""
+    version = getattr(triton, "__version__", None)
+    if not hasattr(triton, "knobs"):
+        return (
+            f"Triton {version} is older than the oldest supported (3.4)",
+            "install triton>=3.4, or name another interpreter with --python",
+        )
+    if "amd" not in backends:
+        return (
+            f"Triton {version} was built without its AMD backend",
+            "install a Triton that has triton/backends/amd, or use --python",
+        )
+    return None, ""
 
 
 def triton_key() -> str:
@@ -68,6 +79,17 @@ def triton_key() -> str:
         if key is not None:
             return str(key())
     raise AttributeError("this Triton has no triton_key()")
+
+
+def replace_triton_key(key: str) -> None:
+    """Makes `triton_key` return `key` in this process.
+
+    Triton's own would hash half a gigabyte for the key of a cache that nobody looks into.
+    """
+    for name in TRITON_KEY_MODULES:
+        module: Any = importlib.import_module(name)
+        if hasattr(module, "triton_key"):
+            module.triton_key = functools.partial(str, key)
 
 
 def _key(backend_class: Any, folder: str) -> str:

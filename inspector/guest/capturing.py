@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import json
 import os
 import shutil
 import sys
@@ -15,9 +14,9 @@ from typing import Any
 
 from . import lowering
 from .channel import Channel
-from .forked import ChildOutcome, run_forked, tail_of
-from .missing import stub_note
-from .records import error, writer
+from .forked import ChildOutcome, run_forked
+from .missing_modules import stub_note
+from .records import Follower, error, tail_of, writer
 
 MODES: Mapping[str, str] = {
     "cases": "cases.capture",
@@ -36,6 +35,7 @@ time limit."""
 MIN_GENERATED_SECONDS = 30.0
 """Time in seconds that the front end has at least for code that torch.compile generated."""
 MAX_COPY_BYTES = 1 << 30
+"""Bytes of a user's file or folder up to which it is copied for a script that opens it."""
 
 
 class Capturing:
@@ -58,6 +58,9 @@ class Capturing:
         self._stubs: list[str] = []
         self._questions: list[list[Any]] = []
         self._reversed: list[list[Any]] = []
+        self._last_deadline = 0.0  # for all runs that are repeated for missing modules
+        self._generated: dict[str, dict[str, Any]] = {}  # file of torch.compile's code -> origin
+        self._out_of_time = False  # whether the child reported itself that its time was up
         self.heavy = False
 
     def run(self) -> dict[str, Any]:
@@ -89,8 +92,8 @@ class Capturing:
         script_folder = os.path.join(self._folder, f"work{suffix}")
         os.makedirs(script_folder, exist_ok=True)
         request["cwd"] = self._request.get("cwd") or script_folder
-        self._generated: dict[str, dict[str, Any]] = {}
-        self._out_of_time = False  # whether the child reported itself that its time was up
+        self._generated = {}
+        self._out_of_time = False
         self._repeat(MODES[request["mode"]], request, suffix)
         self._explore(request, suffix)
         generated_deadline = max(request["deadline"], time.monotonic() + MIN_GENERATED_SECONDS)
@@ -151,11 +154,15 @@ class Capturing:
             self._send({"lost": end.describe(), **begin_record, "output": tail_of(self._output)})
             if not begin_record or end.reason == "timeout":
                 return
+        self._give_up(request["path"])
+
+    def _give_up(self, path: str) -> None:
+        """Reports that a script did not get through in `MAX_RUNS` runs."""
         message = f"given up after {MAX_RUNS} runs"
         if self._stubs:
             message += f": {len(self._stubs)} modules that it imports are not installed"
         hint = "install what it needs, or name an interpreter that has it with --python"
-        self._send(error("capture", message, hint, place=request["path"]))
+        self._send(error("capture", message, hint, place=path))
 
     def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], ChildOutcome]:
         """Runs one child and forwards its records; returns the last record and how it ended."""
@@ -216,36 +223,6 @@ class Capturing:
             failed = record["error"]["message"] if "error" in record else record["lost"]
             record = {"note": f"{file}:{line}: with the other answer to {question}: {failed}"}
         self._channel.send({"record": record})
-
-
-class Follower:
-    """Reads a JSON-lines file that another process is writing.
-
-    Args:
-        path: need not exist yet.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.last: dict[str, Any] = {}
-        self._path = path
-        self._offset = 0
-
-    def new_records(self) -> list[dict[str, Any]]:
-        """The complete lines since the last call; an incomplete last line is left for later."""
-        try:
-            if os.path.getsize(self._path) <= self._offset:
-                return []
-            with open(self._path, "rb") as stream:
-                stream.seek(self._offset)
-                data = stream.read()
-        except FileNotFoundError:
-            return []
-        complete_lines = data[: data.rfind(b"\n") + 1]
-        self._offset += len(complete_lines)
-        records: list[dict[str, Any]] = [json.loads(line) for line in complete_lines.splitlines()]
-        if records:
-            self.last = records[-1]
-        return records
 
 
 def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any
 
-from .record.bound import encode_json, write_all
+from .record.unpatched import encode_json, write_all
 
 CHUNK = 1 << 16
 

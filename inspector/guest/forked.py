@@ -7,7 +7,6 @@ crash, call `os._exit`, loop for ever or start processes: the parent ends them a
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import gc
 import os
@@ -22,17 +21,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from .channel import Channel
+from .process_tree import descendants, die_with, end_orphans, has_children
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 POLL_SECONDS = 0.01
 """Interval of the checks for the child's end where the kernel lacks pidfd_open (Linux < 5.3)."""
 
 WATCH_SECONDS = 0.02
 """Interval at which `watch` is called."""
-
-END_SECONDS = 5.0
-"""Time limit for ending the processes of a job, which may start others meanwhile."""
-END_STEP_SECONDS = 0.005
 
 end_process = os._exit  # user code may replace it later
 
@@ -101,7 +96,7 @@ def run_forked(
     sys.stderr.flush()
     start = time.monotonic()
     parent = os.getpid()
-    own_children = descendants(parent) if _has_children() else frozenset()
+    own_children = descendants(parent) if has_children() else frozenset()
     # No signal may interrupt between the fork and the block that ends the child.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
@@ -117,15 +112,24 @@ def run_forked(
             raise HostGoneError
         has_ended = _wait(pid, start + time_limit, channel.requests_fd, watch)
     finally:
-        # Until the child is reaped, no other group can have its id.
-        with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        _end_children(own_children)
-    seconds = time.monotonic() - start
-    if not has_ended:
+        status = _kill_and_reap(pid)
+        end_orphans(own_children)
+    return _outcome(status if has_ended else None, time.monotonic() - start)
+
+
+def _kill_and_reap(pid: int) -> int:
+    """Kills a child's process group, unless it has ended; returns the child's wait status."""
+    # Until the child is reaped, no other group can have its id.
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def _outcome(status: int | None, seconds: float) -> ChildOutcome:
+    """The outcome for a wait status; None stands for a child that ran out of time."""
+    if status is None:
         return ChildOutcome("timeout", None, seconds)
     if os.WIFSIGNALED(status):
         return ChildOutcome("signal", os.WTERMSIG(status), seconds)
@@ -161,7 +165,7 @@ def _become_job(
     """Separates the child from the host, redirects its descriptors to files and sets limits."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
-    _die_with(parent)
+    die_with(parent)
     channel.close()
     gc.freeze()  # a collection would copy every page that it marks
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -183,74 +187,6 @@ def _redirect(fd: int, target: int) -> None:
         os.close(fd)
     else:
         os.set_inheritable(fd, True)
-
-
-def _die_with(parent: int) -> None:
-    """Makes the kernel end this process when its parent ends (Linux only)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        end_process(1)
-
-
-def adopt_orphans() -> None:
-    """Makes orphans of a job children of this process (Linux only).
-
-    Otherwise a process that left the job's group, by `setsid` or as a daemon, would outlive it.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def descendants(pid: int) -> frozenset[int]:
-    """The ids of a process's descendants, from /proc."""
-    children: dict[int, list[int]] = {}
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return frozenset()
-    for name in names:
-        if name.isdecimal():
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                with open(f"/proc/{name}/stat", "rb") as stream:
-                    parent = int(stream.read().rpartition(b")")[2].split()[1])
-                children.setdefault(parent, []).append(int(name))
-    found_descendants: set[int] = set()
-    pending = [pid]
-    while pending:
-        for child in children.get(pending.pop(), ()):
-            if child not in found_descendants:
-                found_descendants.add(child)
-                pending.append(child)
-    return frozenset(found_descendants)
-
-
-def _has_children() -> bool:
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _end_children(own_children: frozenset[int]) -> None:
-    """Ends the processes that a job left, now this process's descendants (`adopt_orphans`).
-
-    Args:
-        own_children: descendants that this process had before, which stay.
-    """
-    deadline = time.monotonic() + END_SECONDS
-    while _has_children() and time.monotonic() < deadline:
-        orphans = descendants(os.getpid()) - own_children
-        if not orphans:
-            return
-        for pid in orphans:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in orphans:
-            with contextlib.suppress(OSError):  # some become ours only when their parents end
-                os.waitpid(pid, os.WNOHANG)
-        time.sleep(END_STEP_SECONDS)
 
 
 def _wait(
@@ -305,18 +241,3 @@ def _pidfd(pid: int) -> int | None:
 def _has_ended(pid: int) -> bool:
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, pid, flags) is not None
-
-
-TAIL_BYTES = 4000
-"""Bytes of a child's output that are reported."""
-
-
-def tail_of(path: str) -> str:
-    """The last `TAIL_BYTES` of a child's output; empty if the file does not exist."""
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - TAIL_BYTES))
-            return stream.read().decode(errors="replace")
-    except FileNotFoundError:
-        return ""

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .cases.case import Case, Parameter, Specialization, TuningConfig
+from .cases.case import BoundCase, Case, KernelParameter, TuningConfig
 from .cases.options import check_options
 from .lowering import parse_options, target
 from .mlir_errors import mlir_errors
@@ -86,10 +86,10 @@ def _layers(value: Any) -> Iterator[Any]:
         value = getattr(value, "__dict__", {}).get("fn") if not inspect.isclass(value) else None
 
 
-def parameters(kernel: Any) -> list[Parameter]:
+def parameters(kernel: Any) -> list[KernelParameter]:
     """The parameters of a JITFunction, in order."""
     return [
-        Parameter(
+        KernelParameter(
             name=param.name,
             constexpr=bool(param.is_constexpr),
             default=(_unwrap_constexpr(param.default),) if param.has_default else None,
@@ -132,7 +132,7 @@ def definition(kernel: Any) -> tuple[str, int]:
     return kernel.fn.__code__.co_filename, start + offset
 
 
-def make_ttir(kernel: Any, case: Case, bound: Specialization, arch: str) -> dict[str, Any]:
+def make_ttir(kernel: Any, case: Case, bound: BoundCase, arch: str) -> dict[str, Any]:
     """Runs the front end over a stated case.
 
     Args:
@@ -183,11 +183,35 @@ def lower(source: Any, arch: str, options_stated: Mapping[str, Any]) -> dict[str
         MLIRError: the verifier refuses an operation.
         Exception: any other error of the front end.
     """
-    compiler = importlib.import_module("triton.compiler.compiler")
-    ir = importlib.import_module("triton._C.libtriton").ir
     gpu = target(arch)
-    backend = compiler.make_backend(gpu)
+    backend = importlib.import_module("triton.compiler.compiler").make_backend(gpu)
     options = parse_options(backend, dict(options_stated))
+    stage, module, notes = _run_first_stage(source, backend, options, gpu)
+    stated = {name: getattr(options, name) for name in ALWAYS_STATED if hasattr(options, name)}
+    names = source.fn.arg_names
+    return {
+        "ttir": str(module),
+        "stage": stage,
+        "notes": notes,
+        "arch": gpu.arch,
+        "wave_size": gpu.warp_size,
+        "options": {name: plain(value) for name, value in {**options_stated, **stated}.items()},
+        "signature": {name: type_text(kind) for name, kind in source.signature.items()},
+        "constexprs": {_argument_name(names, k): plain(v) for k, v in source.constants.items()},
+        "attrs": {_argument_name(names, k): dict(v) for k, v in source.attrs.items() if v},
+    }
+
+
+def _run_first_stage(
+    source: Any, backend: Any, options: Any, gpu: Any
+) -> tuple[str, Any, list[str]]:
+    """Makes the IR of a specialisation and runs the first stage's passes over it.
+
+    Returns:
+        The stage: `ttir`; `ttgir` for a kernel in Gluon, which states its layouts. The module. The
+        warnings of both, each once.
+    """
+    ir = importlib.import_module("triton._C.libtriton").ir
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -202,26 +226,13 @@ def lower(source: Any, arch: str, options_stated: Mapping[str, Any]) -> dict[str
     make_ir_parameters = inspect.signature(source.make_ir).parameters
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
-    # The first stage is `ttir`; `ttgir` for a kernel in Gluon, which states its layouts.
     stage, run = next(iter(stages.items()))
     with warnings.catch_warnings(record=True) as warnings_caught:
         warnings.simplefilter("always")
         with mlir_errors():
             module = source.make_ir(**{name: available[name] for name in make_ir_parameters})
             module = run(module, {"target": gpu, **options.__dict__})
-    stated = {name: getattr(options, name) for name in ALWAYS_STATED if hasattr(options, name)}
-    names = source.fn.arg_names
-    return {
-        "ttir": str(module),
-        "stage": stage,
-        "notes": list(dict.fromkeys(one_line(w.message) for w in warnings_caught)),
-        "arch": gpu.arch,
-        "wave_size": gpu.warp_size,
-        "options": {name: plain(value) for name, value in {**options_stated, **stated}.items()},
-        "signature": {name: type_text(kind) for name, kind in source.signature.items()},
-        "constexprs": {_argument_name(names, k): plain(v) for k, v in source.constants.items()},
-        "attrs": {_argument_name(names, k): dict(v) for k, v in source.attrs.items() if v},
-    }
+    return stage, module, list(dict.fromkeys(one_line(w.message) for w in warnings_caught))
 
 
 def type_text(kind: Any) -> str:
@@ -239,7 +250,7 @@ def _argument_name(names: Sequence[str], key: Any) -> str:
     return "".join([names[position], *(f"[{n}]" for n in indices)])
 
 
-def _attributes(backend: Any, bound: Specialization) -> Mapping[str, list[list[Any]]]:
+def _attributes(backend: Any, bound: BoundCase) -> Mapping[str, list[list[Any]]]:
     """Triton's attributes of each argument, as a launch would pass them."""
     knobs = importlib.import_module("triton.knobs")
     buffer_ops = bool(knobs.amd.use_buffer_ops)  # without them launches ignore storage sizes

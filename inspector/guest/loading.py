@@ -15,7 +15,7 @@ from types import ModuleType
 
 from . import checkout
 from .checkout import Checkout
-from .missing import install_hint
+from .missing_modules import install_hint
 from .syntax import parse
 
 MAIN_GUARD = 'put what should run only as a script under `if __name__ == "__main__":`'

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .about import TRITON_KEY_MODULES
+from .about import replace_triton_key
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -131,11 +131,7 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     parse_options(backend, options)
     stages: list[dict[str, Any]] = []
     _observe_stages(type(backend), stages, dump)
-    # Otherwise half a gigabyte is hashed for the key of a cache that is deleted.
-    for name in TRITON_KEY_MODULES:
-        module = importlib.import_module(name)
-        if hasattr(module, "triton_key"):
-            module.triton_key = functools.partial(str, request["triton_key"])  # type: ignore[attr-defined]
+    replace_triton_key(request["triton_key"])
     start_stage = request["stage"]
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     files = {}

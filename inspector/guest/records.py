@@ -1,13 +1,17 @@
-"""The records of a capture: one JSON object a line, from the guest to the host."""
+"""The records of a forked child: one JSON object a line, in a file that its parent follows."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from typing import Any
 
-from .record.bound import append, encode_json
+from .record.unpatched import append, encode_json
 
 Emit = Callable[[dict[str, Any]], None]
+TAIL_BYTES = 4000
+"""Bytes of a child's output that are reported."""
 
 
 def error(
@@ -58,10 +62,51 @@ def writer(path: str) -> Emit:
     """A function that appends records to a file, which it opens anew each time.
 
     While the user's code runs, no descriptor of ours is open that it could close or inherit, and
-    its patches of `json` or `os` have no effect (`record/bound.py`).
+    its patches of `json` or `os` have no effect (`record/unpatched.py`).
     """
 
     def emit(record: dict[str, Any]) -> None:
         append(path, encode_json(record) + "\n")
 
     return emit
+
+
+class Follower:
+    """Reads a JSON-lines file that another process is writing.
+
+    Args:
+        path: need not exist yet.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.last: dict[str, Any] = {}
+        self._path = path
+        self._offset = 0
+
+    def new_records(self) -> list[dict[str, Any]]:
+        """The complete lines since the last call; an incomplete last line is left for later."""
+        try:
+            if os.path.getsize(self._path) <= self._offset:
+                return []
+            with open(self._path, "rb") as stream:
+                stream.seek(self._offset)
+                data = stream.read()
+        except FileNotFoundError:
+            return []
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete_lines)
+        records: list[dict[str, Any]] = [json.loads(line) for line in complete_lines.splitlines()]
+        if records:
+            self.last = records[-1]
+        return records
+
+
+def tail_of(path: str) -> str:
+    """The last `TAIL_BYTES` of a child's output; empty if the file does not exist."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - TAIL_BYTES))
+            return stream.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""

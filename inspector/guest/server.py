@@ -23,8 +23,9 @@ from typing import Any
 from . import about, lowering
 from .capturing import Capturing
 from .channel import Channel
-from .forked import ChildOutcome, HostGoneError, adopt_orphans, run_forked
-from .suite.running import Running
+from .forked import ChildOutcome, HostGoneError, run_forked
+from .process_tree import adopt_orphans
+from .suite.running import SuiteRun
 
 
 def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
@@ -95,7 +96,7 @@ class Server:
         return Capturing(self._channel, request).run()
 
     def _suite(self, request: dict[str, Any]) -> dict[str, Any]:
-        return Running(self._channel, request).run()
+        return SuiteRun(self._channel, request).run()
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compiles a TTIR file in a forked child; see `lowering.compile_ttir`."""

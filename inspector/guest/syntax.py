@@ -17,7 +17,7 @@ def parse(source: str | bytes, filename: str = "<unknown>") -> ast.Module:
     """The syntax tree of a module.
 
     Raises:
-        SyntaxError: it is not Python, or has a dotted name of LONGEST_NAME parts and more.
+        SyntaxError: it is not Python, or has a dotted name of MAX_NAME_PARTS parts and more.
         ValueError, RecursionError, MemoryError: as `ast.parse`, for NULs and deep nesting.
     """
     match = _IN_BYTES.search(source) if isinstance(source, bytes) else _IN_TEXT.search(source)

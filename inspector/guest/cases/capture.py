@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import TritonKernels, definition, make_ttir, parameters
-from ..launches.endings import retry_after
 from ..launches.project import Project
+from ..launches.retries import retry_after
 from ..loading import LoadError, load
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note, one_line
@@ -23,7 +23,7 @@ from ..world.driver import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
 from .selection import Selection, identity, not_for
 from .space import DERIVE, TUNING, PointSelection, read_tuning, select_points
-from .typed import typed_case
+from .stated_case import typed_case
 
 CASES = "KINSPECT_CASES"
 CONVENTION = (
@@ -56,12 +56,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         if not isinstance(raw_cases, (list, tuple)) or not raw_cases:
             emit(_no_cases(path, kernels, raw_cases))
             return
-        selection = Selection(request.get("patterns", ()), kernels.qualnames)
-        selected = selection.selected(raw_cases)
-        if not selected:
-            message, hint = selection.unmatched(raw_cases)
-            emit(error("capture", f"{path}: {message}", hint))
-            return
+        selected = _selected(raw_cases, kernels, request)
         items, other_cases = _items(path, selected, archs)
         pairs = [item for item in items if isinstance(item, _Pair)]
         _select_points(pairs, module, kernels, request)
@@ -106,6 +101,21 @@ def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) 
     if request.get("stated") is not None:
         return [typed_case(request["stated"], kernels, request.get("patterns", ()))]
     return getattr(module, CASES, None)
+
+
+def _selected(
+    raw_cases: Sequence[Any], kernels: TritonKernels, request: Mapping[str, Any]
+) -> list[tuple[int, Any]]:
+    """Index and value of the entries of `KINSPECT_CASES` that the request's patterns select.
+
+    Raises:
+        CaseError: there are none.
+    """
+    selection = Selection(request.get("patterns", ()), kernels.qualnames)
+    selected = selection.selected(raw_cases)
+    if not selected:
+        raise CaseError(*selection.unmatched(raw_cases))
+    return selected
 
 
 def _items(
@@ -320,15 +330,8 @@ def _record_of_point(
     def case_error(message: str, hint: str) -> dict[str, Any]:
         return error("capture", f"{path}: {message}", hint, kernel=case.kernel, case=case.name)
 
-    kernel = kernels.by_name.get(case.kernel)
-    if kernel is None:
-        names = sorted(kernels.by_name)
-        suggestion = did_you_mean([case.kernel], names)
-        return case_error(
-            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{suggestion}",
-            "its kernels are " + ", ".join(names),
-        )
     try:
+        kernel = _kernel_of(kernels, case)
         file, line = definition(kernel)
         case_at_point = replace(case, constexprs={**case.constexprs, **point})
         config = kernels.first_config(case.kernel)
@@ -358,6 +361,23 @@ def _record_of_point(
         tuning=dict(point) or None,
     )
     return {"variant": variant}
+
+
+def _kernel_of(kernels: TritonKernels, case: Case) -> Any:
+    """The kernel of a case.
+
+    Raises:
+        CaseError: the module does not have it.
+    """
+    kernel = kernels.by_name.get(case.kernel)
+    if kernel is None:
+        names = sorted(kernels.by_name)
+        suggestion = did_you_mean([case.kernel], names)
+        raise CaseError(
+            f"case {case.name!r}: the module has no @triton.jit kernel {case.kernel!r}{suggestion}",
+            "its kernels are " + ", ".join(names),
+        )
+    return kernel
 
 
 def _no_cases(path: str, kernels: TritonKernels, raw: Any) -> dict[str, Any]:

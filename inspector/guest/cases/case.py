@@ -43,7 +43,7 @@ class CaseError(Exception):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """One parameter of a kernel.
 
     Args:
@@ -91,7 +91,7 @@ class TuningConfig:
 
 
 @dataclass(frozen=True)
-class Specialization:
+class BoundCase:
     """The input of Triton's front end.
 
     Args:
@@ -120,29 +120,18 @@ def read_case(index: int, raw: Any) -> Case:
     subject = f"KINSPECT_CASES[{index}]"
     if not isinstance(raw, dict):
         raise CaseError(f"{subject} is a {type(raw).__name__}, not a dict", "write it as a dict")
-    name, kernel = raw.get("name"), raw.get("kernel")
-    if isinstance(name, str) and name:
-        subject = f"case {name!r}"
+    if isinstance(raw.get("name"), str) and raw["name"]:
+        subject = f"case {raw['name']!r}"
     unknown = [str(key) for key in raw if key not in KEYS]
     if unknown:
         raise CaseError(
             f"{subject} has no key {_quoted(unknown)}{did_you_mean(unknown, KEYS)}",
             "the keys are " + ", ".join(KEYS),
         )
-    for key, value in (("name", name), ("kernel", kernel)):
-        if not isinstance(value, str) or not value:
-            raise CaseError(f"{subject} needs {key!r}, a string", f"add {key!r} to the case")
-    signature = _table(subject, "signature", raw)
-    for argument, text in signature.items():
-        if not isinstance(text, str) or not TYPE.fullmatch(text):
-            raise CaseError(
-                f"{subject}: the type of {argument!r} is {text!r}",
-                'write a Triton type such as "*fp16:16", "i32" or "fp32"',
-            )
     return Case(
-        name=str(name),
-        kernel=str(kernel),
-        signature=signature,
+        name=_text(subject, "name", raw.get("name")),
+        kernel=_text(subject, "kernel", raw.get("kernel")),
+        signature=_signature(subject, raw),
         constexprs=_table(subject, "constexprs", raw),
         options=_table(subject, "options", raw),
         grid=_grid(subject, raw.get("grid")),
@@ -152,8 +141,8 @@ def read_case(index: int, raw: Any) -> Case:
 
 
 def specialize(
-    case: Case, parameters: Iterable[Parameter], config: TuningConfig | None = None
-) -> Specialization:
+    case: Case, parameters: Iterable[KernelParameter], config: TuningConfig | None = None
+) -> BoundCase:
     """Binds a case to its kernel's parameters, defaults included.
 
     Args:
@@ -185,7 +174,7 @@ def specialize(
             divisible.add(name)
         if case.small_tensors and type_name.startswith("*") and parameter.specialize:
             small.add(name)
-    return Specialization(signature, constants, frozenset(divisible), frozenset(small))
+    return BoundCase(signature, constants, frozenset(divisible), frozenset(small))
 
 
 def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
@@ -198,7 +187,7 @@ def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
 
 
 def _check_names(
-    subject: str, case: Case, parameters: list[Parameter], config: TuningConfig | None
+    subject: str, case: Case, parameters: list[KernelParameter], config: TuningConfig | None
 ) -> None:
     """Checks that a case states each of the kernel's arguments once, and no others.
 
@@ -237,7 +226,7 @@ def _check_names(
         raise CaseError(message, f"the kernel's parameters are {', '.join(names)}")
 
 
-def _constant(subject: str, case: Case, parameter: Parameter) -> Any:
+def _constant(subject: str, case: Case, parameter: KernelParameter) -> Any:
     """The value of a constant argument: stated by the case, or the default.
 
     Like a launch, a case may make any argument constant whose value is None or 1.
@@ -256,7 +245,7 @@ def _constant(subject: str, case: Case, parameter: Parameter) -> Any:
     )
 
 
-def _split_type(subject: str, case: Case, parameter: Parameter) -> tuple[str, str | None]:
+def _split_type(subject: str, case: Case, parameter: KernelParameter) -> tuple[str, str | None]:
     """The Triton type and the suffix (`16`, `1`; None without one) of an argument.
 
     Raises:
@@ -296,6 +285,23 @@ def _split_type(subject: str, case: Case, parameter: Parameter) -> tuple[str, st
             f"{subject}: the kernel marks {name!r} do_not_specialize", f"drop the :{suffix}"
         )
     return type_name, suffix
+
+
+def _text(subject: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise CaseError(f"{subject} needs {key!r}, a string", f"add {key!r} to the case")
+    return value
+
+
+def _signature(subject: str, raw: Mapping[str, Any]) -> dict[str, str]:
+    signature = _table(subject, "signature", raw)
+    for argument, text in signature.items():
+        if not isinstance(text, str) or not TYPE.fullmatch(text):
+            raise CaseError(
+                f"{subject}: the type of {argument!r} is {text!r}",
+                'write a Triton type such as "*fp16:16", "i32" or "fp32"',
+            )
+    return signature
 
 
 def _table(subject: str, key: str, raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -98,21 +98,33 @@ def select_points(
     }
     host_axes = [values for name, values in user_axes.items() if name not in constexprs]
     host_factor = math.prod(map(len, host_axes))
+    max_case_points = None if max_points is None else max(1, max_points // host_factor)
+    return PointSelection(
+        _front_end_runs(_points(axes, max_case_points, case, derive), options),
+        math.prod(map(len, axes.values())),
+        host_factor,
+        tuple(name for name in tuning if name not in axes and name not in user_axes),
+    )
+
+
+def _front_end_runs(
+    points: Iterable[Mapping[str, Any]], options: Collection[str]
+) -> list[FrontEndRun]:
+    """The points by their constexprs: one run of the front end serves those that differ in options.
+
+    Args:
+        points: the points, in order.
+        options: names of options that only the backend reads.
+    """
     option_sets: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     constexprs_of: dict[tuple[Any, ...], dict[str, Any]] = {}
-    max_case_points = None if max_points is None else max(1, max_points // host_factor)
-    for point in _points(axes, max_case_points, case, derive):
+    for point in points:
         constants = {name: value for name, value in point.items() if name not in options}
         key = tuple(map(repr, constants.items()))  # values need not be hashable
         constexprs_of[key] = constants
         point_options = {name: value for name, value in point.items() if name in options}
         option_sets.setdefault(key, []).append(point_options)
-    return PointSelection(
-        [FrontEndRun(constexprs_of[key], sets) for key, sets in option_sets.items()],
-        math.prod(map(len, axes.values())),
-        host_factor,
-        tuple(name for name in tuning if name not in axes and name not in user_axes),
-    )
+    return [FrontEndRun(constexprs_of[key], sets) for key, sets in option_sets.items()]
 
 
 def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:

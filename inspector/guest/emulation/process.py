@@ -33,7 +33,7 @@ class EmulationError(RuntimeError):
         self.kind = kind
 
 
-class SharedBuffer:
+class LaunchBuffer:
     """Memory of this process that a launch may use.
 
     Args:
@@ -84,7 +84,7 @@ class EmulatorProcess:
             self._loaded_keys.add(key)
 
     def launch(
-        self, request: dict[str, Any], buffers: Sequence[SharedBuffer], *, write_back: bool = True
+        self, request: dict[str, Any], buffers: Sequence[LaunchBuffer], *, write_back: bool = True
     ) -> dict[str, Any]:
         """Executes a launch on the buffers' contents; returns the emulator's reply.
 
@@ -139,7 +139,7 @@ class EmulatorProcess:
             env=self._environment,
         )
 
-    def _lay_out(self, buffers: Sequence[SharedBuffer]) -> mmap.mmap:
+    def _lay_out(self, buffers: Sequence[LaunchBuffer]) -> mmap.mmap:
         """Assigns offsets in the shared memory to buffers, each with pages of its own."""
         end = PAGE_BYTES
         for buffer in buffers:

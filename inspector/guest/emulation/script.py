@@ -18,8 +18,8 @@ from .. import world as worlds
 from ..launches.tests import is_test_file
 from ..loading import as_main
 from ..records import writer
-from ..world.device import Device
-from .kernels import Executor
+from ..world.device import StandInDevice
+from .executor import Executor
 from .process import EmulatorProcess
 
 EMULATION_FAILED = 125
@@ -42,7 +42,7 @@ def main(request_path: str) -> int:
     with open(request_path, encoding="utf-8") as stream:
         request = json.load(stream)
     emit = writer(request["records"])
-    device = Device.of(request["device"])
+    device = StandInDevice.of(request["device"])
     world = worlds.install(device, request["folder"], max_values=request["sets"], all_contents=True)
     if request["configs"] is not None:
         _limit_tuning(request["configs"], world)

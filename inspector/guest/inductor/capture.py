@@ -11,22 +11,29 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, parameters, plain
 from ..lowering import UnknownOptionError, target
+from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError
-from ..parsed.types import check_type
 from ..records import Emit, error, note
 from ..sampling import sample_note, spread
 from ..syntax import parse
-from ..world.device import Device
+from ..world.device import StandInDevice
 from ..world.driver import activate
-from .calls import Launch, launches_of, numels, sizes_of
-from .functions import KernelFile
+from .functions import GeneratedFile
 from .grids import grid_of
-from .metadata import Arguments, MetadataError, arguments, device_name, device_type, triton_meta
+from .metadata import (
+    KernelArguments,
+    MetadataError,
+    arguments,
+    device_name,
+    device_type,
+    triton_meta,
+)
 from .source import USERS, KernelSource, SourceError, kernels_of, parsed
 from .tuning import OPTIONS, Configs, TuningError, configs_of, split
+from .wrapper_launches import WrapperLaunch, launches_of, numels, sizes_of
 
 STATED_OPTIONS = ("enable_fp_fusion",)
 """Compile options that Inductor writes into the metadata for Triton."""
@@ -93,11 +100,11 @@ class _Specialization:
 
     kernel: KernelSource
     function: Any
-    arguments: Arguments
+    arguments: KernelArguments
     meta: Mapping[str, Any]
     config: Mapping[str, Any]
     arch: str
-    launch: Launch | None
+    launch: WrapperLaunch | None
 
 
 class _FileCapture:
@@ -107,12 +114,12 @@ class _FileCapture:
         self._path = path
         self._request = request
         self._emit = emit
-        self._file = KernelFile(path, bool(request.get("trust") or request.get("origin")))
+        self._file = GeneratedFile(path, bool(request.get("trust") or request.get("origin")))
         self._driver = activate(target(request["archs"][0]))
         self._finished = set(request.get("finished") or ())
         self._number = 0
 
-    def emit_kernel(self, kernel: KernelSource, launches: Sequence[Launch]) -> None:
+    def emit_kernel(self, kernel: KernelSource, launches: Sequence[WrapperLaunch]) -> None:
         """Emits the variants of a kernel, or why there are none."""
         try:
             function = self._file.function(kernel)
@@ -125,7 +132,7 @@ class _FileCapture:
             self._emit(self._metadata_error(kernel, failure))
             return
         for arch in self._request["archs"]:
-            device = Device.of((self._request.get("devices") or {}).get(arch) or arch)
+            device = StandInDevice.of((self._request.get("devices") or {}).get(arch) or arch)
             try:
                 configs = configs_of(kernel, self._path, function.arg_names, device)
             except TuningError as failure:
@@ -149,7 +156,7 @@ class _FileCapture:
                 )
                 record = self._record(specialization)
                 if "variant" in record:
-                    record["variant"]["notes"] = self._notes(kernel, configs, config, meta)
+                    record["variant"]["notes"] = self._notes(kernel, configs, meta)
                     record["variant"]["launches"] = len(launches) or None
                 self._emit(record)
 
@@ -200,20 +207,26 @@ class _FileCapture:
                 functions=(spec.function,),
                 fallback=f"{self._path}:{kernel.line}",
             )
+        return {"variant": {**variant, **self._variant_fields(spec, constants)}}
+
+    def _variant_fields(
+        self, spec: _Specialization, constants: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The fields of a variant that the front end does not know."""
+        kernel = spec.kernel
         file, line = definition(spec.function)
-        variant.update(
-            kernel=kernel.name,
-            qualname=kernel.function,
-            case=None,
-            file=file if kernel.verbatim else self._path,
-            line=line if kernel.verbatim else kernel.line,
-            grid=_grid(spec, constants),
-            call_site=self._call_site(kernel, spec.launch),
-            tuning=_tuning(spec),
-            key=f"{self._number}",
-            generator=None if kernel.heuristic == USERS else "inductor",
-        )
-        return {"variant": variant}
+        return {
+            "kernel": kernel.name,
+            "qualname": kernel.function,
+            "case": None,
+            "file": file if kernel.verbatim else self._path,
+            "line": line if kernel.verbatim else kernel.line,
+            "grid": _grid(spec, constants),
+            "call_site": self._call_site(kernel, spec.launch),
+            "tuning": _tuning(spec),
+            "key": f"{self._number}",
+            "generator": None if kernel.heuristic == USERS else "inductor",
+        }
 
     def _lowered(self, spec: _Specialization) -> tuple[dict[str, Any], dict[str, Any]]:
         """A specialisation's TTIR and options, and the kernel's constants.
@@ -239,13 +252,7 @@ class _FileCapture:
         source = compiler.ASTSource(function, signature, constants, attributes)
         return lower(source, spec.arch, {**stated, **options}), constants
 
-    def _notes(
-        self,
-        kernel: KernelSource,
-        configs: Configs,
-        config: Mapping[str, Any],
-        meta: Mapping[str, Any],
-    ) -> list[str]:
+    def _notes(self, kernel: KernelSource, configs: Configs, meta: Mapping[str, Any]) -> list[str]:
         """Where the block sizes, the attributes and the kernel itself come from, for the user."""
         notes = [f"block sizes: {configs.provenance}"]
         stated = kernel.keywords.get("inductor_meta") or {}
@@ -261,7 +268,9 @@ class _FileCapture:
             notes.append(f"fused from {kernel.origins}")
         return notes
 
-    def _call_site(self, kernel: KernelSource, launch: Launch | None) -> dict[str, Any] | None:
+    def _call_site(
+        self, kernel: KernelSource, launch: WrapperLaunch | None
+    ) -> dict[str, Any] | None:
         """The user's operation that the kernel comes from, or its launch in the wrapper."""
         origin = self._request.get("origin")
         if origin is None:

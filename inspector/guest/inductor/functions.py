@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from types import CodeType, ModuleType
 from typing import Any
 
-from ..missing import install_hint
-from ..parsed.building import Builder
+from ..missing_modules import install_hint
+from ..parsed.building import KernelBuilder
 from ..parsed.guard import Guard
 from ..parsed.modules import TRITON_MODULES, Module, Modules, jit_of
 from ..parsed.refusals import RefusedError, message_of
-from ..record.contents import TORCH_HELPERS
+from ..record.source_format import TORCH_HELPERS
 from ..record.values import decode
 from .literals import dotted
 from .source import KernelSource, SourceError, heuristic_of, parsed
@@ -34,7 +34,7 @@ NO_HELPERS = (
 )
 
 
-class KernelFile:
+class GeneratedFile:
     """The file that kernels are made of.
 
     A kernel that stands verbatim in a wrapper is compiled as those lines of it, so that errors and
@@ -71,7 +71,7 @@ class KernelFile:
             )
         try:
             functions = module.source(source.function)
-            return Builder(self._guard, _decoded).build(functions)[0]
+            return KernelBuilder(self._guard, _decoded).build(functions)[0]
         except RefusedError as failure:
             if self.trust:
                 return self.imported(source)

@@ -35,7 +35,7 @@ class UnreadableError(Exception):
 
 
 @dataclass(frozen=True)
-class Symbol:
+class LibraryName:
     """A name, dotted or not, that stands for a value of a library: `ReductionHint.INNER`."""
 
     name: str
@@ -60,7 +60,7 @@ def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
 
     Args:
         node: the expression.
-        names: values of plain names; any other name becomes a `Symbol`.
+        names: values of plain names; any other name becomes a `LibraryName`.
 
     Raises:
         UnreadableError: it is neither a literal, arithmetic on integers, nor a call or a name.
@@ -72,7 +72,7 @@ def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
         name = dotted(node)
         if name is None:
             raise UnreadableError(ast.unparse(node))
-        return values.get(name, Symbol(name))
+        return values.get(name, LibraryName(name))
     if isinstance(node, ast.Dict):
         if any(key is None for key in node.keys):
             raise UnreadableError(ast.unparse(node))

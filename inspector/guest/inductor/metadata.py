@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .literals import Construction, Symbol
+from .literals import Construction, LibraryName
 
 DIVISIBLE_BY_16 = ["tt.divisibility", 16]
 DESCRIPTOR = ("divisible_by_16", "equal_to_1")
@@ -29,7 +29,7 @@ class MetadataError(Exception):
 
 
 @dataclass(frozen=True)
-class Arguments:
+class KernelArguments:
     """A kernel's arguments as its metadata state them, before its block sizes are chosen.
 
     Args:
@@ -86,7 +86,7 @@ def triton_meta(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta
 
 
-def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
+def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> KernelArguments:
     """Reads the metadata of a kernel.
 
     Args:
@@ -107,7 +107,7 @@ def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> Arguments:
     for position in one_positions:
         constants.setdefault(names[position], 1)
     types_passed = {n: t for n, t in types.items() if t != "constexpr" and n not in constants}
-    return Arguments(types_passed, constants, attributes)
+    return KernelArguments(types_passed, constants, attributes)
 
 
 def constant(value: Any) -> Any:
@@ -116,7 +116,7 @@ def constant(value: Any) -> Any:
     Raises:
         MetadataError: it names something that Triton's language does not have.
     """
-    if isinstance(value, Symbol):
+    if isinstance(value, LibraryName):
         language = importlib.import_module("triton.language")
         if value.name.startswith(("tl.", "triton.language.")) and hasattr(language, value.last):
             return getattr(language, value.last)

@@ -33,9 +33,9 @@ HEURISTICS = frozenset(
 USERS = "user_autotune"
 """Decorator of the user's own kernels, which Inductor calls and has not written."""
 UNNAMED = frozenset({"triton_", "triton", "Placeholder.DESCRIPTIVE_NAME"})
-KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(?P<path>\S+\.py)\s*$")
-NODES = re.compile(r"#.*Source Nodes:\s*\[(?P<names>[^\]]*)\]")
-ORIGINS = re.compile(r"#.*Original ATen:\s*\[(?P<ops>[^\]]*)\]")
+KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(\S+\.py)\s*$")
+NODES = re.compile(r"#.*Source Nodes:\s*\[([^\]]*)\]")
+ORIGINS = re.compile(r"#.*Original ATen:\s*\[([^\]]*)\]")
 MAX_COMMENT_LINES = 200
 """Lines of comment above a kernel that may name its path (a graph fragment can be long)."""
 
@@ -204,9 +204,7 @@ def _kernel_source(
     heuristic, keywords = _decorator_arguments(node, path)
     stated = (keywords.get("inductor_meta") or {}).get("kernel_name")
     names = [variable, stated, node.name]
-    stored = next((m["path"] for m in map(KERNEL_PATH.search, comment) if m), None)
-    origins = next((m["ops"] for m in map(ORIGINS.search, comment) if m), "")
-    nodes = next((m["names"] for m in map(NODES.search, comment) if m), "")
+    nodes = _stated(NODES, comment) or ""
     return KernelSource(
         name=next((n for n in names if isinstance(n, str) and n not in UNNAMED), node.name),
         function=node.name,
@@ -215,10 +213,15 @@ def _kernel_source(
         verbatim=verbatim,
         heuristic=heuristic,
         keywords=keywords,
-        stored_at=stored,
-        origins=origins,
+        stored_at=_stated(KERNEL_PATH, comment),
+        origins=_stated(ORIGINS, comment) or "",
         nodes=tuple(name.strip() for name in nodes.split(",") if name.strip()),
     )
+
+
+def _stated(pattern: re.Pattern[str], comment: Sequence[str]) -> str | None:
+    """What the first line of a comment that fits a pattern states: the pattern's group."""
+    return next((match[1] for match in map(pattern.search, comment) if match), None)
 
 
 def _decorator_arguments(node: ast.FunctionDef, path: str) -> tuple[str, dict[str, Any]]:

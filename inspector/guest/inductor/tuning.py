@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..missing import install_hint
-from ..world.device import Device
-from .literals import Symbol
+from ..missing_modules import install_hint
+from ..world.device import StandInDevice
+from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
 from .source import KernelSource
 
@@ -66,7 +66,9 @@ class Configs:
     by_a_run: bool = False
 
 
-def configs_of(source: KernelSource, path: str, names: Sequence[str], device: Device) -> Configs:
+def configs_of(
+    source: KernelSource, path: str, names: Sequence[str], device: StandInDevice
+) -> Configs:
     """The configurations to compile a kernel with.
 
     Args:
@@ -186,7 +188,9 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
     return False
 
 
-def _heuristic_configs(source: KernelSource, names: Sequence[str], device: Device) -> Configs:
+def _heuristic_configs(
+    source: KernelSource, names: Sequence[str], device: StandInDevice
+) -> Configs:
     """The configurations that torch's heuristics would try on the target.
 
     Raises:
@@ -228,7 +232,7 @@ def _torch_for_hip() -> Any:
 
 
 def _triton_configs(
-    source: KernelSource, names: Sequence[str], device: Device, version: str
+    source: KernelSource, names: Sequence[str], device: StandInDevice, version: str
 ) -> list[Any]:
     """The `triton.Config`s that torch's heuristic passes to its autotuner.
 
@@ -262,7 +266,7 @@ def _triton_configs(
 
 
 def _arguments(
-    source: KernelSource, names: Sequence[str], heuristic: Any, hints: Any, device: Device
+    source: KernelSource, names: Sequence[str], heuristic: Any, hints: Any, device: StandInDevice
 ) -> dict[str, Any]:
     """The arguments of a kernel's decorator, as the heuristic of this torch takes them."""
     keywords = dict(source.keywords)
@@ -301,7 +305,7 @@ def _size_hints(stated: Any, heuristic: str) -> dict[str, int]:
     return {**dict(zip(DIMENSIONS, reversed(outer or [1]))), "r0_": reduced}
 
 
-def _device(hints: Any, device: Device) -> Any:
+def _device(hints: Any, device: StandInDevice) -> Any:
     """The target as torch describes a ROCm device to its heuristics."""
     stated = {**device.torch_properties(), "type": "hip", "index": 0, "cc": device.arch}
     fields = hints.DeviceProperties._fields
@@ -310,7 +314,7 @@ def _device(hints: Any, device: Device) -> Any:
 
 def _resolve_enums(value: Any, hints: Any) -> Any:
     """Replaces the names of torch's enumeration members by the members; None for unknown ones."""
-    if isinstance(value, Symbol):
+    if isinstance(value, LibraryName):
         owner = getattr(hints, value.name.split(".")[-2], None) if "." in value.name else None
         if isinstance(owner, type) and issubclass(owner, enum.Enum):
             return owner.__members__.get(value.last)

@@ -10,20 +10,21 @@ from typing import Any
 from .. import world as worlds
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
-from ..world.device import Device
-from ..world.refused import RefusedError
+from ..world.device import StandInDevice
+from ..world.refusal import LaunchRefusedError
 from . import processes
-from .clock import MARGIN_SECONDS, Clock
-from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
-from .graphs import Graphs
+from .clock import MARGIN_SECONDS, ScriptClock
+from .endings import IdleError, OutOfTimeError, ending
+from .generated_code import GeneratedCode
 from .kernel_filter import KernelFilter
 from .layers import LaunchLimitError, Layers
 from .project import Project
 from .readback import Readback
-from .recorder import Recorder
-from .request import Request
-from .running import Script
-from .tuning import Tuning
+from .recorder import SpecialisationRecorder
+from .request import ScriptRequest
+from .retries import Retry, retry_after
+from .script import Script
+from .tuning import TunerFollower
 
 _OTHER_DTYPE_NOTE = (
     "T(...) makes fp16 tensors unless told otherwise: where a kernel refuses to mix types, it may"
@@ -35,16 +36,16 @@ def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and records its specialisations.
 
     Args:
-        request: as `Request.of` takes it.
+        request: as `ScriptRequest.of` takes it.
         write: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
-    run = _Run(Request.of(request), write)
+    run = _ScriptRun(ScriptRequest.of(request), write)
     failure = run.run_script()
     run.write_pending()
     run.explain_ending(failure)
 
 
-class _Run:
+class _ScriptRun:
     """One run of a script in the stand-in world, which this installs in the whole process.
 
     Args:
@@ -52,7 +53,7 @@ class _Run:
         write: takes the records.
     """
 
-    def __init__(self, request: Request, write: Emit) -> None:
+    def __init__(self, request: ScriptRequest, write: Emit) -> None:
         self._request = request
         self._write = write
         self._error_count = 0
@@ -61,7 +62,7 @@ class _Run:
         _keep_caches_apart(request.folder)
         self._stubs = list(request.stubs)
         self._world = world = worlds.install(
-            Device.of(request.device),
+            StandInDevice.of(request.device),
             request.folder,
             stubs=self._stubs,
             max_values=request.max_sets,
@@ -70,8 +71,9 @@ class _Run:
         LOG.reverse(request.reversed)
         processes.watch(project, world.note)
         self._filter = KernelFilter(request.patterns)
+        self._readback = self._make_readback()
         self._recorder = self._follow_launches()
-        self._graphs = Graphs(
+        self._graphs = GeneratedCode(
             folder=request.generated,
             emit=self._emit,
             is_selected=self._filter.selects,
@@ -79,23 +81,29 @@ class _Run:
         )
         world.generate(self._graphs.take, request.max_configs, self._graphs.keep)
         self._script = Script(
-            project,
-            argv=request.argv,
-            calls=request.calls,
-            world=world,
-            emit=self._emit,
-            kernel_filter=self._filter,
-            max_sets=request.max_sets,
-            home=request.home,
+            project, request, world=world, emit=self._emit, kernel_filter=self._filter
         )
 
-    def _follow_launches(self) -> Recorder:
+    def _make_readback(self) -> Readback:
+        """Prepares the execution of launches whose results the script reads."""
+        request, emulation = self._request, self._request.emulation
+        return Readback(
+            self._world,
+            arch=request.arch,
+            command=emulation.command,
+            refusal=LaunchRefusedError(emulation.reason, emulation.detail),
+            seconds=emulation.seconds,
+            folder=request.folder,
+            deadline=request.deadline - MARGIN_SECONDS,
+        )
+
+    def _follow_launches(self) -> SpecialisationRecorder:
         """Patches Triton's autotuners, then the launches around them, then the compiler.
 
         The order matters: each patch wraps those before it.
         """
         request, selects = self._request, self._filter.selects
-        tuning = Tuning(self._emit, request.max_configs)
+        tuning = TunerFollower(self._emit, request.max_configs)
         tuning.install()
         layers = Layers(
             tuning,
@@ -106,28 +114,14 @@ class _Run:
             is_selected=selects,
         )
         layers.install()
-        emulation = request.emulation
-        self._readback = Readback(
-            self._world,
-            arch=request.arch,
-            command=emulation.command,
-            refusal=RefusedError(emulation.reason, emulation.detail),
-            seconds=emulation.seconds,
-            folder=request.folder,
-            deadline=request.deadline - MARGIN_SECONDS,
-        )
         self._readback.is_trial = layers.is_trial
-        recorder = Recorder(
-            arch=request.arch,
+        recorder = SpecialisationRecorder(
+            request,
             emit=self._emit,
             suspended=self._world.suspended,
             origin=layers.origin,
             is_selected=selects,
-            finished=request.finished,
             launched=self._readback.launched,
-            generated=(request.generated,),
-            only_new=bool(request.reversed),
-            arguments=request.arguments,
         )
         recorder.install()
         return recorder
@@ -141,7 +135,7 @@ class _Run:
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self.write_pending, self._emit, request.path)
-        clock = Clock(request.deadline, recorder, self._readback)
+        clock = ScriptClock(request.deadline, recorder, self._readback)
         try:
             clock.start()
             with self._world.running():
@@ -240,7 +234,7 @@ def _finish_before_exit(finish: Callable[[], None], emit: Emit, path: str) -> No
     os._exit = finish_and_exit  # type: ignore[assignment]
 
 
-def _retry_record(retry: Retry | None, request: Request) -> dict[str, Any] | None:
+def _retry_record(retry: Retry | None, request: ScriptRequest) -> dict[str, Any] | None:
     """The record that asks the parent for another run; None where that would not help."""
     if retry is None:
         return None

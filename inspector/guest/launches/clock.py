@@ -7,7 +7,7 @@ import time
 
 from .endings import IdleError, OutOfTimeError
 from .readback import Readback
-from .recorder import Recorder
+from .recorder import SpecialisationRecorder
 
 TICK_SECONDS = 0.5
 """Interval at which the recorder's counts are looked at."""
@@ -21,7 +21,7 @@ MARGIN_SECONDS = 5.0
 """Time before a script's limit at which it is stopped, to write out the records."""
 
 
-class Clock:
+class ScriptClock:
     """Raises `OutOfTimeError` or `IdleError` in the script, by a timer (SIGALRM).
 
     Args:
@@ -30,7 +30,9 @@ class Clock:
         readback: executes launches; never interrupted while it is busy.
     """
 
-    def __init__(self, deadline: float, recorder: Recorder, readback: Readback) -> None:
+    def __init__(
+        self, deadline: float, recorder: SpecialisationRecorder, readback: Readback
+    ) -> None:
         start = time.monotonic()
         self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
         self._recorder = recorder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import json
 import os
@@ -14,10 +13,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ..about import TRITON_KEY_MODULES
+from ..about import replace_triton_key
 from ..lowering import target
 
 
@@ -35,7 +35,7 @@ class CompileError(Exception):
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledCode:
     """A kernel's code.
 
     Args:
@@ -53,100 +53,111 @@ class Compiled:
     scratch_bytes: int
 
 
-def compile_within(
-    triton_compile: Callable[..., Any],
-    src: Any,
-    options: Mapping[str, Any],
-    *,
-    arch: str,
-    world: Any,
-    folder: str,
-    deadline: float,
-) -> Compiled:
-    """Compiles a kernel in a child process.
+class ChildCompiler:
+    """Compiles kernels, each in a child process.
 
     Args:
-        triton_compile: Triton's own `compile`.
-        src: its input.
-        options: the compile options that differ from the defaults.
         arch: gfx name of the target.
-        world: its `suspended` is a context with the unpatched torch.
-        folder: takes a file with the child's result.
-        deadline: when to give up, by `time.monotonic`.
+        suspended: returns a context with the unpatched torch, for Triton's front end.
+        folder: takes a file with each child's result.
+    """
+
+    def __init__(
+        self, arch: str, suspended: Callable[[], AbstractContextManager[None]], folder: str
+    ) -> None:
+        self._arch = arch
+        self._suspended = suspended
+        self._folder = folder
+        self._compile = importlib.import_module("triton.compiler.compiler").compile
+
+    def compile(self, src: Any, options: Mapping[str, Any], deadline: float) -> CompiledCode:
+        """Compiles a kernel.
+
+        Args:
+            src: the compiler's input.
+            options: the compile options that differ from the defaults.
+            deadline: when to give up, by `time.monotonic`.
+
+        Raises:
+            CompileError: the compiler refuses it, or it takes too long.
+        """
+        descriptor, path = tempfile.mkstemp(dir=self._folder, suffix=".json")
+        os.close(descriptor)
+        try:
+            child, read_end = self._fork(src, options, path)
+            _wait_for(child, read_end, deadline)
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        result = json.loads(text) if text else {"failure": "the compiler crashed"}
+        if "failure" in result:
+            raise CompileError(result["failure"])
+        return CompiledCode(**result)
+
+    def _fork(self, src: Any, options: Mapping[str, Any], path: str) -> tuple[int, int]:
+        """Starts the child, which writes its result to `path`.
+
+        Returns:
+            Its process id, and a descriptor that is readable once it has ended.
+        """
+        read_end, write_end = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with warnings.catch_warnings():  # Python 3.12 warns where there are threads
+            warnings.simplefilter("ignore")
+            child = os.fork()
+        if child == 0:
+            os.close(read_end)
+            self._run_child(src, options, path)
+        os.close(write_end)  # the child's copy of this end closes when the child ends
+        return child, read_end
+
+    def _run_child(self, src: Any, options: Mapping[str, Any], path: str) -> NoReturn:
+        """Compiles, writes the fields of a `CompiledCode` or the failure, and ends the child."""
+        status = 1
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            replace_triton_key("kinspect")
+            with self._suspended():
+                result = self._result(src, options)
+            with open(path, "w", encoding="utf-8") as stream:
+                json.dump(result, stream)
+            status = 0
+        except BaseException as failure:
+            with contextlib.suppress(BaseException), open(path, "w", encoding="utf-8") as stream:
+                first_line = (str(failure).splitlines() or [""])[0]
+                json.dump({"failure": f"{type(failure).__name__}: {first_line[:80]}"}, stream)
+        finally:
+            os._exit(status)
+
+    def _result(self, src: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a `CompiledCode`."""
+        gpu = target(self._arch)
+        compiled = self._compile(src, target=gpu, options=dict(options))
+        metadata = compiled.metadata
+        return {
+            "text": compiled.asm["amdgcn"],
+            "threads": int(metadata.num_warps) * int(gpu.warp_size),
+            "wave_size": int(gpu.warp_size),
+            "lds_bytes": int(metadata.shared),
+            "scratch_bytes": int(getattr(metadata, "global_scratch_size", 0) or 0),
+        }
+
+
+def _wait_for(child: int, read_end: int, deadline: float) -> None:
+    """Waits for the end of a child; closes `read_end`.
 
     Raises:
-        CompileError: the compiler refuses it, or it takes too long.
+        CompileError: it did not end by the deadline, and was killed.
     """
-    descriptor, path = tempfile.mkstemp(dir=folder, suffix=".json")
-    os.close(descriptor)
-    read_end, write_end = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with warnings.catch_warnings():  # Python 3.12 warns where there are threads
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        os.close(read_end)
-        _compile_in_child(
-            functools.partial(_compiled, triton_compile, src, options, arch), world, path
-        )
-    os.close(write_end)
     try:
-        # The child's end of the pipe closes when it ends.
         readable, _, _ = select.select([read_end], [], [], max(deadline - time.monotonic(), 0.0))
         if not readable:
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        if not readable:
-            raise CompileError("its compile takes too long", is_late=True)
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
     finally:
         os.close(read_end)
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    result = json.loads(text) if text else {"failure": "the compiler crashed"}
-    if "failure" in result:
-        raise CompileError(result["failure"])
-    return Compiled(**result)
-
-
-def _compile_in_child(
-    compile_kernel: Callable[[], dict[str, Any]], world: Any, path: str
-) -> NoReturn:
-    """Compiles in a forked child, writes result or failure to `path`, and ends the child."""
-    status = 1
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        # Otherwise half a gigabyte is hashed for a cache key that nobody looks up.
-        for name in TRITON_KEY_MODULES:
-            module = importlib.import_module(name)
-            if hasattr(module, "triton_key"):
-                module.triton_key = functools.partial(str, "kinspect")  # type: ignore[attr-defined]
-        with world.suspended():
-            result = compile_kernel()
-        with open(path, "w", encoding="utf-8") as stream:
-            json.dump(result, stream)
-        status = 0
-    except BaseException as failure:
-        with contextlib.suppress(BaseException), open(path, "w", encoding="utf-8") as stream:
-            first_line = (str(failure).splitlines() or [""])[0]
-            json.dump({"failure": f"{type(failure).__name__}: {first_line[:80]}"}, stream)
-    finally:
-        os._exit(status)
-
-
-def _compiled(
-    triton_compile: Callable[..., Any], src: Any, options: Mapping[str, Any], arch: str
-) -> dict[str, Any]:
-    """The fields of a `Compiled`."""
-    gpu = target(arch)
-    compiled = triton_compile(src, target=gpu, options=dict(options))
-    metadata = compiled.metadata
-    return {
-        "text": compiled.asm["amdgcn"],
-        "threads": int(metadata.num_warps) * int(gpu.warp_size),
-        "wave_size": int(gpu.warp_size),
-        "lds_bytes": int(metadata.shared),
-        "scratch_bytes": int(getattr(metadata, "global_scratch_size", 0) or 0),
-    }
+    if not readable:
+        raise CompileError("its compile takes too long", is_late=True)

@@ -19,7 +19,7 @@ from typing import Any
 from ..records import Emit, error
 from ..world.stubs import Inert, NotInstalledError
 from .recorder import Origin
-from .tuning import Tuning, values
+from .tuning import TunerFollower, values
 
 UNRECOGNISED = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
 """Triton's message for a launch option that it does not have (`JITFunction.run`)."""
@@ -52,7 +52,7 @@ class Layers:
 
     def __init__(
         self,
-        tuning: Tuning,
+        tuning: TunerFollower,
         *,
         emit: Emit,
         max_launches: int | None,
@@ -78,7 +78,7 @@ class Layers:
         return self._tuning.is_benching or self._swept_launches > 0
 
     def install(self) -> None:
-        """Patches the classes. Call it after `Tuning.install`, whose patches it wraps."""
+        """Patches the classes. Call it after `TunerFollower.install`, whose patches it wraps."""
         jit_function = importlib.import_module("triton.runtime.jit").JITFunction
         autotuner = importlib.import_module("triton.runtime.autotuner")
         self._patch(jit_function, self._run_jit_function)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .docstrings import Shape, stated_shape
+from .docstring_shapes import Shape, stated_shape
 
 TENSOR_ATTRIBUTES = frozenset(
     (
@@ -23,7 +23,7 @@ MAX_DEPTH = 4
 
 
 @dataclass
-class Function:
+class LaunchingFunction:
     """A function, or a subclass of `torch.autograd.Function`, that can be called.
 
     Args:
@@ -45,7 +45,7 @@ class Function:
 class File:
     """A file's functions and kernels, by name."""
 
-    functions: Mapping[str, Function]
+    functions: Mapping[str, LaunchingFunction]
     kernels: Mapping[str, ast.FunctionDef]
 
 

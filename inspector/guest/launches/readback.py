@@ -8,7 +8,6 @@ process. All of this shares one budget of seconds.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +16,11 @@ from types import MappingProxyType
 from typing import Any
 
 from ..emulation.arguments import ArgumentError, parameters
-from ..emulation.process import EmulationError, EmulatorProcess, SharedBuffer
+from ..emulation.process import EmulationError, EmulatorProcess, LaunchBuffer
 from ..world.assumptions import UnknownFloat
-from ..world.refused import RefusedError
+from ..world.refusal import LaunchRefusedError
 from . import processes
-from .compiling import Compiled, CompileError, compile_within
+from .compiling import ChildCompiler, CompiledCode, CompileError
 
 MARGIN_SECONDS = 0.05
 """Seconds reserved for the emulator's reply after it has ended a launch that took too long."""
@@ -38,7 +37,7 @@ REASON_BY_KIND: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Launch:
+class ScriptLaunch:
     """One launch, as the recorder saw it.
 
     Args:
@@ -84,7 +83,7 @@ class Readback:
         *,
         arch: str,
         command: Sequence[str] | None,
-        refusal: RefusedError | None,
+        refusal: LaunchRefusedError | None,
         seconds: float,
         folder: str,
         deadline: float,
@@ -93,19 +92,18 @@ class Readback:
         self._arch = arch
         self._command = list(command) if command is not None and seconds > 0 else None
         self._refusal = refusal
-        self._folder = folder
         self._deadline = deadline
         self._environment = dict(os.environ)
-        self._compile = importlib.import_module("triton.compiler.compiler").compile
+        self._compiler = ChildCompiler(arch, world.suspended, folder)
         self._process: EmulatorProcess | None = None
         self._owner = 0
-        self._compiled: dict[str, Compiled | CompileError] = {}
+        self._compiled: dict[str, CompiledCode | CompileError] = {}
         self.executed = 0
         self.busy = False
         self.is_trial: Callable[[], bool] = lambda: False
         world.set_emulation_budget(seconds if self._command is not None else 0.0)
 
-    def launched(self, launch: Launch) -> None:
+    def launched(self, launch: ScriptLaunch) -> None:
         """Marks the memory that a launch writes as unknown, and records how to execute it."""
         if self._command is not None and self.is_trial():
             return  # the script reads the results of the launch that follows the trials
@@ -114,7 +112,7 @@ class Readback:
         except ArgumentError:
             on_device = map(self._world.on_device, launch.values)
             tensors = [tensor for tensor in on_device if tensor is not None]
-            self._world.launched(tensors, [True] * len(tensors), None, RefusedError("inputs"))
+            self._world.launched(tensors, [True] * len(tensors), None, LaunchRefusedError("inputs"))
             return
         arguments: list[tuple[str, Any]] = []
         tensors, writes = [], []
@@ -134,14 +132,14 @@ class Readback:
                 arguments.append((kind, 0))
         execute, refusal = None, self._refusal
         if self._command is not None:
-            refusal = RefusedError("inputs")
+            refusal = LaunchRefusedError("inputs")
             if is_known and 0 not in launch.grid:
                 execute = self._executor_of(launch, arguments, tensors)
         if 0 not in launch.grid:
             self._world.launched(tensors, writes, execute, refusal)
 
     def _executor_of(
-        self, launch: Launch, arguments: list[tuple[str, Any]], tensors: Sequence[Any]
+        self, launch: ScriptLaunch, arguments: list[tuple[str, Any]], tensors: Sequence[Any]
     ) -> Callable[..., None]:
         """A function that executes a launch; it holds addresses, so that no tensor stays alive."""
         addresses = list(dict.fromkeys(int(t.untyped_storage().data_ptr()) for t in tensors))
@@ -152,7 +150,7 @@ class Readback:
             with self._working():
                 compiled = self._kernel(key, src, options, until)
                 buffers = [
-                    SharedBuffer(
+                    LaunchBuffer(
                         address, int(memory.numel()), "an argument", int(memory.data_ptr())
                     )
                     for address, memory in zip(addresses, allocations)
@@ -164,7 +162,7 @@ class Readback:
                     key, compiled, grid=grid, arguments=arguments, buffers=buffers, until=until
                 )
                 if any(allocation_by_buffer[n] not in indices for n in reply["written"]):
-                    raise RefusedError("failed", "it writes to an argument unforeseen")
+                    raise LaunchRefusedError("failed", "it writes to an argument unforeseen")
                 self.executed += 1
 
         return execute
@@ -172,27 +170,21 @@ class Readback:
     def _run(
         self,
         key: str,
-        compiled: Compiled,
+        compiled: CompiledCode,
         *,
         grid: tuple[int, ...],
         arguments: list[tuple[str, Any]],
-        buffers: Sequence[SharedBuffer],
+        buffers: Sequence[LaunchBuffer],
         until: float,
     ) -> dict[str, Any]:
         """Lets the emulator execute a launch; returns its reply.
 
         Raises:
-            RefusedError: it cannot be executed, takes too long, or the kernel is faulty.
+            LaunchRefusedError: it cannot be executed, takes too long, or the kernel is faulty.
         """
-        request: dict[str, Any] = {
-            "kernel": key,
-            "grid": list(grid),
-            "threads": compiled.threads,
-            "lds": compiled.lds_bytes,
-            "arguments": arguments,
-            "scratch": compiled.scratch_bytes,
-            "sample": None,
-        }
+        request: dict[str, Any] = {"kernel": key, "grid": list(grid), "arguments": arguments}
+        request.update(threads=compiled.threads, lds=compiled.lds_bytes, sample=None)
+        request["scratch"] = compiled.scratch_bytes
         process = self._emulator()
         process.deadline = until
         try:
@@ -201,27 +193,29 @@ class Readback:
             request["seconds"] = max(until - time.monotonic() - MARGIN_SECONDS, 0.0)
             reply = process.launch(request, buffers)
         except EmulationError as failure:
-            raise RefusedError(REASON_BY_KIND.get(failure.kind, "failed"), str(failure)) from None
+            raise LaunchRefusedError(
+                REASON_BY_KIND.get(failure.kind, "failed"), str(failure)
+            ) from None
         except (OSError, ValueError) as failure:  # e.g. the script closed the process's pipes
             self._process = None
-            raise RefusedError("failed", str(failure)) from None
+            raise LaunchRefusedError("failed", str(failure)) from None
         for trouble in reply["troubles"]:
-            raise RefusedError("faulty", str(trouble["kind"]))
+            raise LaunchRefusedError("faulty", str(trouble["kind"]))
         return reply
 
     @staticmethod
     def _check_duration(
         process: EmulatorProcess,
         request: Mapping[str, Any],
-        compiled: Compiled,
+        compiled: CompiledCode,
         *,
-        buffers: Sequence[SharedBuffer],
+        buffers: Sequence[LaunchBuffer],
         until: float,
     ) -> None:
         """Estimates the time of a large launch by running one of its workgroups.
 
         Raises:
-            RefusedError: it would take longer than until `until`.
+            LaunchRefusedError: it would take longer than until `until`.
         """
         waves_per_workgroup = max(compiled.threads // compiled.wave_size, 1)
         grid_x, grid_y, grid_z = request["grid"]
@@ -237,32 +231,24 @@ class Readback:
                 raise
             return  # e.g. a workgroup that waits for others: no estimate
         if pilot_seconds * (waves // CONCURRENT_WAVES) > until - time.monotonic():
-            raise RefusedError("budget")
+            raise LaunchRefusedError("budget")
 
-    def _kernel(self, key: str, src: Any, options: Mapping[str, Any], until: float) -> Compiled:
+    def _kernel(self, key: str, src: Any, options: Mapping[str, Any], until: float) -> CompiledCode:
         """A kernel's code, compiled on first use.
 
         Raises:
-            RefusedError: it cannot be compiled, or not in time.
+            LaunchRefusedError: it cannot be compiled, or not in time.
         """
         result = self._compiled.get(key)
         if result is None:
             self._emulator().start()  # its imports run while the kernel is compiled
             try:
-                result = compile_within(
-                    self._compile,
-                    src,
-                    options,
-                    arch=self._arch,
-                    world=self._world,
-                    folder=self._folder,
-                    deadline=until,
-                )
+                result = self._compiler.compile(src, options, until)
             except CompileError as failure:
                 result = failure
             self._compiled[key] = result
         if isinstance(result, CompileError):
-            raise RefusedError("budget" if result.is_late else "failed", str(result))
+            raise LaunchRefusedError("budget" if result.is_late else "failed", str(result))
         return result
 
     def _emulator(self) -> EmulatorProcess:
@@ -284,7 +270,7 @@ class Readback:
             self.busy = False
 
 
-def _arguments(launch: Launch) -> Iterator[tuple[int, str, Any]]:
+def _arguments(launch: ScriptLaunch) -> Iterator[tuple[int, str, Any]]:
     """(index among the kernel's parameters, type, value) of each argument.
 
     Raises:

@@ -13,22 +13,23 @@ import hashlib
 import importlib
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..cases.case import did_you_mean
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, unspecialised
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note
 from ..world.assumptions import LOG
-from .kernel import StandInKernel, replace_compiler
-from .passed import recorded_arguments
-from .readback import Launch
+from .argument_records import recorded_arguments
+from .readback import ScriptLaunch
+from .request import ScriptRequest
 from .sites import Sites
-from .writes import written_by_source, written_indices
+from .stand_in_kernel import StandInKernel, replace_compiler
+from .written_parameters import written_by_source, written_indices
 
 LAUNCHER = "triton.runtime.jit"
 """Module of `JITFunction.run`, the only caller that specialises arguments by their values."""
@@ -55,6 +56,8 @@ class Specialisation:
 
     Args:
         key: hash that identifies it.
+        src: the compiler's input, an `ASTSource`.
+        options: the compile options that differ from the defaults.
         selected: whether the user asked for this kernel.
         pending: its record until it is written out; then None.
         launches: number of launches so far.
@@ -66,6 +69,8 @@ class Specialisation:
     """
 
     key: str
+    src: Any
+    options: Mapping[str, Any]
     selected: bool = False
     pending: dict[str, Any] | None = None
     launches: int = 0
@@ -75,20 +80,16 @@ class Specialisation:
     names: tuple[str, ...] = ()
 
 
-class Recorder:
+class SpecialisationRecorder:
     """Takes the place of Triton's compiler in a script.
 
     Args:
-        arch: gfx name of the target.
+        request: the run of the script.
         emit: takes the records.
         suspended: returns a context with the unpatched torch, for Triton's front end.
         origin: returns the origin of the specialisation that is about to be compiled.
         is_selected: (name, qualified name) -> whether the user asked for that kernel.
-        finished: keys of specialisations that an earlier run recorded, or crashed at.
         launched: called with each launch.
-        generated: folders of code that a compiler generated.
-        only_new: whether to leave out launches of `finished` specialisations, counted before.
-        arguments: whether to record the arguments of each specialisation's first launch.
 
     Attributes:
         captured: specialisations recorded so far.
@@ -100,19 +101,15 @@ class Recorder:
 
     def __init__(
         self,
+        request: ScriptRequest,
         *,
-        arch: str,
         emit: Emit,
         suspended: Callable[[], AbstractContextManager[None]],
         origin: Callable[[], Origin],
         is_selected: Callable[[str, str], bool],
-        finished: Collection[str] = (),
-        launched: Callable[[Launch], None] = lambda launch: None,
-        generated: Sequence[str] = (),
-        only_new: bool = False,
-        arguments: bool = False,
+        launched: Callable[[ScriptLaunch], None],
     ) -> None:
-        self.arch = arch
+        self.arch = request.arch
         self.captured = 0
         self.failed = 0
         self.refused = 0
@@ -122,13 +119,14 @@ class Recorder:
         self._suspended = suspended
         self._origin = origin
         self._is_selected = is_selected
-        self._finished = frozenset(finished)
+        self._finished = frozenset(request.finished)
         self._report_launch = launched
-        self._only_new = only_new
-        self._arguments = arguments
-        self._sites = Sites(generated)
+        # What an earlier run recorded was counted there.
+        self._only_new = bool(request.reversed)
+        self._keeps_arguments = request.arguments
+        self._sites = Sites((request.generated,))
         self._by_key: dict[str, Specialisation] = {}
-        self._target = target(arch)
+        self._target = target(request.arch)
         compiler = importlib.import_module("triton.compiler.compiler")
         self._compile = compiler.compile
         backend = compiler.make_backend(self._target)
@@ -171,13 +169,13 @@ class Recorder:
             key = self._key(src, options)
             spec = self._by_key.get(key)
             if spec is None:
-                spec = self._by_key[key] = Specialisation(key)
+                spec = self._by_key[key] = Specialisation(key, src, options)
             if not spec.selected and self._is_selected(function.__name__, _qualname(function)):
                 spec.selected = True
-                self._record(spec, src, function, options, by_launch=by_launch)
+                self._record(spec, by_launch=by_launch)
         return StandInKernel(
             src.name,
-            lambda grid, values: self._record_launch(spec, src, options, grid, values),
+            lambda grid, values: self._record_launch(spec, grid, values),
             lambda: self._really_compile(src, options),
         )
 
@@ -203,66 +201,32 @@ class Recorder:
         }
         self._emit({"launches": launches, "arch": self.arch})
 
-    def _record(
-        self,
-        spec: Specialisation,
-        src: Any,
-        function: Any,
-        options: Mapping[str, Any],
-        *,
-        by_launch: bool,
-    ) -> None:
+    def _record(self, spec: Specialisation, *, by_launch: bool) -> None:
         """Takes a new specialisation to TTIR; its record is written at its first launch.
-
-        Errors are recorded and not raised in the script, which would end before its other kernels.
 
         Args:
             spec: the specialisation.
-            src: the compiler's input.
-            function: the JITFunction.
-            options: the compile options that differ from the defaults.
             by_launch: whether a launch asks, and not another compiler.
 
         Raises:
-            CompilationError: the kernel's own static_assert refuses an autotuner's configuration,
-                which Triton's autotuner then skips.
+            CompilationError: see `_lowered`.
         """
         if spec.key in self._finished:
             self.captured += 1
             if self._only_new:  # otherwise the front end may have crashed on it
                 with contextlib.suppress(Exception):
-                    _note_arguments(spec, src, lower(src, self.arch, options)["ttir"])
+                    _note_arguments(spec, lower(spec.src, self.arch, spec.options)["ttir"])
             return
-        name = function.__name__
-        origin = self._origin()
-        self._emit({"begin": spec.key, "kernel": name, "arch": self.arch})
-        try:
-            file, line = definition(function)
-            variant = lower(src, self.arch, options)
-        except UnknownOptionError as failure:
-            suggestion = did_you_mean(failure.names, failure.option_names)
-            message = f"this Triton has no option {failure}{suggestion}"
-            hint = "its options are " + ", ".join(failure.option_names)
-            self._fail(error("frontend", message, hint, name, arch=self.arch))
-            return
-        except Exception as failure:
-            case = _tuning_text(origin.tuning)
-            record = front_end_error(failure, name, case, self.arch, [function])
-            if type(failure).__name__ == "CompileTimeAssertionFailure" and origin.tuning:
-                self.refused += 1
-                reason = record["error"]["message"]
-                self._emit(note(f"{name}[{case}] is refused by the kernel itself: {reason}"))
-                raise
-            _note_arguments(spec, src, None)
-            self._fail(record)
+        function, origin = spec.src.fn, self._origin()
+        self._emit({"begin": spec.key, "kernel": function.__name__, "arch": self.arch})
+        variant = self._lowered(spec, origin.tuning)
+        if variant is None:
             return
         variant.update(
             key=spec.key,
-            kernel=name,
+            kernel=function.__name__,
             case=None,
             qualname=_qualname(function),
-            file=file,
-            line=line,
             call_site=self._sites.current(),
             tuning=dict(origin.tuning) if origin.tuning else None,
             notes=[*variant["notes"], *origin.notes],
@@ -270,42 +234,71 @@ class Recorder:
             emulated=LOG.emulated_records(),
             unspecialised=unspecialised(function) if by_launch else None,
         )
-        _note_arguments(spec, src, variant["ttir"])
+        _note_arguments(spec, variant["ttir"])
         spec.pending = variant
         self.captured += 1
+
+    def _lowered(
+        self, spec: Specialisation, tuning: Mapping[str, Any] | None
+    ) -> dict[str, Any] | None:
+        """The result of the front end with `file` and `line`; None where it refuses the kernel.
+
+        Errors are recorded and not raised in the script, which would end before its other kernels.
+
+        Raises:
+            CompilationError: the kernel's own static_assert refuses an autotuner's configuration
+                (`tuning`), which Triton's autotuner then skips.
+        """
+        function = spec.src.fn
+        name = function.__name__
+        try:
+            file, line = definition(function)
+            return {**lower(spec.src, self.arch, spec.options), "file": file, "line": line}
+        except UnknownOptionError as failure:
+            suggestion = did_you_mean(failure.names, failure.option_names)
+            message = f"this Triton has no option {failure}{suggestion}"
+            hint = "its options are " + ", ".join(failure.option_names)
+            self._fail(error("frontend", message, hint, name, arch=self.arch))
+        except Exception as failure:
+            case = _tuning_text(tuning)
+            record = front_end_error(failure, name, case, self.arch, [function])
+            if type(failure).__name__ == "CompileTimeAssertionFailure" and tuning:
+                self.refused += 1
+                reason = record["error"]["message"]
+                self._emit(note(f"{name}[{case}] is refused by the kernel itself: {reason}"))
+                raise
+            _note_arguments(spec, None)
+            self._fail(record)
+        return None
 
     def _fail(self, record: dict[str, Any]) -> None:
         self.failed += 1
         self._emit(record)
 
     def _record_launch(
-        self,
-        spec: Specialisation,
-        src: Any,
-        options: Mapping[str, Any],
-        grid: tuple[int, ...],
-        values: Sequence[Any],
+        self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
         """Counts a launch, and completes its specialisation's record at the first one.
 
         Args:
             spec: the specialisation.
-            src: the compiler's input.
-            options: the compile options that differ from the defaults.
             grid: workgroups in x, y and z.
             values: the launch's arguments, those of the kernel last.
         """
         self.launched += 1
-        if self._arguments and spec.pending is not None and len(values) >= len(spec.types) > 0:
+        if (
+            self._keeps_arguments
+            and spec.pending is not None
+            and len(values) >= len(spec.types) > 0
+        ):
             # Before `launched` marks what the kernel overwrites as unknown.
             kernel_values = values[len(values) - len(spec.types) :]
             spec.pending["passed"] = recorded_arguments(spec.types, kernel_values)
-        types = spec.types or tuple(src.signature.values())
-        launch = Launch(
+        launch = ScriptLaunch(
             key=spec.key,
-            src=src,
-            options=options,
-            types=types,
+            src=spec.src,
+            options=spec.options,
+            types=spec.types or tuple(spec.src.signature.values()),
             written_indices=spec.written_indices,
             grid=grid,
             values=values,
@@ -314,12 +307,7 @@ class Recorder:
         if not spec.selected:
             return
         if spec.pending is not None and len(values) >= len(spec.names) > 0:
-            named_values = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
-            spec.pending["values"] = {
-                name: int(value)
-                for name, kind, value in named_values
-                if kind != "constexpr" and type(value) in (bool, int)
-            }
+            spec.pending["values"] = _integer_arguments(spec, values)
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MAX_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
@@ -346,31 +334,38 @@ class Recorder:
             return self._compile(src, target=self._target, options=dict(options))
 
 
-def _note_arguments(spec: Specialisation, src: Any, ttir: str | None) -> None:
+def _integer_arguments(spec: Specialisation, values: Sequence[Any]) -> dict[str, int]:
+    """The integers among a launch's arguments by name, without constants."""
+    named_values = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
+    return {
+        name: int(value)
+        for name, kind, value in named_values
+        if kind != "constexpr" and type(value) in (bool, int)
+    }
+
+
+def _note_arguments(spec: Specialisation, ttir: str | None) -> None:
     """Stores the types and names of a kernel's arguments, and which of them it writes to.
 
     Args:
         spec: the specialisation; takes the results.
-        src: the compiler's input.
         ttir: its TTIR; None if the front end refused it, in which case the source is read instead.
     """
-    spec.types = tuple(src.signature.values())
-    spec.names = tuple(src.signature)
+    spec.types = tuple(spec.src.signature.values())
+    spec.names = tuple(spec.src.signature)
     if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
         return
     if ttir is not None:
         spec.written_indices = written_indices(ttir)
         return
     with contextlib.suppress(SyntaxError, TypeError, AttributeError, OSError):
-        tree = ast.parse(textwrap.dedent(src.fn.src))
-        names = written_by_source(
-            next(node for node in tree.body if isinstance(node, ast.FunctionDef))
-        )
-        parameter_names = [
-            name for name, kind in zip(spec.names, spec.types) if kind != "constexpr"
-        ]
+        tree = ast.parse(textwrap.dedent(spec.src.fn.src))
+        function = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+        written_names = written_by_source(function)
+        pairs = zip(spec.names, spec.types)
+        parameter_names = [name for name, kind in pairs if kind != "constexpr"]
         spec.written_indices = frozenset(
-            index for index, name in enumerate(parameter_names) if name in names
+            index for index, name in enumerate(parameter_names) if name in written_names
         )
 
 

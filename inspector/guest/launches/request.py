@@ -28,7 +28,7 @@ class Emulation:
 
 
 @dataclass(frozen=True)
-class Request:
+class ScriptRequest:
     """One run of a script for one GPU, from a JSON object (`inspector/capture/script.py`).
 
     The object's keys are the fields' names, except for `emulate`, which becomes `emulation`.
@@ -36,7 +36,7 @@ class Request:
     Args:
         path: path of the script.
         arch: gfx name of the target.
-        device: properties of the GPU that the script sees; see `Device.of`.
+        device: properties of the GPU that the script sees; see `StandInDevice.of`.
         folder: folder for the scratch files of this run.
         generated: folder for the code that torch.compile generates.
         cwd: the folder that the script runs in.
@@ -85,7 +85,7 @@ class Request:
     emulation: Emulation
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> Request:
+    def of(cls, fields: Mapping[str, Any]) -> ScriptRequest:
         """A request from its JSON object; keys of other modes of capture are ignored."""
         return cls(
             path=os.path.abspath(fields["path"]),

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..missing import install_hint
+from ..missing_modules import install_hint
 from ..records import Emit, error, note, one_line
 from ..sampling import ends_and_middle
 from .endings import OutOfTimeError

@@ -19,7 +19,7 @@ NOT_RUN = [float("inf")] * 3
 """The timing of a configuration that is not run."""
 
 
-class Tuning:
+class TunerFollower:
     """Follows Triton's autotuners.
 
     Args:

@@ -1,8 +1,8 @@
-"""Makes JITFunctions of recorded sources (`record/contents.py`) without running any of their code.
+"""Makes JITFunctions of recorded sources without running any of their code.
 
 No module, `def`, default or decorator is executed. The text of a function is compiled, and a Python
 function is created from the code object: its globals are the values in the source, its annotations
-are strings.
+are strings. The format of a source: `record/source_format.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..record.contents import Function, Value
+from ..record.source_format import Function, Value
 from ..syntax import parse
 from . import library
 from .guard import Guard, check_names
@@ -37,7 +37,7 @@ _PLACEHOLDER = object()
 _NUMBERS = itertools.count()
 
 
-class Builder:
+class KernelBuilder:
     """Makes the kernels of one capture.
 
     Args:
@@ -123,7 +123,7 @@ class Builder:
         kernel.fn.__kwdefaults__ = {name: defaults[name] for name in keyword_only} or None
 
     def _value(self, value: Value, kernels: Sequence[Any]) -> Any:
-        """The object that a value of a source stands for; `record/contents.py` lists the kinds."""
+        """The object that a value of a source stands for (`record/source_format.py`)."""
         (kind, content), *other_keys = value.items()
         if kind == "value" and not other_keys:
             return self._decode(content)

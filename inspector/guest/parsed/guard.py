@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from typing import Any
 
 from .library import FORMATTING_METHODS, Language
@@ -19,6 +20,14 @@ from .refusals import RefusedError, Unavailable
 
 RESERVED = frozenset({"_semantic", "_generator", "_builder"})
 """Arguments that only the code generator itself may pass."""
+ELEMENT_TYPE = r"(?:[iu]\d{1,2}|[fb]p?\d{1,2}|bf16|fp8\w{0,8}|B|nvTmaDesc)"
+ARGUMENT_TYPE = re.compile(
+    rf"\*{{0,4}}k?\*{{0,4}}{ELEMENT_TYPE}"
+    rf"|constexpr|void"
+    rf"|tensordesc(?:_im2col)?<{ELEMENT_TYPE}\[[\d, ]{{1,80}}\](?:,input_rank=\d{{1,2}})?>"
+)
+"""The types of arguments that are text alone. Triton evaluates part of a tensor descriptor's type
+(`str_to_ty` in triton/language/__init__.py)."""
 
 
 class Guard:
@@ -127,6 +136,19 @@ def check_names(tree: ast.AST) -> None:
             raise RefusedError(f"the name {node.id}")
         if isinstance(node, ast.Call):
             _check_keywords(node)
+
+
+def check_type(kind: Any) -> None:
+    """Checks the type of an argument, or a tuple of types.
+
+    Raises:
+        RefusedError: a text is not just a type.
+    """
+    if isinstance(kind, (tuple, list)):
+        for inner_kind in kind:
+            check_type(inner_kind)
+    elif not isinstance(kind, str) or ARGUMENT_TYPE.fullmatch(kind) is None:
+        raise RefusedError(f"the argument type {kind!r}")
 
 
 def _check_attribute(name: str) -> None:

@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any
 
-from ..record.contents import LANGUAGE, is_library
+from ..record.source_format import LANGUAGE, is_library
 from .refusals import RefusedError, Unavailable
 
 STUBS = f"{LANGUAGE}.extra."

@@ -1,4 +1,4 @@
-"""Reads a kernel's source (`record/contents.py`) from a file's syntax tree.
+"""Reads a kernel's source (`record/source_format.py`) from a file's syntax tree.
 
 It serves files that no recorder has described. A name whose value only running code would give (a
 call, a condition) is described by that code.
@@ -7,12 +7,13 @@ call, a condition) is described by that code.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..record.contents import TORCH_HELPERS, is_library
+from ..record.source_format import TORCH_HELPERS, is_library
 from ..syntax import parse
 from .literals import NotLiteralError, literal
 from .refusals import RefusedError
@@ -115,12 +116,12 @@ class Module:
         node = self.function(qualname)
         if node is None:
             raise RefusedError(f"{qualname}, which {self.file} does not define at its top")
-        builder = _SourceBuilder()
+        builder = _SourceParser()
         builder.number(self, node, qualname)
         return builder.functions
 
     def describe(
-        self, name: str, builder: _SourceBuilder, used: frozenset[str]
+        self, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any] | None:
         """The value of a global name; None where the module binds no such name.
 
@@ -144,7 +145,7 @@ class Module:
         return description
 
     def _described_statement(
-        self, statement: ast.stmt, name: str, builder: _SourceBuilder, used: frozenset[str]
+        self, statement: ast.stmt, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any]:
         """The value that a statement binds to a name; see `describe`."""
         if isinstance(statement, ast.Import):
@@ -159,7 +160,7 @@ class Module:
         return self._host(statement)
 
     def value(
-        self, node: ast.expr, builder: _SourceBuilder, used: frozenset[str] = frozenset()
+        self, node: ast.expr, builder: _SourceParser, used: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
         """The value of an expression: a literal, a name or attribute, or a constexpr of one."""
         if isinstance(node, ast.Name):
@@ -179,7 +180,7 @@ class Module:
         except (NotLiteralError, ArithmeticError, ValueError, TypeError):
             return self._host(node)
 
-    def _attribute(self, node: ast.Attribute, builder: _SourceBuilder) -> dict[str, Any]:
+    def _attribute(self, node: ast.Attribute, builder: _SourceParser) -> dict[str, Any]:
         """The value of an attribute of a module."""
         owner = self.value(node.value, builder, frozenset({node.attr}))
         if "module" in owner:
@@ -192,7 +193,7 @@ class Module:
         return self._host(node)
 
     def _described_import(
-        self, statement: ast.Import, name: str, builder: _SourceBuilder, used: frozenset[str]
+        self, statement: ast.Import, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any]:
         """The module that an import binds to a name; see `describe`."""
         for alias in statement.names:
@@ -203,7 +204,7 @@ class Module:
         return self._host(statement)
 
     def _described_import_from(
-        self, statement: ast.ImportFrom, name: str, builder: _SourceBuilder, used: frozenset[str]
+        self, statement: ast.ImportFrom, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any]:
         """The value that a `from ... import` binds to a name; see `describe`."""
         alias = next(a for a in statement.names if (a.asname or a.name) == name)
@@ -232,7 +233,7 @@ class Module:
         return ".".join([*package, *filter(None, [statement.module])])
 
     def _module(
-        self, name: str, builder: _SourceBuilder, used: frozenset[str], statement: ast.stmt
+        self, name: str, builder: _SourceParser, used: frozenset[str], statement: ast.stmt
     ) -> dict[str, Any]:
         """A module with those of its members that are used.
 
@@ -279,11 +280,11 @@ class Module:
         return {"host": f"{self.file}:{line}: {_statement_text(node)}"}
 
 
-class _SourceBuilder:
+class _SourceParser:
     """Collects the jitted functions of a source, numbered in the order of their first use.
 
     Attributes:
-        functions: their descriptions (`record/contents.py`).
+        functions: their descriptions (`record/source_format.py`).
         open_modules: modules whose members are being described: imports may form circles.
     """
 
@@ -351,8 +352,6 @@ def _from_inductor(name: str) -> dict[str, Any]:
 
 
 def _is_module(name: str) -> bool:
-    import importlib.util
-
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

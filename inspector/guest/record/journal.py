@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .bound import append, encode_compact
+from .unpatched import append, encode_compact
 
 MAX_GRIDS = 64
 """Distinct grids of a specialisation that are listed; launches with others are only counted."""
@@ -63,7 +63,7 @@ class Journal:
         append(str(self._path), encode_compact(record) + "\n")
 
 
-class Tally:
+class LaunchCounter:
     """Counts the launches of one specialisation in one process.
 
     Counts are written when they have grown by an eighth: those of a killed process are at most

@@ -26,13 +26,14 @@ import platform
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .callers import Caller, CallerReader
-from .contents import content_hash
-from .functions import described
-from .journal import Journal, Tally
-from .sources import identity
+from .journal import Journal, LaunchCounter
+from .kernel_identity import identity
+from .source_description import described
+from .source_format import content_hash
 from .values import encode
 
 SCHEMA_VERSION = 2
@@ -41,15 +42,15 @@ SMALL_STORAGE = 2**31 - 1
 (`HIPBackend.is_within_2gb` in triton/backends/amd/compiler.py)."""
 SET_BY_RUN = ("debug", "instrumentation_mode", "fpsan_homomorphic_casts")
 """Options that `JITFunction.run` adds to those of the launch."""
-TALLY_ATTRIBUTE = "_kinspect_tally"
+COUNTER_ATTRIBUTE = "_kinspect_counter"
 
 
-def install(triton: Any, folder: str) -> Recorder:
+def install(triton: Any, folder: str) -> ProcessRecorder:
     """Wraps the functions of an imported Triton; journals go to `folder`."""
     jit = importlib.import_module("triton.runtime.jit")
     autotuner = importlib.import_module("triton.runtime.autotuner")
     compiler = importlib.import_module("triton.compiler.compiler")
-    recorder = Recorder(triton, jit, autotuner, folder)
+    recorder = ProcessRecorder(triton, jit, autotuner, folder)
     recorder.watch_specializations(jit.JITFunction)
     recorder.watch_compiles(triton, compiler.ASTSource)
     recorder.watch_launches(compiler.CompiledKernel)
@@ -59,7 +60,53 @@ def install(triton: Any, folder: str) -> Recorder:
     return recorder
 
 
-class Recorder:
+@dataclass(frozen=True)
+class CompileRequest:
+    """A specialisation that the program asks Triton for.
+
+    Args:
+        kernel: the JITFunction.
+        signature: parameter -> Triton type.
+        constants: path of an argument -> value.
+        attrs: path of an argument -> attributes.
+        options: the options as the backend resolved them.
+        stated: the launch's own options; None where they are not known.
+        target: the `GPUTarget`.
+        via: "launch", "warmup" or "compile".
+        storages: path and storage size (bytes) of each pointer argument; None without a launch.
+        caller: the code that asks for it.
+    """
+
+    kernel: Any
+    signature: Mapping[str, Any]
+    constants: Mapping[Any, Any]
+    attrs: Mapping[Any, Any]
+    options: dict[str, Any]
+    stated: dict[str, Any] | None
+    target: Any
+    via: str
+    storages: list[list[Any]] | None
+    caller: Caller
+
+    def record(self) -> dict[str, Any]:
+        """What the compile depends on, as the journal has it; the kernel's source is left out."""
+        attrs = self.attrs or {}
+        return {
+            "kernel": identity(self.kernel),
+            "signature": {name: encode(kind) for name, kind in self.signature.items()},
+            "constexprs": [[_path_list(k), encode(v)] for k, v in self.constants.items()],
+            "attrs": [[_path_list(k), list(map(list, v))] for k, v in attrs.items() if v],
+            "options": self.options,
+            "asked": self.stated,
+            "target": {
+                "backend": self.target.backend,
+                "arch": str(self.target.arch),
+                "warp_size": int(self.target.warp_size),
+            },
+        }
+
+
+class ProcessRecorder:
     """Records this process's specialisations and launches. No method raises an exception."""
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any, folder: str) -> None:
@@ -71,10 +118,9 @@ class Recorder:
         self._pending: dict[tuple[int, Any], dict[str, Any]] = {}
         self._recorded_ids: set[str] = set()
         self._sources: dict[tuple[int, ...], str] = {}
-        self._kernels: list[
-            Any
-        ] = []  # keeps their id()s, the keys of `_sources`, from being reused
-        self._tallies: list[Tally] = []
+        # Kept alive, so that their id()s, the keys of `_sources`, are not reused.
+        self._kernels: list[Any] = []
+        self._counters: list[LaunchCounter] = []
         self._failed = False
         self._callers = CallerReader(triton, jit, autotuner)
 
@@ -110,10 +156,10 @@ class Recorder:
 
         @functools.wraps(original)
         def launch_metadata(kernel: Any, grid: Any, stream: Any, *args: Any) -> Any:
-            tally = kernel.__dict__.get(TALLY_ATTRIBUTE)
-            if tally is not None:
+            counter = kernel.__dict__.get(COUNTER_ATTRIBUTE)
+            if counter is not None:
                 try:
-                    tally.note(grid, args, bool(tuning) and threading.get_ident() in tuning)
+                    counter.note(grid, args, bool(tuning) and threading.get_ident() in tuning)
                 except Exception as error:
                     self._failure("counting launches", error)
             return original(kernel, grid, stream, *args)
@@ -149,8 +195,8 @@ class Recorder:
         self._lock = threading.RLock()
         self._journal.forked()
         self._recorded_ids.clear()
-        for tally in self._tallies:
-            tally.reset()
+        for counter in self._counters:
+            counter.reset()
 
     def _guarded(self, action: Any, *args: Any) -> None:
         """Calls a function of ours, whose failure must not become the user's program's."""
@@ -186,9 +232,9 @@ class Recorder:
         record = self._pending.pop(handle, None) or self._requested(kernel, named)
         self._journal.write({"compiled": {"id": record["id"]}})
         pointers = functools.partial(_small_storages, list(named["signature"].values()))
-        tally = Tally(record["id"], pointers, self._journal.write)
-        self._tallies.append(tally)
-        setattr(compiled, TALLY_ATTRIBUTE, tally)
+        counter = LaunchCounter(record["id"], pointers, self._journal.write)
+        self._counters.append(counter)
+        setattr(compiled, COUNTER_ATTRIBUTE, counter)
 
     def _requested(self, kernel: Any, named: Mapping[str, Any]) -> dict[str, Any]:
         """Writes the record of a specialisation that a launch or a warm-up asks for.
@@ -212,11 +258,11 @@ class Recorder:
             kinds = list(named["signature"].values())
             storages = [[path, size] for path, size in _storages(kinds, arguments)]
         target = named.get("target") or kernel.device_caches[named["device"]][-3]
-        return self._write_specialization(
+        request = CompileRequest(
             kernel,
-            named["signature"],
-            named["constants"],
-            (named["configs"] or [{}])[0],
+            signature=named["signature"],
+            constants=named["constants"],
+            attrs=(named["configs"] or [{}])[0],
             options={name: encode(value) for name, value in resolved.items()},
             stated=stated,
             target=target,
@@ -224,6 +270,7 @@ class Recorder:
             storages=storages,
             caller=caller,
         )
+        return self._write_specialization(request)
 
     def _direct_compile(self, source: Any, bound: Mapping[str, Any]) -> None:
         """Records a compile that no launch asked for.
@@ -237,11 +284,11 @@ class Recorder:
         if target is None:
             driver = importlib.import_module("triton.runtime.driver").driver
             target = driver.active.get_current_target()
-        record = self._write_specialization(
+        request = CompileRequest(
             source.fn,
-            source.signature,
-            source.constants,
-            source.attrs,
+            signature=source.signature,
+            constants=source.constants,
+            attrs=source.attrs,
             options=options,
             stated=options,
             target=target,
@@ -249,54 +296,21 @@ class Recorder:
             storages=None,
             caller=self._callers.caller(),
         )
+        record = self._write_specialization(request)
         self._journal.write({"compiled": {"id": record["id"]}})
 
-    def _write_specialization(
-        self,
-        kernel: Any,
-        signature: Mapping[str, Any],
-        constants: Mapping[Any, Any],
-        attrs: Mapping[Any, Any],
-        *,
-        options: dict[str, Any],
-        stated: dict[str, Any] | None,
-        target: Any,
-        via: str,
-        storages: list[list[Any]] | None,
-        caller: Caller,
-    ) -> dict[str, Any]:
-        """Writes a specialisation to the journal, once; returns its record (`capture/trace.py`).
-
-        Args:
-            kernel: the JITFunction.
-            signature: parameter -> Triton type.
-            constants: path of an argument -> value.
-            attrs: path of an argument -> attributes.
-            options: the options as the backend resolved them.
-            stated: the launch's own options; None where they are not known.
-            target: the `GPUTarget`.
-            via: "launch", "warmup" or "compile".
-            storages: path and storage size (bytes) of each pointer argument; None without a launch.
-            caller: the code that asked for it.
-        """
-        record: dict[str, Any] = {
-            "kernel": identity(kernel),
-            "signature": {name: encode(kind) for name, kind in signature.items()},
-            "constexprs": [[_path_list(k), encode(v)] for k, v in constants.items()],
-            "attrs": [[_path_list(k), list(map(list, v))] for k, v in (attrs or {}).items() if v],
-            "options": options,
-            "asked": stated,
-            "target": {
-                "backend": target.backend,
-                "arch": str(target.arch),
-                "warp_size": int(target.warp_size),
-            },
-            "triton": self._triton_version,
-        }
-        record["kernel"]["source"] = self._source(kernel, constants)
+    def _write_specialization(self, request: CompileRequest) -> dict[str, Any]:
+        """Writes a specialisation to the journal, once; returns its record (`capture/trace.py`)."""
+        record = {**request.record(), "triton": self._triton_version}
+        record["kernel"]["source"] = self._source(request.kernel, request.constants)
         text = json.dumps(record, sort_keys=True)
         record["id"] = hashlib.sha256(text.encode()).hexdigest()[:16]
-        record.update(via=via, storages=storages, call_site=caller.call_site, tuning=caller.tuning)
+        record.update(
+            via=request.via,
+            storages=request.storages,
+            call_site=request.caller.call_site,
+            tuning=request.caller.tuning,
+        )
         if record["id"] not in self._recorded_ids:
             self._recorded_ids.add(record["id"])
             self._journal.write({"specialization": record})
@@ -324,8 +338,8 @@ class Recorder:
         return name
 
     def _finish(self) -> None:
-        for tally in self._tallies:
-            tally.flush()
+        for counter in self._counters:
+            counter.flush()
         if self._journal.begun:
             self._journal.write({"end": {}})
 

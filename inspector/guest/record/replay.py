@@ -1,6 +1,6 @@
 """Compiles a trace's specialisations for AMD targets, from the source of their kernels.
 
-No module that the trace names is imported, unless the user trusts it: see `kernels.py`.
+No module that the trace names is imported, unless the user trusts it: see `rebuilding.py`.
 
 The front end runs again, since TTIR differs by target. A recording from another vendor's machine is
 translated: options that AMD's backend lacks are dropped, and `tt.pointer_range`, which only AMD's
@@ -13,21 +13,22 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from .. import world as worlds
-from ..failures import front_end_error
+from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
 from ..launches.kernel_filter import KernelFilter
 from ..lowering import target
+from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError, message_of
-from ..parsed.types import check_type
 from ..records import Emit, error, note
-from ..world.device import Device
-from .definitions import Definitions, MissingKernelError, extend_path
-from .kernels import Kernels
-from .trace_file import READABLE, add_launches, kernel_name, read
+from ..world.device import StandInDevice
+from .importing import ImportedKernels, MissingKernelError, extend_path
+from .rebuilding import RebuiltKernels
+from .trace_file import READABLE, TraceRecords, add_launches, kernel_name, read
 from .values import Resolve, UnknownValueError, decode
 
 HIP = "hip"
@@ -61,33 +62,94 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         return
     if not trace.is_complete:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
-    kernel_filter = KernelFilter(request.get("patterns") or ())
-    selected = [
-        s
-        for s in trace.specializations
-        if kernel_filter.selects(kernel_name(s), s["kernel"]["qualname"])
-    ]
+    selected = _selected(trace, path, request.get("patterns") or (), emit)
     if not selected:
-        names = sorted({kernel_name(s) for s in trace.specializations})
-        hint = f"its kernels are: {', '.join(names) or 'none'}"
-        emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
-    world = worlds.install(Device.of(device), request["folder"])
+    world = worlds.install(StandInDevice.of(device), request["folder"])
     folders = [os.path.dirname(path), request.get("home") or os.getcwd()]
-    kernels = Kernels(trace.sources, trace.processes, folders)
-    definitions = None
+    kernels = RebuiltKernels(trace.sources, trace.processes, folders)
+    imported_kernels = None
     if request.get("trust"):
         extend_path(trace.processes)
-        definitions = Definitions(world.running, folders, request["folder"])
-        definitions.install(world.driver)
+        imported_kernels = ImportedKernels(world.running, folders, request["folder"])
+        imported_kernels.install(world.driver)
+    finished = frozenset(request.get("finished") or ())
     for arch in archs:
         world.driver.target = target(arch)
-        finished = frozenset(request.get("finished") or ())
-        replay = Replay(arch, kernels, definitions=definitions, emit=emit, finished=finished)
+        replay = Replay(
+            arch, kernels, imported_kernels=imported_kernels, emit=emit, finished=finished
+        )
         replay.run(selected)
     for text in dict.fromkeys(world.notes):
         emit(note(text))
+
+
+def _selected(
+    trace: TraceRecords, path: str, patterns: Sequence[str], emit: Emit
+) -> list[dict[str, Any]]:
+    """The specialisations of a trace whose kernels the patterns select; an error if there are none.
+
+    Args:
+        trace: the trace.
+        path: its file, for the message.
+        patterns: see `KernelFilter`.
+        emit: takes the error.
+    """
+    kernel_filter = KernelFilter(patterns)
+    selected = [
+        spec
+        for spec in trace.specializations
+        if kernel_filter.selects(kernel_name(spec), spec["kernel"]["qualname"])
+    ]
+    if not selected:
+        names = sorted({kernel_name(spec) for spec in trace.specializations})
+        hint = f"its kernels are: {', '.join(names) or 'none'}"
+        emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
+    return selected
+
+
+class _FrontEndRefusalError(Exception):
+    """A kernel that the front end refuses, with the error's record."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        super().__init__(record["error"]["message"])
+        self.record = record
+
+
+@dataclass(frozen=True)
+class _PlannedVariant:
+    """One variant to compile.
+
+    Args:
+        key: names it.
+        spec: the trace's record of the specialisation.
+        attrs: path of an argument -> attributes.
+        options: compile options, encoded.
+        notes: remarks for the user.
+    """
+
+    key: str
+    spec: dict[str, Any]
+    attrs: dict[tuple[int, ...], list[list[Any]]]
+    options: dict[str, Any]
+    notes: list[str]
+
+
+class _LoweredKernel(NamedTuple):
+    """The front end's result for one variant.
+
+    Attributes:
+        variant: the result of `lower`.
+        kernel: the JITFunction.
+        resolve: returns the object at a path of a recorded value.
+        notes: remarks for the user.
+    """
+
+    variant: dict[str, Any]
+    kernel: Any
+    resolve: Resolve
+    notes: list[str]
 
 
 class Replay:
@@ -96,7 +158,7 @@ class Replay:
     Args:
         arch: gfx name.
         kernels: builds the kernels from the trace.
-        definitions: imports them, where the user trusts the trace; else None.
+        imported_kernels: imports them, where the user trusts the trace; else None.
         emit: takes the records.
         finished: keys to leave out.
     """
@@ -104,15 +166,15 @@ class Replay:
     def __init__(
         self,
         arch: str,
-        kernels: Kernels,
+        kernels: RebuiltKernels,
         *,
-        definitions: Definitions | None,
+        imported_kernels: ImportedKernels | None,
         emit: Emit,
         finished: frozenset[str],
     ) -> None:
         self._arch = arch
         self._kernels = kernels
-        self._definitions = definitions
+        self._imported_kernels = imported_kernels
         self._emit = emit
         self._finished = finished
         compiler = importlib.import_module("triton.compiler.compiler")
@@ -157,83 +219,90 @@ class Replay:
                 add_launches(launches.setdefault(key, {"count": 0, "grids": []}), spec)
             if key not in emitted:
                 emitted.add(key)
-                self._emit_variant(key, spec, attrs=attrs, options=options, notes=notes)
+                self._emit_variant(_PlannedVariant(key, spec, attrs, options, notes))
 
-    def _emit_variant(
-        self,
-        key: str,
-        spec: dict[str, Any],
-        *,
-        attrs: dict[tuple[int, ...], list[list[Any]]],
-        options: dict[str, Any],
-        notes: list[str],
-    ) -> None:
-        """Emits a variant, or the error that prevents it.
-
-        Args:
-            key: names the variant.
-            spec: the trace's record.
-            attrs: path of an argument -> attributes.
-            options: compile options, encoded.
-            notes: remarks for the user.
-        """
-        name, recorded = kernel_name(spec), spec["kernel"]
+    def _emit_variant(self, planned: _PlannedVariant) -> None:
+        """Emits a variant, or the error that prevents it."""
+        name, recorded = kernel_name(planned.spec), planned.spec["kernel"]
         if recorded["gluon"]:
             hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
             self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
             return
-        begin_record = {"begin": key, "kernel": name, "arch": self._arch}
-        kernel: Any = None
-
-        def lowered(kernel: Any, resolve: Resolve) -> dict[str, Any]:
-            """The variant of a kernel whose values `resolve` returns."""
-            source = self._source(kernel, spec, attrs, resolve)
-            self._emit(begin_record)
-            return lower(source, self._arch, self._decoded(options, resolve))
-
         try:
-            try:
-                kernels = self._kernels.of(recorded)
-                kernel, resolve = kernels[0], self._kernels.resolver(kernels)
-                variant = lowered(kernel, resolve)
-                changed = self._kernels.changed_files(recorded)
-                notes = [*notes, *(CHANGED.format(file=file) for file in changed)]
-            except (RefusedError, MissingKernelError) as failure:
-                if self._definitions is None:
-                    raise
-                kernel, resolve = self._imported(recorded, failure), self._definitions.object
-                variant = lowered(kernel, resolve)
+            lowered = self._lowered(planned)
         except (RefusedError, MissingKernelError, UnknownValueError) as failure:
             self._refuse(_replay_error(name, recorded, failure))
-            return
+        except _FrontEndRefusalError as failure:
+            self._emit(failure.record)
         except Exception as failure:
-            record = front_end_error(
-                failure,
-                name,
-                None,
-                arch=self._arch,
-                functions=[kernel] if kernel is not None else [],
-                fallback=f"{recorded['file']}:{recorded['line']}",
-            )
-            self._emit(record)
-            return
-        self._complete(variant, spec, kernel, resolve)
-        self._emit({"variant": {**variant, "key": key, "notes": notes}})
+            self._emit(self._front_end_error(failure, planned.spec, ()))
+        else:
+            self._complete(lowered, planned.spec)
+            notes = [*planned.notes, *lowered.notes]
+            self._emit({"variant": {**lowered.variant, "key": planned.key, "notes": notes}})
 
-    def _complete(
-        self, variant: dict[str, Any], spec: Mapping[str, Any], kernel: Any, resolve: Resolve
-    ) -> None:
-        """Adds the recorded facts to the result of the front end.
+    def _lowered(self, planned: _PlannedVariant) -> _LoweredKernel:
+        """A variant, whose kernel is built from the trace, or imported if need be.
+
+        Raises:
+            RefusedError, MissingKernelError, UnknownValueError: the kernel cannot be rebuilt.
+            _FrontEndRefusalError: the front end refuses it.
+        """
+        recorded = planned.spec["kernel"]
+        try:
+            kernels = self._kernels.of(recorded)
+            kernel, resolve = kernels[0], self._kernels.resolver(kernels)
+            variant = self._variant(planned, kernel, resolve)
+            changed_files = self._kernels.changed_files(recorded)
+            notes = [CHANGED.format(file=file) for file in changed_files]
+        except (RefusedError, MissingKernelError) as failure:
+            if self._imported_kernels is None:
+                raise
+            kernel, resolve = self._imported(recorded, failure), self._imported_kernels.object
+            variant, notes = self._variant(planned, kernel, resolve), []
+        return _LoweredKernel(variant, kernel, resolve, notes)
+
+    def _variant(self, planned: _PlannedVariant, kernel: Any, resolve: Resolve) -> dict[str, Any]:
+        """The front end's result for a kernel.
 
         Args:
-            variant: the result of `lower`; changed.
-            spec: the trace's record.
+            planned: the variant.
             kernel: the JITFunction.
             resolve: returns the object at a path.
+
+        Raises:
+            RefusedError, UnknownValueError: a type or a value cannot be rebuilt.
+            _FrontEndRefusalError: the front end refuses the kernel.
         """
+        spec = planned.spec
+        source = self._source(kernel, spec, planned.attrs, resolve)
+        self._emit({"begin": planned.key, "kernel": kernel_name(spec), "arch": self._arch})
+        options = {name: decode(value, resolve) for name, value in planned.options.items()}
+        try:
+            return lower(source, self._arch, options)
+        except Exception as failure:
+            record = self._front_end_error(failure, spec, (kernel,))
+            raise _FrontEndRefusalError(record) from failure
+
+    def _front_end_error(
+        self, failure: Exception, spec: Mapping[str, Any], functions: Iterable[Any]
+    ) -> dict[str, Any]:
+        """The error record of a kernel that the front end refuses; see `front_end_error`."""
+        recorded = spec["kernel"]
+        return front_end_error(
+            failure,
+            kernel_name(spec),
+            None,
+            arch=self._arch,
+            functions=functions,
+            fallback=f"{recorded['file']}:{recorded['line']}",
+        )
+
+    def _complete(self, lowered: _LoweredKernel, spec: Mapping[str, Any]) -> None:
+        """Adds the recorded facts to the result of the front end."""
         recorded, tuning = spec["kernel"], spec["tuning"]
-        file, line = definition(kernel)
-        variant.update(
+        file, line = definition(lowered.kernel)
+        lowered.variant.update(
             kernel=kernel_name(spec),
             qualname=recorded["qualname"],
             case=None,
@@ -241,7 +310,7 @@ class Replay:
             line=line,
             grid=spec["grids"][0][0] if spec["grids"] else None,
             call_site=spec["call_site"],
-            tuning=self._plain(tuning["config"], resolve) if tuning else None,
+            tuning=self._plain(tuning["config"], lowered.resolve) if tuning else None,
         )
 
     def _source(
@@ -271,13 +340,13 @@ class Replay:
         Raises:
             MissingKernelError: the module does not define it.
         """
-        assert self._definitions is not None
+        assert self._imported_kernels is not None
         kernels = (
             s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
         )
-        self._definitions.load(kernels)
+        self._imported_kernels.load(kernels)
         try:
-            return self._definitions.find(recorded)
+            return self._imported_kernels.find(recorded)
         except MissingKernelError as missing:
             raise missing from failure
 
@@ -309,7 +378,7 @@ class Replay:
         unsupported = []
         for name, value in stated.items():
             if name in self._option_names and (is_hip or name not in TARGET_OPTIONS):
-                if name in FILE_OPTIONS and self._definitions is None:
+                if name in FILE_OPTIONS and self._imported_kernels is None:
                     notes.append(f"{name} of the launch is not used: it names files to link")
                 else:
                     options[name] = value
@@ -339,10 +408,6 @@ class Replay:
             for path in small:
                 attrs.setdefault(tuple(path), []).extend(small_range)
             yield attrs
-
-    def _decoded(self, options: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
-        """Options with their values rebuilt."""
-        return {name: decode(value, resolve) for name, value in options.items()}
 
     def _plain(self, config: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
         """An autotuner's configuration as a report shows it."""

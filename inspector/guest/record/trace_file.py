@@ -22,12 +22,12 @@ NO_COUNTS: Mapping[str, Any] = {
 
 
 @dataclass
-class Trace:
+class TraceRecords:
     """The records of a trace.
 
     Args:
         processes: the recorded processes.
-        sources: id -> functions (`contents.py`).
+        sources: id -> functions (`source_format.py`).
         specializations: the specialisations, with their launches.
         is_complete: whether the file has its last line.
     """
@@ -38,9 +38,9 @@ class Trace:
     is_complete: bool = False
 
 
-def read(path: str) -> Trace | None:
+def read(path: str) -> TraceRecords | None:
     """The trace in a file, up to a damaged line; None if its version is unknown."""
-    trace = Trace()
+    trace = TraceRecords()
     with open(path, encoding="utf-8") as stream:
         for number, line in enumerate(stream):
             try:

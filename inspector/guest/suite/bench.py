@@ -21,15 +21,15 @@ from ..frontend import plain
 from ..loading import LoadError
 from ..records import Emit, one_line
 from . import bench_device
+from .bench_operators import MissingError, operator_of
 from .bench_oracle import (
-    Expected,
-    Tolerance,
+    ExpectedResult,
+    ResultTolerance,
     UncheckedError,
     expected_of,
     tolerance_of,
     unfilled_memory_poisoned,
 )
-from .bench_others import MissingError, operator_of
 from .bench_tuning import candidates, default_config, known_names, launched_configurations
 from .kernel_file import (
     Backend,
@@ -40,13 +40,13 @@ from .kernel_file import (
     load_kernel,
     unsupported,
 )
-from .timing import ONCE, TUNING, Device, Gpu, Rule, time_call
+from .timing import ONCE, TUNING, StoppingRule, TimedDevice, TorchGpu, time_call
 
 NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
 
 
 @dataclass(frozen=True)
-class Job:
+class BenchJob:
     """How to run cases.
 
     Args:
@@ -56,7 +56,7 @@ class Job:
         tune: how many configurations to try first; 0 for none.
     """
 
-    rule: Rule | None = field(default_factory=Rule)
+    rule: StoppingRule | None = field(default_factory=StoppingRule)
     config: Mapping[str, Any] = field(default_factory=dict)
     compare: tuple[str, ...] = ()
     tune: int = 0
@@ -82,9 +82,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         return
     try:
         backend = backend_of("cuda")
-        module = load_kernel(os.path.abspath(request["path"]))
-        uses_bench = any("index" in job_case for job_case in request["cases"])
-        table = entries(module, "BENCH") if uses_bench else []
+        module, table = _loaded(request)
         job = job_of(request)
         _check_option_names(module, job.config)
     except LoadError as error:
@@ -92,15 +90,11 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         return
     if not request["finished"]:
         emit(bench_device.describe(torch))
-    device = Gpu(torch)
+    device = TorchGpu(torch)
     for number, job_case in enumerate(request["cases"], start=1):
         if number in request["finished"]:
             continue
-        case = table[job_case["index"]] if "case" not in job_case else dict(job_case["case"])
-        case = {**case, "name": job_case["name"]}
-        if job_case.get("config"):
-            case["config"] = {**(case.get("config") or {}), **job_case["config"]}
-
+        case = _case_of(job_case, table)
         begin = functools.partial(_emit_begin, emit, number, case["name"])
         begin(None)
         try:
@@ -111,26 +105,53 @@ def run(request: dict[str, Any], emit: Emit) -> None:
             return
         result["clocks"] = bench_device.clocks(torch)
         emit({"result": result})
-        gc.collect()
-        torch.cuda.empty_cache()
+        _free_memory(torch)
+
+
+def _loaded(request: Mapping[str, Any]) -> tuple[ModuleType, list[dict[str, Any]]]:
+    """The kernel file, and its BENCH if the request names entries of it.
+
+    Raises:
+        LoadError: the file cannot be loaded, or its BENCH is no list of cases.
+    """
+    module = load_kernel(os.path.abspath(request["path"]))
+    uses_bench = any("index" in job_case for job_case in request["cases"])
+    return module, entries(module, "BENCH") if uses_bench else []
+
+
+def _free_memory(torch: Any) -> None:
+    """Frees the GPU memory that an earlier case held."""
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def _case_of(job_case: Mapping[str, Any], table: list[dict[str, Any]]) -> dict[str, Any]:
+    """A case as `make_inputs` takes it, from the request's entry and the file's BENCH."""
+    case = table[job_case["index"]] if "case" not in job_case else job_case["case"]
+    case = {**case, "name": job_case["name"]}
+    if job_case.get("config"):
+        case["config"] = {**(case.get("config") or {}), **job_case["config"]}
+    return case
 
 
 def _emit_begin(emit: Emit, number: int, case_name: str, config: Mapping[str, Any] | None) -> None:
     emit({"begin": number, "case": case_name, "config": plain(config)})
 
 
-def job_of(request: Mapping[str, Any]) -> Job:
+def job_of(request: Mapping[str, Any]) -> BenchJob:
     """The job that a request describes."""
-    rule = {"time": Rule(), "once": ONCE, "profile": None}[request["run"]]
-    return Job(rule, dict(request["config"]), tuple(request["compare"]), int(request["tune"] or 0))
+    rule = {"time": StoppingRule(), "once": ONCE, "profile": None}[request["run"]]
+    return BenchJob(
+        rule, dict(request["config"]), tuple(request["compare"]), int(request["tune"] or 0)
+    )
 
 
 def measure(
     module: ModuleType,
     case: Mapping[str, Any],
-    device: Device,
+    device: TimedDevice,
     backend: Backend,
-    job: Job,
+    job: BenchJob,
     begin: Callable[[Mapping[str, Any]], None] = lambda config: None,
 ) -> dict[str, Any]:
     """Checks and times one case.
@@ -150,14 +171,11 @@ def measure(
     Raises:
         BrokenDeviceError: the process cannot go on.
     """
-    default_config_stated = time.perf_counter()
+    started = time.perf_counter()
     result: dict[str, Any] = {"case": case["name"], "status": "ok", "message": "", "notes": []}
     try:
         result.update(_work(module, case))
-        case_run = _CaseRun(
-            module=module, device=device, backend=backend, job=job, begin=begin, result=result
-        )
-        case_run.measure(case)
+        _CaseRun(module, device, backend, job, begin, result).measure(case)
     except UncheckedError as error:
         message = f"not timed, for it cannot be checked: {error}"
         result.update(status="error", message=message, times_us=[])
@@ -166,7 +184,7 @@ def measure(
     except Exception as error:
         result.update(status="error", message=error_text(error), times_us=[])
         _check_device(device, result["message"])
-    result["seconds"] = time.perf_counter() - default_config_stated
+    result["seconds"] = time.perf_counter() - started
     return result
 
 
@@ -184,9 +202,9 @@ class _CaseRun:
     """
 
     module: ModuleType
-    device: Device
+    device: TimedDevice
     backend: Backend
-    job: Job
+    job: BenchJob
     begin: Callable[[Mapping[str, Any]], None]
     result: dict[str, Any]
 
@@ -225,7 +243,7 @@ class _CaseRun:
         self.result["config"] = plain({**default_config(self.module, self.backend), **config})
         return inputs
 
-    def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: Rule) -> None:
+    def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: StoppingRule) -> None:
         """Checks a launch, times the kernel and the other operators, and checks again."""
         complaint, used_config = self._first_launch(inputs, oracle)
         self.result["config"] = plain({**self.result["config"], **used_config})
@@ -267,49 +285,50 @@ class _CaseRun:
 
         The launch with a candidate is checked first; a wrong or refused one is noted.
         """
-
-        def mean_us(launch_inputs: Mapping[str, Any]) -> float:
-            times, _ = time_call(self.device, lambda: self.module.launch(**launch_inputs), TUNING)
-            return sum(times) / len(times)
-
-        default_config_stated: dict[str, Any] | None = inputs.get("config")
-        default_us = mean_us(inputs)
-        best, best_us = default_config_stated, default_us
-        used_config: dict[str, Any] = {}
-        trials = refused = 0
-        complaints: list[str] = []
+        trials = _Trials(inputs.get("config"), self._mean_us(inputs))
         for config in candidates(self.module, self.backend, self.job.tune, self.result["config"]):
-            config = {**config, **self.job.config}
-            trial_inputs = {**inputs, "config": {**(default_config_stated or {}), **config}}
-            self.begin(trial_inputs["config"])
-            trials += 1
-            try:
-                complaint, trial_config = self._first_launch(trial_inputs, oracle)
-                if complaint is not None:
-                    complaints.append(f"{_config_text(config)}: {complaint}")
-                    continue
-                trial_us = mean_us(trial_inputs)
-            except Exception as error:  # for example too much LDS, or an unsupported shape
-                refused += 1
-                _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
-                continue
-            if trial_us < best_us:
-                best, best_us = trial_inputs["config"], trial_us
-                used_config = trial_config
-        self.result["tune"] = {
-            "tried": trials,
-            "refused": refused,
-            "wrong": len(complaints),
-            "default_us": default_us,
-            "fastest_us": best_us,
-        }
-        self.result["notes"] += [f"wrong result with {reason}" for reason in complaints[:3]]
-        if used_config:
-            self.result["config"] = plain(used_config)
-        return best
+            self._try({**config, **self.job.config}, inputs, oracle, trials)
+        self.result["tune"] = trials.summary()
+        self.result["notes"] += [f"wrong result with {reason}" for reason in trials.complaints[:3]]
+        if trials.launched_config:
+            self.result["config"] = plain(trials.launched_config)
+        return trials.fastest_config
+
+    def _try(
+        self, config: dict[str, Any], inputs: Mapping[str, Any], oracle: _Oracle, trials: _Trials
+    ) -> None:
+        """Checks and times the launch with a candidate.
+
+        Args:
+            config: the entries in which it differs from the inputs' own configuration.
+            inputs: keyword arguments of `launch`.
+            oracle: the expected result.
+            trials: takes the outcome.
+        """
+        trial_inputs = {**inputs, "config": {**(inputs.get("config") or {}), **config}}
+        self.begin(trial_inputs["config"])
+        trials.count += 1
+        try:
+            complaint, launched_config = self._first_launch(trial_inputs, oracle)
+            if complaint is not None:
+                trials.complaints.append(f"{_config_text(config)}: {complaint}")
+                return
+            mean_us = self._mean_us(trial_inputs)
+        except Exception as error:  # for example too much LDS, or an unsupported shape
+            trials.refused += 1
+            _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
+            return
+        if mean_us < trials.fastest_us:
+            trials.fastest_config, trials.fastest_us = trial_inputs["config"], mean_us
+            trials.launched_config = launched_config
+
+    def _mean_us(self, inputs: Mapping[str, Any]) -> float:
+        """The mean time of a launch in µs, exact enough to compare configurations."""
+        times, _ = time_call(self.device, lambda: self.module.launch(**inputs), TUNING)
+        return sum(times) / len(times)
 
     def _time_other(
-        self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: Rule
+        self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: StoppingRule
     ) -> dict[str, Any]:
         """Times of another operator on the same inputs, or a note on why there are none."""
         try:
@@ -328,12 +347,48 @@ class _CaseRun:
         return {"times_us": times, "note": note}
 
 
+@dataclass
+class _Trials:
+    """The configurations that were tried for one case.
+
+    Args:
+        fastest_config: the fastest so far, as `launch` takes it; at first the default one.
+        default_us: mean time of the default one, in µs.
+        fastest_us: mean time of the fastest.
+        launched_config: what the launch with the fastest one used; empty for the default one.
+        count: configurations tried beside the default one.
+        refused: how many of them ended with an exception.
+        complaints: errors in the results of the others, each with its configuration.
+    """
+
+    fastest_config: dict[str, Any] | None
+    default_us: float
+    fastest_us: float = field(init=False)
+    launched_config: dict[str, Any] = field(default_factory=dict)
+    count: int = 0
+    refused: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.fastest_us = self.default_us
+
+    def summary(self) -> dict[str, Any]:
+        """The figures for the result."""
+        return {
+            "tried": self.count,
+            "refused": self.refused,
+            "wrong": len(self.complaints),
+            "default_us": self.default_us,
+            "fastest_us": self.fastest_us,
+        }
+
+
 @dataclass(frozen=True)
 class _Oracle:
     """The expected result of a launch, and the tolerance."""
 
-    expected: Expected
-    tolerance: Tolerance
+    expected: ExpectedResult
+    tolerance: ResultTolerance
 
     def complaint(self, actual: Any) -> str | None:
         """The error in a launch's result, or None."""
@@ -363,7 +418,7 @@ def _check_option_names(module: ModuleType, config: Mapping[str, Any]) -> None:
             raise LoadError(f"--config: no kernel or backend has an option {name!r}", hint)
 
 
-def _check_device(device: Device, message: str) -> None:
+def _check_device(device: TimedDevice, message: str) -> None:
     """Raises a `BrokenDeviceError` with this message if the GPU does not answer any more."""
     try:
         device.synchronize()

@@ -29,7 +29,7 @@ class UncheckedError(Exception):
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class ResultTolerance:
     """|actual − expected| ≤ atol + rtol·|expected|, for every value."""
 
     atol: float
@@ -37,7 +37,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedResult:
     """The expected result of a launch.
 
     Args:
@@ -51,7 +51,7 @@ class Expected:
     slices: tuple[int, ...] | None
     oracle: str
 
-    def complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
+    def complaint(self, actual: Any, tolerance: ResultTolerance) -> str | None:
         """The error in a result, in words; None if it is right."""
         results = flat(actual)
         if self.slices is None:
@@ -69,7 +69,7 @@ class Expected:
                 return f"slice {index}: {complaint}"
         return None
 
-    def lenient_complaint(self, actual: Any, tolerance: Tolerance) -> str | None:
+    def lenient_complaint(self, actual: Any, tolerance: ResultTolerance) -> str | None:
         """The error in another operator's result: by-products may be missing, dtypes may differ."""
         if self.slices is not None:
             return None  # too large to be compared twice
@@ -80,7 +80,7 @@ class Expected:
 
 def expected_of(
     module: Any, inputs: Mapping[str, Any], out_of_memory: tuple[type[BaseException], ...]
-) -> Expected:
+) -> ExpectedResult:
     """The oracle's results for these inputs.
 
     Args:
@@ -93,7 +93,7 @@ def expected_of(
     """
     result = _result_in_memory(functools.partial(module.reference, **inputs), out_of_memory)
     if result is not None:
-        return Expected((tuple(flat(result)),), None, "reference")
+        return ExpectedResult((tuple(flat(result)),), None, "reference")
     for axis in range(3):
         expected = _expected_slices(module, inputs, axis, out_of_memory)
         if expected is not None:
@@ -103,7 +103,7 @@ def expected_of(
             functools.partial(module.torch_operator, **inputs), out_of_memory
         )
         if outputs is not None:
-            return Expected((tuple(flat(outputs)),), None, "torch")
+            return ExpectedResult((tuple(flat(outputs)),), None, "torch")
     raise UncheckedError("the reference needs more memory than the GPU has")
 
 
@@ -112,7 +112,7 @@ def _expected_slices(
     inputs: Mapping[str, Any],
     axis: int,
     out_of_memory: tuple[type[BaseException], ...],
-) -> Expected | None:
+) -> ExpectedResult | None:
     """The reference's results for slices of the inputs, spread evenly over an axis.
 
     None where the inputs have no such axis in common, or not even a slice fits into memory.
@@ -128,10 +128,10 @@ def _expected_slices(
         if result is None:
             return None
         results.append(tuple(flat(result)))
-    return Expected(tuple(results), tuple(indices), "slices of the reference")
+    return ExpectedResult(tuple(results), tuple(indices), "slices of the reference")
 
 
-def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> Tolerance:
+def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> ResultTolerance:
     """A case's own tolerance, or the loosest one of the correctness cases that are most like it.
 
     Those are the cases with the same dtype and flags; where there are none, the cases with the same
@@ -141,13 +141,15 @@ def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) ->
         UncheckedError: no case has a tolerance.
     """
     if "atol" in case and "rtol" in case:
-        return Tolerance(float(case["atol"]), float(case["rtol"]))
+        return ResultTolerance(float(case["atol"]), float(case["rtol"]))
     stated = [c for c in cases if "atol" in c and "rtol" in c]
     same_dtype = [c for c in stated if c.get("dtype") == case.get("dtype")]
     alike = [c for c in same_dtype if _flags(c) == _flags(case)] or same_dtype or stated
     if not alike:
         raise UncheckedError("the kernel file states no tolerance: CASES has no atol and rtol")
-    return Tolerance(max(float(c["atol"]) for c in alike), max(float(c["rtol"]) for c in alike))
+    return ResultTolerance(
+        max(float(c["atol"]) for c in alike), max(float(c["rtol"]) for c in alike)
+    )
 
 
 def _flags(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,7 +241,7 @@ def _part_for_slice(result: Any, sliced: Any, index: int) -> Any:
 
 
 def _difference(
-    actual: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance, exact: bool = True
+    actual: Sequence[Any], expected: Sequence[Any], tolerance: ResultTolerance, exact: bool = True
 ) -> str | None:
     """The first error in results, in words; None if they are right.
 
@@ -268,7 +270,7 @@ def _difference(
 
 
 def _count_wrong(
-    result: Any, expected: Any, tolerance: Tolerance
+    result: Any, expected: Any, tolerance: ResultTolerance
 ) -> tuple[int, float, tuple[int, ...]]:
     """The number of wrong values, the greatest error among them, and its index."""
     flat_result, flat_expected = result.reshape(-1), expected.reshape(-1)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .kernel_file import Backend, fitting, options_of, parameters_of
+from .kernel_file import Backend, fitting, launches_watched, options_of, parameters_of
 
 SEED = 1
 MAX_POINTS = 20_000
 """How many points of a larger space are sampled."""
-JITTED_CLASSES = (
-    ("triton.runtime.jit", "JITFunction"),
-    ("triton.runtime.interpreter", "InterpretedFunction"),
-)
-"""(module, class) of jitted functions, on a GPU and in the interpreter."""
 
 
 def candidates(
@@ -127,24 +121,9 @@ def launched_configurations(module: Any) -> Iterator[list[dict[str, Any]]]:
     names.update(getattr(module, "TUNING", None) or ())
     names.update(known_defaults(module))
     configs: list[dict[str, Any]] = []
-    patched = []
-    for module_name, class_name in JITTED_CLASSES:
-        try:
-            jitted_class = getattr(importlib.import_module(module_name), class_name)
-        except ImportError:  # the interpreter needs NumPy, which may be missing
-            continue
-        patched.append((jitted_class, jitted_class.run))
-        jitted_class.run = _recording(jitted_class.run, names, configs)
-    try:
-        yield configs
-    finally:
-        for jitted_class, original in patched:
-            jitted_class.run = original
 
-
-def _recording(original: Any, names: set[str], configs: list[dict[str, Any]]) -> Any:
-    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+    def collect(function: Any, kwargs: Mapping[str, Any]) -> None:
         configs.append({name: value for name, value in kwargs.items() if name in names})
-        return original(function, *args, **kwargs)
 
-    return run
+    with launches_watched(collect):
+        yield configs

@@ -31,6 +31,7 @@ from .kernel_file import (
     entries,
     fitting,
     interpretable,
+    launches_watched,
     load_kernel,
     tensors_of,
     unsupported,
@@ -91,7 +92,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
 def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
     """Makes launches compile for the backend's GPU and execute in the emulator."""
     driver = importlib.import_module("..world.driver", __package__)
-    kernels = importlib.import_module("..emulation.kernels", __package__)
+    executing = importlib.import_module("..emulation.executor", __package__)
     process = importlib.import_module("..emulation.process", __package__)
 
     def report(launch: dict[str, Any]) -> None:
@@ -102,7 +103,7 @@ def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
                 f"({trouble['instruction']}, line {trouble['line']} of its assembly)"
             )
 
-    executor = kernels.Executor(
+    executor = executing.Executor(
         backend.arch,
         process.EmulatorProcess(request["emulator"]),
         report=report,
@@ -216,27 +217,12 @@ def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list
 def _launches_recorded() -> Iterator[list[str]]:
     """Collects the names of launched kernels, in Triton's interpreter or on a GPU."""
     launched: list[str] = []
-    patched = []
-    for module, name in (
-        ("triton.runtime.jit", "JITFunction"),
-        ("triton.runtime.interpreter", "InterpretedFunction"),
-    ):
-        kind = getattr(importlib.import_module(module), name)
-        patched.append((kind, kind.run))
-        kind.run = _recording(kind.run, launched)
-    try:
-        yield launched
-    finally:
-        for kind, original in patched:
-            kind.run = original
 
-
-def _recording(original: Any, launched: list[str]) -> Any:
-    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+    def collect(function: Any, kwargs: Mapping[str, Any]) -> None:
         launched.append(str(getattr(function, "__name__", function)))
-        return original(function, *args, **kwargs)
 
-    return run
+    with launches_watched(collect):
+        yield launched
 
 
 def _unfilled_memory(fill: str) -> Any:
@@ -260,12 +246,14 @@ def _unfilled_memory(fill: str) -> Any:
 
 
 def _poison(torch: Any, dtype: Any) -> Any:
+    """The value that no right result has: NaN, or the largest integer."""
     if dtype.is_floating_point or dtype.is_complex:
         return math.nan
     return True if dtype == torch.bool else torch.iinfo(dtype).max
 
 
 def _storage(tensor: Any) -> int:
+    """The address by which two tensors in the same memory are recognised."""
     return int(tensor.untyped_storage().data_ptr())
 
 
@@ -277,6 +265,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _has_bfloat16(inputs: Mapping[str, Any]) -> bool:
+    """Whether a tensor of the inputs, or a dtype that they name, is bfloat16."""
     torch = importlib.import_module("torch")
     return any(t.dtype == torch.bfloat16 for _, t in tensors_of(inputs)) or any(
         value is torch.bfloat16 for value in inputs.values()
@@ -289,6 +278,7 @@ def _synchronize(backend: Backend) -> None:
 
 
 def _device_works(backend: Backend) -> bool:
+    """Whether the device still answers after a launch; a GPU reports its faults only then."""
     try:
         _synchronize(backend)
     except Exception:

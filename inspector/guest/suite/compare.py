@@ -84,13 +84,7 @@ def _compare_tensors(
     """
     torch = importlib.import_module("torch")
     label = f"result {name}: " if name else ""
-    for attribute in ("dtype", "shape", "device"):
-        ours, theirs = getattr(actual, attribute), getattr(expected, attribute)
-        if ours != theirs:
-            texts = [str(tuple(v) if attribute == "shape" else v) for v in (ours, theirs)]
-            raise WrongError(
-                f"{label}launch gives {attribute} {texts[0]}, the reference {texts[1]}"
-            )
+    _check_attributes(label, actual, expected)
     if expected.numel() == 0:
         return {}, ""
     a, e = actual.double(), expected.double()
@@ -117,6 +111,17 @@ def _compare_tensors(
         f"{label}{count} of {expected.numel()} values are wrong, the worst at {index}:"
         f" {actual_text}, expected {expected_text}"
     )
+
+
+def _check_attributes(label: str, actual: Any, expected: Any) -> None:
+    """Raises WrongError if two tensors differ in dtype, shape or device."""
+    for attribute in ("dtype", "shape", "device"):
+        ours, theirs = getattr(actual, attribute), getattr(expected, attribute)
+        if ours != theirs:
+            texts = [str(tuple(v) if attribute == "shape" else v) for v in (ours, theirs)]
+            raise WrongError(
+                f"{label}launch gives {attribute} {texts[0]}, the reference {texts[1]}"
+            )
 
 
 def _maximum(values: Any, mask: Any) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,11 @@ BACKENDS = {"hip": "amd", "cuda": "nvidia"}
 """Platform of a PyTorch build -> Triton's backend for it."""
 FNUZ_ARCHS = ("gfx94",)
 """Prefixes of targets with float8 fnuz types in hardware; other AMD targets convert them."""
+JITTED_CLASSES = (
+    ("triton.runtime.jit", "JITFunction"),
+    ("triton.runtime.interpreter", "InterpretedFunction"),
+)
+"""(module, class) of jitted functions, on a GPU and in the interpreter."""
 OCP_CAPABILITY = (8, 9)
 """The first NVIDIA generation with float8 (Ada); Triton refuses the types on older ones."""
 
@@ -212,6 +218,37 @@ def options_of(name: str) -> frozenset[str]:
         if attribute.endswith("Options") and dataclasses.is_dataclass(value)
     ]
     return frozenset(field.name for value in classes for field in dataclasses.fields(value))
+
+
+@contextlib.contextmanager
+def launches_watched(watch: Callable[[Any, Mapping[str, Any]], None]) -> Iterator[None]:
+    """Calls `watch` with the function and the keyword arguments of each launch inside the context.
+
+    Launches count on a GPU, in the emulator and in Triton's interpreter.
+    """
+    patched = []
+    for module_name, class_name in JITTED_CLASSES:
+        try:
+            jitted_class = getattr(importlib.import_module(module_name), class_name)
+        except ImportError:  # the interpreter needs NumPy, which may be missing
+            continue
+        patched.append((jitted_class, jitted_class.run))
+        jitted_class.run = _watched(jitted_class.run, watch)
+    try:
+        yield
+    finally:
+        for jitted_class, original in patched:
+            jitted_class.run = original
+
+
+def _watched(original: Any, watch: Callable[[Any, Mapping[str, Any]], None]) -> Any:
+    """A `run` that calls `watch` first."""
+
+    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+        watch(function, kwargs)
+        return original(function, *args, **kwargs)
+
+    return run
 
 
 def parameters_of(module: Any) -> frozenset[str]:

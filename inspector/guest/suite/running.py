@@ -19,11 +19,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ..capturing import Follower
 from ..channel import Channel
-from ..forked import ChildOutcome, run_forked, tail_of
-from ..missing import install_hint
-from ..records import one_line, writer
+from ..forked import ChildOutcome, run_forked
+from ..missing_modules import install_hint
+from ..records import Follower, one_line, tail_of, writer
 
 MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
 """Mode -> module of this package with a function `run(request, emit)`."""
@@ -35,7 +34,7 @@ class _TooLongError(Exception):
     """A step took longer than its time limit."""
 
 
-class Running:
+class SuiteRun:
     """One run.
 
     Args:

@@ -12,6 +12,7 @@ mean is below 0.1 % of it, or the runs together took 10 s.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ MAX_FLUSHES = 64
 FLUSHES_OVER_LAUNCH = 1.5  # margin over the time that the host takes to enqueue a call
 
 
-class Device(Protocol):
+class TimedDevice(Protocol):
     """A device on which calls are timed.
 
     Args:
@@ -51,7 +52,7 @@ class Device(Protocol):
         ...
 
 
-class Gpu:
+class TorchGpu:
     """The GPU that torch sees, CUDA or ROCm."""
 
     def __init__(self, torch: Any) -> None:
@@ -67,8 +68,6 @@ class Gpu:
 
     def now(self) -> float:
         """The host's clock, in seconds."""
-        import time
-
         return time.perf_counter()
 
     def synchronize(self) -> None:
@@ -91,7 +90,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Rule:
+class StoppingRule:
     """When to stop.
 
     Args:
@@ -119,8 +118,8 @@ class Rule:
         return standard_error(times) < self.precision * mean or total > self.total_us
 
 
-ONCE = Rule(max_runs=1, warm_up_s=0.0)
-TUNING = Rule(max_runs=10, precision=0.005, total_us=0.5e6, warm_up_s=0.005)
+ONCE = StoppingRule(max_runs=1, warm_up_s=0.0)
+TUNING = StoppingRule(max_runs=10, precision=0.005, total_us=0.5e6, warm_up_s=0.005)
 """Rule for one configuration of many: precise enough to find the fastest."""
 
 
@@ -135,7 +134,7 @@ def standard_error(times: Sequence[float]) -> float:
 
 
 def time_call(
-    device: Device, call: Callable[[], Any], rule: Rule = Rule()
+    device: TimedDevice, call: Callable[[], Any], rule: StoppingRule = StoppingRule()
 ) -> tuple[list[float], Any]:
     """Times of a call in µs, in order, and the result of its last run.
 
@@ -153,7 +152,7 @@ def time_call(
     return times, result
 
 
-def _warm_up(device: Device, call: Callable[[], Any], rule: Rule) -> int:
+def _warm_up(device: TimedDevice, call: Callable[[], Any], rule: StoppingRule) -> int:
     """Runs the call for a while; returns how many flushes hide the time to enqueue it."""
     device.synchronize()
     start = device.now()

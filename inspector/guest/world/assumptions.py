@@ -57,7 +57,7 @@ class Assumptions:
         Args:
             question_text: what the script asked for, in words.
             assumed: the assumed value.
-            reason: why a kernel's output is unknown; see `refused.REASONS`.
+            reason: why a kernel's output is unknown; see `refusal.REASONS`.
 
         Returns:
             The value to give the script: `assumed`, or the other one if the question is reversed.
@@ -211,7 +211,7 @@ class UnknownFloat(float):
     Args:
         value: the assumed value.
         origin: where it comes from, in words.
-        reason: why it is unknown, if a kernel wrote it; see `refused.REASONS`.
+        reason: why it is unknown, if a kernel wrote it; see `refusal.REASONS`.
     """
 
     origin: str

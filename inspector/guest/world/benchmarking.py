@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import itertools
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -79,7 +80,7 @@ def _set_gpu_clock(ref_sm_clock: int = 1350, ref_mem_clock: int = 1215) -> Itera
     yield 2e-6 * 108 * 4 * 256 * ref_sm_clock, 640 * 2 * ref_mem_clock * 1e-3
 
 
-class Table(list):  # type: ignore[type-arg]
+class EmptyTable(list):  # type: ignore[type-arg]
     """The empty results of a benchmark, in place of a data frame."""
 
     def __getattr__(self, name: str) -> Any:
@@ -119,17 +120,16 @@ def _mark_run(
                     f"benchmark {benchmark.plot_name}: {len(x_vals)} of {len(all_values)} values of"
                     f" {', '.join(benchmark.x_names)} are run (--tests all: every one)"
                 )
-            for x in x_vals:
+            for x, line in itertools.product(x_vals, benchmark.line_vals):
                 values = list(x) if isinstance(x, (list, tuple)) else [x] * len(benchmark.x_names)
                 x_values = dict(zip(benchmark.x_names, values))
-                for line in benchmark.line_vals:
-                    stated = {**x_values, benchmark.line_arg: line, **benchmark.args}
-                    try:
-                        self.fn(**stated, **_accepted_arguments(self.fn, kwargs))
-                    except Exception as error:
-                        point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
-                        note(f"benchmark {point}: {failure(error)}")
-        tables = [Table() for _ in benchmarks]
+                stated = {**x_values, benchmark.line_arg: line, **benchmark.args}
+                try:
+                    self.fn(**stated, **_accepted_arguments(self.fn, kwargs))
+                except Exception as error:
+                    point = f"{benchmark.plot_name} at {x_values}, {benchmark.line_arg}={line}"
+                    note(f"benchmark {point}: {failure(error)}")
+        tables = [EmptyTable() for _ in benchmarks]
         return (tables[0] if single else tables) if return_df else None
 
     return run

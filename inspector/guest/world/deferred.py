@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
+from .operator_plans import OVERWRITING, SHAPED, Invocation, OperatorPlan
 from .payloads import tensors
-from .plans import OVERWRITING, SHAPED, OperatorPlan
 from .tensors import DeviceTensor, Memory, bytes_of
 
 MAX_DEPTH = 200
@@ -31,7 +31,7 @@ class UnknownError(Exception):
 
     Args:
         text: why, in words; completes "a tensor …".
-        reason: one of `refused.REASONS` if a kernel would have to be executed; else None.
+        reason: one of `refusal.REASONS` if a kernel would have to be executed; else None.
     """
 
     def __init__(self, text: str, reason: str | None = None) -> None:
@@ -40,7 +40,7 @@ class UnknownError(Exception):
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
-class Known:
+class KnownOperand:
     """An operand with contents.
 
     Args:
@@ -67,7 +67,7 @@ class Known:
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
-class Part:
+class StridedView:
     """A strided view of an allocation: an operand whose contents are deferred, or an output.
 
     Args:
@@ -116,7 +116,7 @@ class OutputMarker:
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
-class Work:
+class DeferredWork:
     """A deferred operator or kernel.
 
     Args:
@@ -131,9 +131,9 @@ class Work:
     """
 
     number: int
-    targets: tuple[Known | Part, ...]
-    operands: tuple[Known | Part, ...]
-    results: tuple[Part, ...]
+    targets: tuple[KnownOperand | StridedView, ...]
+    operands: tuple[KnownOperand | StridedView, ...]
+    results: tuple[StridedView, ...]
     depth: int
     by_kernels: bool
     storages: list[Any] | None = field(default=None, init=False)
@@ -146,13 +146,13 @@ class Work:
 
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
-class Call(Work):
+class Call(DeferredWork):
     """A deferred operator.
 
     Args:
         func: the operator overload.
         plan: how the dispatcher handles the overload.
-        args: its positional arguments, with `Known`, `Part` and `OutputMarker` in place of tensors.
+        args: its positional arguments, with operands and `OutputMarker`s in place of tensors.
         kwargs: its keyword arguments, in the same form.
         seed: seed of its random numbers.
     """
@@ -178,11 +178,11 @@ class Recipe:
         index: which of the storages that it produces.
     """
 
-    call: Work
+    call: DeferredWork
     index: int
 
 
-_TENSORS = (torch.Tensor, Known, Part, OutputMarker)
+_TENSORS = (torch.Tensor, KnownOperand, StridedView, OutputMarker)
 
 
 class Deferred:
@@ -191,46 +191,22 @@ class Deferred:
     def __init__(self) -> None:
         self.numbers = itertools.count()
 
-    def keep(
-        self, func: Any, plan: OperatorPlan, args: Sequence[Any], kwargs: Any, results: Any
-    ) -> Call | None:
+    def keep(self, operation: Invocation, results: Any) -> Call | None:
         """Defers an operator; None if some operand's contents can never be known.
 
         Args:
-            func: the operator overload.
-            plan: how the dispatcher handles the overload.
-            args: its positional arguments; devices among them are the CPU.
-            kwargs: its keyword arguments; devices among them are the CPU.
+            operation: the operator and its arguments; devices among them are the CPU.
             results: tensors of its results' shapes; None if its results are its targets.
         """
+        plan = operation.plan
         if plan.uninitialised or plan.view or not plan.native:
             return None
-        operands: list[Known | Part] = []
-        targets: list[Known | Part] = []
-
-        def operand(tensor: torch.Tensor) -> Known | Part:
-            shaped = plan.name in SHAPED and not operands
-            operands.append(geometry_of(tensor) if shaped else _operand(tensor))
-            return operands[-1]
-
-        def target(tensor: torch.Tensor) -> OutputMarker:
-            targets.append(_written_operand(tensor, plan))
-            return OutputMarker(len(targets) - 1)
-
-        target_positions = dict(plan.mutates)
-        names = target_positions.values()
+        arguments = _StoredArguments(plan)
         try:
-            call_args = [
-                map_operands(v, target if position in target_positions else operand)
-                for position, v in enumerate(args)
-            ]
-            named = {
-                name: map_operands(v, target if name in names else operand)
-                for name, v in kwargs.items()
-                if name != "generator"
-            }
+            args, kwargs = arguments.stored(operation.args, operation.kwargs)
         except UnknownError:
             return None
+        operands, targets = arguments.operands, arguments.targets
         depth = depth_over((*operands, *targets))
         if depth > MAX_DEPTH:
             return None
@@ -241,23 +217,70 @@ class Deferred:
             results=tuple(map(geometry_of, tensors(results))),
             depth=depth,
             by_kernels=any(map(is_by_kernels, (*operands, *targets))),
-            func=func,
+            func=operation.func,
             plan=plan,
-            args=call_args,
-            kwargs=named,
+            args=args,
+            kwargs=kwargs,
             seed=torch.initial_seed() % (1 << 30),
         )
 
 
-def part_of(tensor: DeviceTensor, source: Recipe | None) -> Part:
+class _StoredArguments:
+    """The arguments of a call in the form in which a deferred call stores them.
+
+    Args:
+        plan: of the operator.
+
+    Attributes:
+        operands: the tensor arguments that the operator reads.
+        targets: those that it writes to.
+    """
+
+    def __init__(self, plan: OperatorPlan) -> None:
+        self._plan = plan
+        self.operands: list[KnownOperand | StridedView] = []
+        self.targets: list[KnownOperand | StridedView] = []
+
+    def stored(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with operands and `OutputMarker`s in place of tensors.
+
+        Raises:
+            UnknownError: some operand's contents cannot be known.
+        """
+        written_positions = dict(self._plan.mutates)
+        written_names = written_positions.values()
+        stored_args = [
+            map_operands(v, self._target if position in written_positions else self._operand)
+            for position, v in enumerate(args)
+        ]
+        stored_kwargs = {
+            name: map_operands(v, self._target if name in written_names else self._operand)
+            for name, v in kwargs.items()
+            if name != "generator"
+        }
+        return stored_args, stored_kwargs
+
+    def _operand(self, tensor: torch.Tensor) -> KnownOperand | StridedView:
+        shaped = self._plan.name in SHAPED and not self.operands
+        self.operands.append(geometry_of(tensor) if shaped else _operand(tensor))
+        return self.operands[-1]
+
+    def _target(self, tensor: torch.Tensor) -> OutputMarker:
+        self.targets.append(_written_operand(tensor, self._plan))
+        return OutputMarker(len(self.targets) - 1)
+
+
+def part_of(tensor: DeviceTensor, source: Recipe | None) -> StridedView:
     """A device tensor as a view of the allocation that `source` computes."""
     return geometry_of(tensor._payload, source)
 
 
-def geometry_of(tensor: torch.Tensor, source: Recipe | None = None) -> Part:
+def geometry_of(tensor: torch.Tensor, source: Recipe | None = None) -> StridedView:
     """A plain or meta tensor as a view of its storage."""
     size, stride, offset = tensor.shape, tensor.stride(), tensor.storage_offset()
-    return Part(source, bytes_of(tensor), tensor.dtype, size, stride, offset)
+    return StridedView(source, bytes_of(tensor), tensor.dtype, size, stride, offset)
 
 
 def map_operands(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -270,24 +293,24 @@ def map_operands(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def depth_over(operands: Iterable[Known | Part]) -> int:
+def depth_over(operands: Iterable[KnownOperand | StridedView]) -> int:
     """The `depth` of work on these operands."""
     return 1 + max((source.call.depth for source in sources_of(operands)), default=0)
 
 
-def is_by_kernels(operand: Known | Part) -> bool:
+def is_by_kernels(operand: KnownOperand | StridedView) -> bool:
     """Whether an operand's contents depend on a kernel."""
     return any(source.call.by_kernels for source in sources_of((operand,)))
 
 
-def sources_of(operands: Iterable[Known | Part]) -> Iterator[Recipe]:
+def sources_of(operands: Iterable[KnownOperand | StridedView]) -> Iterator[Recipe]:
     """The recipes of the operands that have yet to be computed."""
     for operand in operands:
-        if isinstance(operand, Part) and operand.source is not None:
+        if isinstance(operand, StridedView) and operand.source is not None:
             yield operand.source
 
 
-def _operand(tensor: torch.Tensor) -> Known | Part:
+def _operand(tensor: torch.Tensor) -> KnownOperand | StridedView:
     """A tensor that an operator reads, in the form that a deferred call stores.
 
     Raises:
@@ -296,11 +319,11 @@ def _operand(tensor: torch.Tensor) -> Known | Part:
     if isinstance(tensor, DeviceTensor):
         memory = tensor._memory
         if not (memory.unknown or tensor._payload.is_meta):
-            return Known(tensor._payload, memory, memory.version)
+            return KnownOperand(tensor._payload, memory, memory.version)
         if memory.recipe is not None:
             return part_of(tensor, memory.recipe)
     elif type(tensor) in (torch.Tensor, torch.nn.Parameter) and _counts(tensor):
-        return Known(tensor.detach(), tensor, tensor._version)
+        return KnownOperand(tensor.detach(), tensor, tensor._version)
     raise UnknownError("that nobody knows")
 
 
@@ -309,7 +332,7 @@ def _counts(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and not tensor.is_inference()
 
 
-def _written_operand(tensor: torch.Tensor, plan: OperatorPlan) -> Known | Part:
+def _written_operand(tensor: torch.Tensor, plan: OperatorPlan) -> KnownOperand | StridedView:
     """A tensor that an operator writes to, in the form that a deferred call stores.
 
     It has no contents if the operator overwrites all of them.
@@ -320,9 +343,9 @@ def _written_operand(tensor: torch.Tensor, plan: OperatorPlan) -> Known | Part:
     if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
         return part_of(tensor, None)
     operand = _operand(tensor)
-    if isinstance(operand, Known):  # the operator is about to change it
+    if isinstance(operand, KnownOperand):  # the operator is about to change it
         copied = geometry_of(operand.tensor).of(operand.tensor.untyped_storage().clone())
-        return Known(copied, UNTOUCHED, UNTOUCHED.version)
+        return KnownOperand(copied, UNTOUCHED, UNTOUCHED.version)
     return operand
 
 

@@ -17,7 +17,7 @@ MAX_THREADS_PER_BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class Device:
+class StandInDevice:
     """One AMD GPU.
 
     Args:
@@ -53,7 +53,7 @@ class Device:
     features: str
 
     @classmethod
-    def of(cls, stated: Mapping[str, Any] | str) -> Device:
+    def of(cls, stated: Mapping[str, Any] | str) -> StandInDevice:
         """The device that a host's request describes.
 
         Args:

@@ -6,7 +6,7 @@ Torch's C++ code sees only CPU and meta tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,8 +16,8 @@ from .assumptions import LOG
 from .deferred import Call, Deferred, Recipe
 from .distributed import finished_work
 from .mode import DeviceMode
+from .operator_plans import SHAPED, Invocation, OperatorPlan, plan_of
 from .placement import CPU, DEVICE_TYPES, Placement, device_of
-from .plans import SHAPED, OperatorPlan, plan_of
 from .reads import HostReads, described, note_emulated, unknown_cause, unknown_reason
 from .shapes import META, Shapes
 from .tensors import DeviceTensor, fits
@@ -65,26 +65,28 @@ class Dispatcher:
             plan = self._plans[func] = plan_of(func)
         if plan.view and plan.native and args and type(args[0]) is self.placement.tensor_class:
             return self._view(func, args, kwargs)
+        operation = Invocation(func, plan, args, kwargs)
         if not plan.native:
-            return self._library(func, plan, args, kwargs)
+            return self._library(operation)
         device = kwargs.get("device")
         if device is not None and device.type == META.type:  # the script wants shapes only
-            return func(*payloads.map_arguments(args, payloads.payload), **kwargs)
-        claim, args, kwargs = _without_gpu(plan, args, kwargs)
-        device_operands = self.placement.device_operands(args, kwargs)
+            args = [payloads.map_tensors(value, payloads.payload) for value in args]
+            return func(*args, **kwargs)
+        claim, operation = _without_gpu(operation)
+        device_operands = self.placement.device_operands(operation)
         if claim is None:
             claim = self._device_of_results(plan, device_operands)
         if claim is None and not device_operands:
-            return self._on_host(func, plan, args, kwargs)
+            return self._on_host(operation)
         if claim is None or claim.type == "cpu":
-            claim = CPU
-        else:
-            for key in OVERRIDE_KEYS:
-                if f"{plan.registry_name}/{key}" in torch.library._impls:
-                    if device is not None:
-                        kwargs = {**kwargs, "device": claim}
-                    return self._python_kernel(func, key, args, kwargs)
-        return self._on_device(func, plan, args, kwargs, device_operands, claim)
+            return self._on_device(operation, device_operands, CPU)
+        for key in OVERRIDE_KEYS:
+            if f"{plan.registry_name}/{key}" in torch.library._impls:
+                if device is not None:
+                    on_gpu = {**operation.kwargs, "device": claim}
+                    operation = operation.with_arguments(operation.args, on_gpu)
+                return self._python_kernel(operation, key)
+        return self._on_device(operation, device_operands, claim)
 
     def _device_of_results(
         self, plan: OperatorPlan, device_operands: Sequence[DeviceTensor]
@@ -113,96 +115,96 @@ class Dispatcher:
             results, lambda t: self.placement.wrap(t, tensor._claim, tensor._memory)
         )
 
-    def _on_host(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+    def _on_host(self, operation: Invocation) -> Any:
         """Runs an operator on plain CPU tensors; a large result gets a shape and no contents."""
+        plan = operation.plan
         if plan.name in ("is_pinned", "_pin_memory"):
-            return plan.name == "_pin_memory" and args[0]
+            return plan.name == "_pin_memory" and operation.args[0]
         if plan.takes_device and not plan.mutates and plan.name != "_to_copy":
-            result = self._shape_or_none(func, plan, args, kwargs)
+            result = self._shape_or_none(operation)
             if isinstance(result, torch.Tensor) and not fits(result):
                 large = self.placement.wrap(result, CPU)
-                call = self._deferred.keep(func, plan, args, kwargs, result)
+                call = self._deferred.keep(operation, result)
                 large._memory.recipe = None if call is None else Recipe(call, 0)
                 return large
-        return func(*args, **kwargs)
+        return operation.run()
 
     def _on_device(
-        self,
-        func: Any,
-        plan: OperatorPlan,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        device_operands: list[DeviceTensor],
-        claim: torch.device,
+        self, operation: Invocation, device_operands: list[DeviceTensor], claim: torch.device
     ) -> Any:
         """Runs an operator with an operand or a result that is on the device, or large.
 
         Args:
-            func: the `OpOverload`.
-            plan: of the operator.
-            args: positional arguments, without a GPU among them.
-            kwargs: keyword arguments, without a GPU among them.
+            operation: the operator and its arguments, without a GPU among them.
             device_operands: the device tensors among the arguments.
             claim: the device of the results.
         """
+        plan, args = operation.plan, operation.args
         if plan.name in SHAPED and device_operands and args and args[0] is device_operands[0]:
             args = (_placeholder(device_operands[0]), *args[1:])
+            operation = operation.with_arguments(args, operation.kwargs)
             device_operands = device_operands[1:]
-        lacks_contents = unknown = False
-        for tensor in device_operands:
-            lacks_contents = lacks_contents or tensor._payload.is_meta
-            unknown = unknown or tensor._memory.unknown
-        unknown = unknown or lacks_contents
+        operands = DeviceOperands.of(device_operands)
         if device_operands and plan.host_read is not None:
-            return self.reads.read_operator(func, plan, args, kwargs, unknown)
-        shape_is_unknown = unknown and unknowns.decides_shape(plan.name, args)
+            return self.reads.read_operator(operation, operands.unknown)
+        shape_is_unknown = operands.unknown and unknowns.decides_shape(plan.name, args)
         if shape_is_unknown:
-            known_args = self.reads.known_arguments(args, kwargs)
-            if known_args is not None:
-                results = self._computed(func, plan, *known_args)
-                shape = payloads.first_shape(results)
-                note_emulated(device_operands, _element_count_question(plan), shape)
-                return self._wrap_computed(func, plan, args, kwargs, results, claim)
-        inner = self._payload_arguments(args, kwargs)
+            known = self.reads.with_contents(operation)
+            if known is not None:
+                return self._with_known_shape(operation, known, device_operands, claim)
+        if plan.mutates:
+            return self._write(operation, operands, claim)
+        results = self._results(self._on_payloads(operation), operands.lack_contents)
         call = None
-        if plan.mutates:
-            self.writes.preserve(plan, args, kwargs)
-            if unknown:  # the deferred call holds the operands as they are before the write
-                call = self._deferred.keep(func, plan, args, kwargs, None)
-                if writes_to_host(plan, args, kwargs):
-                    known_args = self.reads.known_arguments(args, kwargs)
-                    self.reads.note_copy(plan, device_operands, known_args is not None)
-                    if known_args is not None:
-                        inner, lacks_contents = known_args, False
-        if plan.view:
-            results = func(*inner[0], **inner[1])
-        elif not lacks_contents:
-            results = self._computed(func, plan, *inner)
-        elif plan.returns_arguments and not plan.changes_shape:
-            results = None
-        else:
-            results = self._shapes.of(func, plan, *inner)
-        if plan.mutates:
-            self.writes.follow_operator(plan, args, kwargs, device_operands, call)
-            call = None  # `follow_operator` has attached it
-            if plan.returns_nothing:
-                return None
-            if results is None or (plan.returns_arguments and isinstance(results, torch.Tensor)):
-                return payloads.returned_arguments(plan, args, kwargs)
-        elif not plan.view and (unknown or _any_meta(results)):
-            call = self._deferred.keep(func, plan, args, kwargs, results)
+        if not plan.view and (operands.unknown or _any_meta(results)):
+            call = self._deferred.keep(operation, results)
         if shape_is_unknown:
             question = described(device_operands, _element_count_question(plan))
             reason = unknown_reason(device_operands)
             LOG.answer(question, payloads.first_shape(results), reason)
-        return self._wrap_results(plan, results, claim, device_operands, unknown=unknown, call=call)
+        return self._wrap_results(plan, results, claim, operands, call)
 
-    def _payload_arguments(
-        self, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> tuple[Sequence[Any], dict[str, Any]]:
-        """An operator's arguments with payloads in place of device tensors."""
+    def _write(self, operation: Invocation, operands: DeviceOperands, claim: torch.device) -> Any:
+        """Runs an operator that writes to arguments; see `_on_device`."""
+        plan = operation.plan
+        on_payloads, lacks_contents = self._on_payloads(operation), operands.lack_contents
+        self.writes.preserve(operation)
+        call = None
+        if operands.unknown:  # the deferred call holds the operands as they are before the write
+            call = self._deferred.keep(operation, None)
+            if writes_to_host(operation):
+                known = self.reads.with_contents(operation)
+                self.reads.note_copy(plan, operands.tensors, known is not None)
+                if known is not None:
+                    on_payloads, lacks_contents = known, False
+        results = self._results(on_payloads, lacks_contents)
+        self.writes.follow_operator(operation, operands.tensors, call)
+        if plan.returns_nothing:
+            return None
+        if results is None or (plan.returns_arguments and isinstance(results, torch.Tensor)):
+            return operation.returned_arguments()
+        return self._wrap_results(plan, results, claim, operands, None)
+
+    def _results(self, operation: Invocation, lacks_contents: bool) -> Any:
+        """The payloads of an operator's results; None where they are arguments without contents.
+
+        Args:
+            operation: the operator on payloads.
+            lacks_contents: whether any of them has no contents.
+        """
+        plan = operation.plan
+        if plan.view:
+            return operation.run()
+        if not lacks_contents:
+            return self._computed(operation)
+        if plan.returns_arguments and not plan.changes_shape:
+            return None
+        return self._shapes.of(operation)
+
+    def _on_payloads(self, operation: Invocation) -> Invocation:
+        """An operator with payloads in place of device tensors."""
         tensor_class = self.placement.tensor_class
-        inner_args = [
+        args = [
             value._payload
             if type(value) is tensor_class
             else (
@@ -210,41 +212,37 @@ class Dispatcher:
                 if isinstance(value, (list, tuple))
                 else value
             )
-            for value in args
+            for value in operation.args
         ]
-        return inner_args, {k: payloads.map_tensors(v, payloads.payload) for k, v in kwargs.items()}
+        named = operation.kwargs.items()
+        kwargs = {k: payloads.map_tensors(v, payloads.payload) for k, v in named}
+        return operation.with_arguments(args, kwargs)
 
     def _wrap_results(
         self,
         plan: OperatorPlan,
         results: Any,
         claim: torch.device,
-        device_operands: list[DeviceTensor],
-        *,
-        unknown: bool,
+        operands: DeviceOperands,
         call: Call | None,
     ) -> Any:
         """Wraps an operator's results as device tensors, and marks them where unknown or deferred.
 
         Args:
             plan: of the operator.
-            results: the payloads.
+            results: the payloads; one that belongs to an operand becomes that tensor again.
             claim: the device that the results claim to be on.
-            device_operands: the operator's device tensors; a payload that belongs to one of them
-                becomes that tensor again.
-            unknown: whether the contents of any operand were unknown before the operator ran.
+            operands: the operator's device tensors.
             call: the deferred call that computes the results; None if it is not deferred.
         """
-        shared_memory = device_operands[0]._memory if plan.view and device_operands else None
-        operand_by_payload = {id(t._payload): t for t in device_operands}
-        truth = payloads.truth_of(plan, device_operands) if unknown else None
-        cause, reason = "", None
+        tensors, unknown = operands.tensors, operands.unknown
+        shared_memory = tensors[0]._memory if plan.view and tensors else None
+        operand_by_payload = {id(t._payload): t for t in tensors}
+        origin = None
         if unknown:
-            cause = unknown_cause(device_operands)
-            reason = unknown_reason(device_operands)
-        result_indices: dict[int, int] = {}
-        if call is not None:
-            result_indices = {id(t): index for index, t in enumerate(payloads.tensors(results))}
+            truth = payloads.truth_of(plan, tensors)
+            origin = truth, unknown_cause(tensors), unknown_reason(tensors)
+        recipes = {} if call is None else _recipes(call, results)
 
         def wrapped_result(result: torch.Tensor) -> torch.Tensor:
             operand = operand_by_payload.get(id(result))
@@ -253,107 +251,145 @@ class Dispatcher:
             if claim.type == CPU.type and not result.is_meta and not unknown:
                 return result
             wrapped = self.placement.wrap(result, claim, shared_memory)
-            if shared_memory is None and unknown:
-                mark_unknown(wrapped, truth, cause, reason)
+            if shared_memory is None and origin is not None:
+                mark_unknown(wrapped, *origin)
             elif plan.uninitialised:
                 wrapped._memory.unknown = wrapped._memory.blank = True
             if shared_memory is None and call is not None:
-                wrapped._memory.recipe = Recipe(call, result_indices[id(result)])
+                wrapped._memory.recipe = recipes[id(result)]
             return wrapped
 
         if isinstance(results, torch.Tensor):
             return wrapped_result(results)
         return payloads.map_tensors(results, wrapped_result)
 
-    def _computed(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+    def _computed(self, operation: Invocation) -> Any:
         """The result of an operator whose operands all have contents.
 
         A small result has contents too; of a large one only the shape is computed.
         """
-        shape = None
+        plan, shape = operation.plan, None
         if plan.uninitialised:
-            shape = self._shapes.of(func, plan, args, kwargs)
+            shape = self._shapes.of(operation)
             return payloads.filled(shape) if fits(shape) else shape
-        if not plan.mutates and not payloads.is_surely_small(plan, args):
-            shape = self._shape_or_none(func, plan, args, kwargs)
+        if not plan.mutates and not payloads.is_surely_small(operation):
+            shape = self._shape_or_none(operation)
             if shape is not None and not all(map(fits, payloads.tensors(shape))):
                 return shape
         try:
-            if device_tensors.ALL_CONTENTS and precision.applies(plan.name, args, kwargs):
-                return precision.computed(func, plan.name, args, kwargs)
-            return func(*args, **kwargs)
+            if device_tensors.ALL_CONTENTS and precision.applies(operation):
+                return precision.computed(operation)
+            return operation.run()
         except (NotImplementedError, RuntimeError) as error:
             # Some operators lack a CPU kernel for a type that GPU kernels support.
             if shape is None:
-                shape = self._shape_or_none(func, plan, args, kwargs)
+                shape = self._shape_or_none(operation)
             in_place = plan.returns_arguments and not plan.changes_shape
             if (shape is None and not in_place) or not payloads.is_unsupported(error):
                 raise
-            self.note(f"{func} was not computed: {payloads.first_line(error)}")
+            self.note(f"{operation.func} was not computed: {payloads.first_line(error)}")
             return None if shape is None else payloads.map_tensors(shape, payloads.filled)
 
-    def _shape_or_none(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+    def _shape_or_none(self, operation: Invocation) -> Any:
         """The result as meta tensors; None where only the CPU kernel can tell the shape."""
         try:
-            return self._shapes.of(func, plan, args, kwargs)
+            return self._shapes.of(operation)
         except Exception:  # no meta kernel, or one that needs values: run the CPU kernel instead
             return None
 
-    def _wrap_computed(
+    def _with_known_shape(
         self,
-        func: Any,
-        plan: OperatorPlan,
-        args: Any,
-        kwargs: Any,
-        results: Any,
+        operation: Invocation,
+        known: Invocation,
+        device_operands: list[DeviceTensor],
         claim: torch.device,
     ) -> Any:
-        """Wraps results whose shapes depended on contents; large ones keep only their shapes."""
+        """The results of an operator whose shapes depend on contents, which are known.
+
+        Large results keep only their shapes.
+
+        Args:
+            operation: the operator on device tensors.
+            known: the operator on their contents.
+            device_operands: the device tensors among the arguments.
+            claim: the device of the results.
+        """
+        results = self._computed(known)
+        shape = payloads.first_shape(results)
+        note_emulated(device_operands, _element_count_question(operation.plan), shape)
         shapes = payloads.map_tensors(results, lambda t: t if fits(t) else payloads.shape_alone(t))
-        call = self._deferred.keep(func, plan, args, kwargs, shapes)
-        places = {id(shape): nth for nth, shape in enumerate(payloads.tensors(shapes))}
+        call = self._deferred.keep(operation, shapes)
+        recipes = {} if call is None else _recipes(call, shapes)
 
         def wrapped_shape(shape: torch.Tensor) -> torch.Tensor:
             if claim.type == CPU.type and not shape.is_meta:
                 return shape
             wrapped: DeviceTensor = self.placement.wrap(shape, claim)
             if shape.is_meta and call is not None:
-                wrapped._memory.recipe = Recipe(call, places[id(shape)])
+                wrapped._memory.recipe = recipes[id(shape)]
             return wrapped
 
         return payloads.map_tensors(shapes, wrapped_shape)
 
-    def _python_kernel(self, func: Any, key: str, args: Any, kwargs: Any) -> Any:
+    def _python_kernel(self, operation: Invocation, key: str) -> Any:
         """Runs the kernel that a library registered for a dispatch key."""
+        dispatch_key = getattr(torch._C.DispatchKey, key)
         with self.mode:
-            return func._op_dk(getattr(torch._C.DispatchKey, key), *args, **kwargs)
+            return operation.func._op_dk(dispatch_key, *operation.args, **operation.kwargs)
 
-    def _library(self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+    def _library(self, operation: Invocation) -> Any:
         """Runs a library's operator through its Python kernel, which may launch Triton kernels."""
+        registry_name, args = operation.plan.registry_name, operation.args
         for key in KERNEL_KEYS:
-            if f"{plan.registry_name}/{key}" in torch.library._impls:
-                return self._python_kernel(func, key, args, kwargs)
-        if plan.registry_name.startswith("c10d/"):
-            results = func._op_dk(torch._C.DispatchKey.CPU, *args, **kwargs)
+            if f"{registry_name}/{key}" in torch.library._impls:
+                return self._python_kernel(operation, key)
+        if registry_name.startswith("c10d/"):
+            results = operation.func._op_dk(torch._C.DispatchKey.CPU, *args, **operation.kwargs)
             return finished_work(results, list(payloads.tensors(args[:1])))
-        device_operands = self.placement.device_operands(args, kwargs)
+        device_operands = self.placement.device_operands(operation)
         claim = next((t._claim for t in device_operands if t.is_cuda), CPU)
-        return self._on_device(func, plan, args, kwargs, device_operands, claim)
+        return self._on_device(operation, device_operands, claim)
 
 
-def _without_gpu(
-    plan: OperatorPlan, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[torch.device | None, Sequence[Any], dict[str, Any]]:
-    """The GPU that an operator's arguments name, and the arguments with the CPU in its place.
+def _recipes(call: Call, results: Any) -> dict[int, Recipe]:
+    """How a deferred call computes each of its results: id of the payload -> recipe."""
+    return {id(t): Recipe(call, index) for index, t in enumerate(payloads.tensors(results))}
+
+
+class DeviceOperands(NamedTuple):
+    """The device tensors among an operator's arguments.
+
+    Attributes:
+        tensors: the tensors, in order.
+        unknown: whether the contents of any are unknown.
+        lack_contents: whether any has a shape alone.
+    """
+
+    tensors: list[DeviceTensor]
+    unknown: bool
+    lack_contents: bool
+
+    @classmethod
+    def of(cls, tensors: list[DeviceTensor]) -> DeviceOperands:
+        """The operands with what is known of them all."""
+        lack_contents = unknown = False
+        for tensor in tensors:
+            lack_contents = lack_contents or tensor._payload.is_meta
+            unknown = unknown or tensor._memory.unknown
+        return cls(tensors, unknown or lack_contents, lack_contents)
+
+
+def _without_gpu(operation: Invocation) -> tuple[torch.device | None, Invocation]:
+    """The GPU that an operator's arguments name, and the operator with the CPU in its place.
 
     Memory is not pinned either, which the CPU could not do.
     """
-    claim = None
+    claim, args, kwargs = None, operation.args, operation.kwargs
     device = kwargs.get("device")
     if device is not None and device.type in DEVICE_TYPES:
         claim = device_of(device)
         kwargs = {**kwargs, "device": CPU}
-    position = plan.device_position
+    position = operation.plan.device_position
     if (
         position is not None
         and position < len(args)
@@ -363,7 +399,7 @@ def _without_gpu(
         args = (*args[:position], CPU, *args[position + 1 :])
     if kwargs.get("pin_memory"):
         kwargs = {**kwargs, "pin_memory": False}
-    return claim, args, kwargs
+    return claim, operation.with_arguments(args, kwargs)
 
 
 def _element_count_question(plan: OperatorPlan) -> str:

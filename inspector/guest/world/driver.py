@@ -10,7 +10,7 @@ import contextlib
 import importlib
 from typing import Any
 
-from .device import Device
+from .device import StandInDevice
 
 
 class DriverUtils:
@@ -46,16 +46,18 @@ class TargetDriver:
 
     binary_ext = "hsaco"
 
-    def __init__(self, target: Any, device: Device | None = None) -> None:
+    def __init__(self, target: Any, device: StandInDevice | None = None) -> None:
         self.target = target
         self._device = device
         self.utils = DriverUtils(self)
 
     @property
-    def device(self) -> Device:
+    def device(self) -> StandInDevice:
         """The GPU whose driver this is."""
         if self._device is None or self._device.arch != self.target.arch:
-            self._device = Device.of({"arch": self.target.arch, "wave_size": self.target.warp_size})
+            self._device = StandInDevice.of(
+                {"arch": self.target.arch, "wave_size": self.target.warp_size}
+            )
         return self._device
 
     @classmethod
@@ -119,7 +121,7 @@ class TargetDriver:
         return None
 
 
-def activate(target: Any, device: Device | None = None) -> TargetDriver:
+def activate(target: Any, device: StandInDevice | None = None) -> TargetDriver:
     """Makes a `TargetDriver` Triton's active and default driver."""
     driver = TargetDriver(target, device)
     config = importlib.import_module("triton.runtime.driver").driver

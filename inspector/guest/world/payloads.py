@@ -1,4 +1,4 @@
-"""Helpers for operators' arguments and results: the tensors in them, their payloads and shapes."""
+"""The tensors in operators' arguments and results: their payloads, shapes and assumed truth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import tensors as device_tensors
-from .plans import OperatorPlan, Truth
+from .operator_plans import Invocation, OperatorPlan, Truth
 from .tensors import DeviceTensor
 
 UNSUPPORTED = (
@@ -23,9 +23,12 @@ UNSUPPORTED = (
 """Parts of torch's messages about an operator that a CPU cannot compute for the given types."""
 
 
-def map_arguments(values: Sequence[Any], change: Callable[[torch.Tensor], Any]) -> tuple[Any, ...]:
-    """Applies `change` to the tensors among arguments, lists of tensors included."""
-    return tuple([map_tensors(value, change) for value in values])
+def map_arguments(operation: Invocation, change: Callable[[torch.Tensor], Any]) -> Invocation:
+    """Applies `change` to the tensors among a call's arguments, lists of tensors included."""
+    return operation.with_arguments(
+        tuple([map_tensors(value, change) for value in operation.args]),
+        {name: map_tensors(value, change) for name, value in operation.kwargs.items()},
+    )
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
@@ -83,14 +86,14 @@ def filled(shape: torch.Tensor) -> torch.Tensor:
         return contents
 
 
-def is_surely_small(plan: OperatorPlan, args: Sequence[Any]) -> bool:
+def is_surely_small(operation: Invocation) -> bool:
     """Whether a result is small for certain; False where only its shape can tell."""
-    if plan.takes_sizes:
+    if operation.plan.takes_sizes:
         return False
-    if plan.pointwise:
-        return _broadcast_size(args) <= device_tensors.FLOAT_LIMIT
+    if operation.plan.pointwise:
+        return _broadcast_size(operation.args) <= device_tensors.FLOAT_LIMIT
     bound = 1
-    for tensor in tensors(args):
+    for tensor in tensors(operation.args):
         bound *= max(1, tensor.numel())
         if bound > device_tensors.FLOAT_LIMIT:
             return False
@@ -131,23 +134,6 @@ def first_shape(value: Any) -> str:
     """The shape of the first tensor in a value, in words."""
     tensor = next(tensors(value), None)
     return "?" if tensor is None else "x".join(map(str, tensor.shape)) or "1"
-
-
-def returned_arguments(plan: OperatorPlan, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The arguments that an operator returns, in the form in which it returns them."""
-    targets = [kwargs[n] if n in kwargs else args[i] for i, n in plan.returned]
-    return targets[0] if len(targets) == 1 else tuple(targets)
-
-
-def written_arguments(plan: OperatorPlan, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments that an operator writes to."""
-    arguments = []
-    for position, name in plan.mutates:
-        argument = kwargs.get(name)
-        if argument is None and position < len(args):
-            argument = args[position]
-        arguments.append(argument)
-    return arguments
 
 
 def truth_of(plan: OperatorPlan, operands: Sequence[DeviceTensor]) -> bool | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .operator_plans import Invocation
 from .shapes import META
 from .tensors import Addresses, DeviceTensor, Memory, bytes_of
 
@@ -134,9 +134,10 @@ class Placement:
         tensor._payload, tensor._claim = new._payload, new._claim
         tensor._memory = new._memory
 
-    def device_operands(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[DeviceTensor]:
+    def device_operands(self, operation: Invocation) -> list[DeviceTensor]:
         """The device tensors among an operator's arguments, in order, lists of tensors included."""
         tensor_class = self.tensor_class
+        args, kwargs = operation.args, operation.kwargs
         operands: list[DeviceTensor] = []
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is tensor_class:

@@ -6,11 +6,11 @@ less exact than the kernel under test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from .operator_plans import Invocation
 from .payloads import map_tensors
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -32,22 +32,20 @@ STATISTICS = frozenset(("native_layer_norm", "native_group_norm", "_fused_rms_no
 """Operators whose results, except for the first, are float32 on a GPU."""
 
 
-def applies(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def applies(operation: Invocation) -> bool:
     """Whether an operator on these arguments is to be computed in float32."""
-    return name in SUMMING and _half(args, kwargs) is not None
+    return operation.plan.name in SUMMING and _half(operation) is not None
 
 
-def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def computed(operation: Invocation) -> Any:
     """An operator's results, computed in float32 and rounded.
 
     Args:
-        func: the overload.
-        name: of the operator.
-        args: positional arguments, with CPU tensors.
-        kwargs: keyword arguments, with CPU tensors.
+        operation: the operator on CPU tensors.
     """
-    kind = _half(args, kwargs)
-    wide = [map_tensors(value, _widened) for value in args]
+    func, name, kwargs = operation.func, operation.plan.name, operation.kwargs
+    kind = _half(operation)
+    wide = [map_tensors(value, _widened) for value in operation.args]
     named = {key: map_tensors(value, _widened) for key, value in kwargs.items() if key != "dtype"}
     stays_wide = "float32" in str(kwargs.get("dtype"))
     if name in ("_softmax", "_log_softmax") and len(wide) > 2 and wide[2] is True:
@@ -66,9 +64,9 @@ def computed(func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any
     )
 
 
-def _half(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.dtype | None:
+def _half(operation: Invocation) -> torch.dtype | None:
     """The half-precision type among the arguments' tensors; None without one."""
-    for value in (*args, *kwargs.values()):
+    for value in (*operation.args, *operation.kwargs.values()):
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(item, torch.Tensor) and item.dtype in HALVES:
                 return item.dtype

@@ -13,8 +13,8 @@ import torch
 
 from . import payloads, unknowns
 from .assumptions import LOG, UnknownFloat, unknown_array
+from .operator_plans import Invocation, OperatorPlan
 from .placement import CPU, Placement
-from .plans import OperatorPlan
 from .rerunning import Rerunning
 from .tensors import READ_LIMIT, DeviceTensor, host_dtype
 
@@ -119,23 +119,19 @@ class HostReads:
         question = described((tensor,), "the value of")
         return UnknownFloat(value, question, unknown_reason((tensor,)))
 
-    def read_operator(
-        self, func: Any, plan: OperatorPlan, args: Any, kwargs: Any, unknown: bool
-    ) -> Any:
+    def read_operator(self, operation: Invocation, unknown: bool) -> Any:
         """The result of an operator that reads device tensors; an assumed one is logged.
 
         Args:
-            func: the `OpOverload`.
-            plan: of the operator.
-            args: positional arguments.
-            kwargs: keyword arguments.
+            operation: the operator and its arguments.
             unknown: whether the contents of any operand are unknown.
         """
-        tensors = self._placement.device_operands(args, kwargs)
+        plan = operation.plan
+        tensors = self._placement.device_operands(operation)
         if plan.name in COMPARING or (unknown and plan.name in QUESTIONS):
-            known_args = self.known_arguments(args, kwargs)
-            if known_args is not None:
-                value = func(*known_args[0], **known_args[1])
+            known = self.with_contents(operation)
+            if known is not None:
+                value = known.run()
                 if unknown:
                     question = QUESTIONS.get(plan.name, f"{plan.name} of")
                     note_emulated(tensors, question, value)
@@ -147,21 +143,16 @@ class HostReads:
         question = described(tensors, QUESTIONS.get(plan.name, f"{plan.name} of"))
         return LOG.answer(question, value, unknown_reason(tensors))
 
-    def known_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-        """The arguments with the contents in place of device tensors; None if any are unknown."""
+    def with_contents(self, operation: Invocation) -> Invocation | None:
+        """The call with contents in place of device tensors; None if any are unknown."""
         contents: dict[int, torch.Tensor] = {}
-        for tensor in self._placement.device_operands(args, kwargs):
+        for tensor in self._placement.device_operands(operation):
             tensor_contents = self.contents(tensor)
             if tensor_contents is None:
                 return None
             contents[id(tensor)] = tensor_contents
 
-        def with_contents(tensor: torch.Tensor) -> torch.Tensor:
-            return contents.get(id(tensor), tensor)
-
-        return payloads.map_arguments(args, with_contents), {
-            k: payloads.map_tensors(v, with_contents) for k, v in kwargs.items()
-        }
+        return payloads.map_arguments(operation, lambda tensor: contents.get(id(tensor), tensor))
 
     def note_copy(
         self, plan: OperatorPlan, device_operands: Sequence[DeviceTensor], is_known: bool
@@ -195,7 +186,7 @@ def unknown_cause(tensors: Sequence[DeviceTensor]) -> str:
 
 
 def unknown_reason(tensors: Sequence[DeviceTensor]) -> str | None:
-    """The first tensor's reason for unknown contents, as one of `refused.REASONS`."""
+    """The first tensor's reason for unknown contents, as one of `refusal.REASONS`."""
     return next(
         (tensor._memory.reason for tensor in tensors if tensor._memory.reason is not None), None
     )

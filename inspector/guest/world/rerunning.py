@@ -1,6 +1,6 @@
 """Runs deferred calls within a budget of memory and time.
 
-Reductions process their operand in pieces (`pieces`). Random numbers come from torch's CPU
+Reductions process their operand in pieces (`piecewise`). Random numbers come from torch's CPU
 generator: they have a GPU's distribution, but not its sequence.
 """
 
@@ -16,24 +16,23 @@ from typing import Any
 
 import torch
 
-from . import pieces
+from . import piecewise
 from .deferred import (
     Call,
-    Known,
+    DeferredWork,
+    KnownOperand,
     OutputMarker,
-    Part,
     Recipe,
+    StridedView,
     UnknownError,
-    Work,
     geometry_of,
     part_of,
     sources_of,
 )
-from .estimates import seconds_of
-from .evaluation import Storages, as_predicted, call_with, value_of
-from .launched import KernelCall
+from .evaluation import Storages, as_predicted, call_with, seconds_of, value_of
 from .payloads import tensors
-from .refused import REASONS
+from .pending_launches import KernelCall
+from .refusal import REASONS
 from .tensors import DeviceTensor
 
 MAX_BYTES = 1 << 30
@@ -48,7 +47,7 @@ _TOO_LARGE = f"that would take more than {MAX_BYTES >> 30} GiB to compute"
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RerunStep:
     """One call of a computation, with its dependencies and cost.
 
     Args:
@@ -56,12 +55,12 @@ class Step:
         needs: the calls that must be run before it.
         piece: computes the operand of a reduction piece by piece; None to run the call at once.
         bytes: size of what it allocates.
-        seconds: estimated CPU time; 0 for kernels, whose time `Budget` limits.
+        seconds: estimated CPU time; 0 for kernels, whose time `EmulationBudget` limits.
     """
 
-    call: Work
-    needs: tuple[Work, ...]
-    piece: pieces.Piece | None
+    call: DeferredWork
+    needs: tuple[DeferredWork, ...]
+    piece: piecewise.Piece | None
     bytes: int
     seconds: float
 
@@ -80,7 +79,7 @@ def _plain_torch() -> Iterator[None]:
         yield
 
 
-class Budget:
+class EmulationBudget:
     """The wall time that emulated kernels may take in one run of a script.
 
     Operators that are run to compute a kernel's arguments count too.
@@ -120,9 +119,9 @@ class Rerunning:
     def __init__(self) -> None:
         self._spent = 0.0
         self._cached: Storages = {}
-        self._settled: weakref.WeakSet[Work] = weakref.WeakSet()
+        self._settled: weakref.WeakSet[DeferredWork] = weakref.WeakSet()
         self._lock = threading.RLock()
-        self.budget = Budget(0.0)
+        self.budget = EmulationBudget(0.0)
 
     def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
         """A tensor's contents. The caller must not change them.
@@ -189,14 +188,14 @@ class Rerunning:
                     _drop_unneeded(storages, last_use, step.call)
         return storages[recipe.call][recipe.index]
 
-    def _run(self, step: Step, storages: Storages) -> list[Any]:
+    def _run(self, step: RerunStep, storages: Storages) -> list[Any]:
         """The storages that a step produces."""
         if not isinstance(step.call, KernelCall):
             return _run_operator(step, storages)
         allocations = [_allocation(operand, storages) for operand in step.call.operands]
         return step.call.run(allocations, self.budget.remaining)
 
-    def _cache(self, call: Work, storages: list[Any]) -> None:
+    def _cache(self, call: DeferredWork, storages: list[Any]) -> None:
         """Caches a call's storages; drops the oldest ones beyond `MAX_CACHED_BYTES`."""
         self._cached[call] = storages
         while (
@@ -205,7 +204,7 @@ class Rerunning:
         ):
             del self._cached[next(iter(self._cached))]
 
-    def _settle(self, step: Step, storages: list[Any]) -> None:
+    def _settle(self, step: RerunStep, storages: list[Any]) -> None:
         """Attaches a call's storages to the call itself while there is room.
 
         A loop that reads what its kernels wrote continues from these storages: no launch is
@@ -219,9 +218,9 @@ class Rerunning:
         self._settled.add(step.call)
 
 
-def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
+def _steps(recipe: Recipe, storages: Storages) -> list[RerunStep]:
     """The calls that compute an allocation's contents, in the order to run them."""
-    steps: dict[Work, Step] = {}
+    steps: dict[DeferredWork, RerunStep] = {}
     pending = [recipe.call]
     while pending:
         call = pending.pop()
@@ -231,38 +230,40 @@ def _steps(recipe: Recipe, storages: Storages) -> list[Step]:
     return sorted(steps.values(), key=lambda step: step.call.number)
 
 
-def _step(call: Work) -> Step:
+def _step(call: DeferredWork) -> RerunStep:
     """The step that runs a call."""
     if isinstance(call, KernelCall):
         needs = tuple(source.call for source in sources_of(call.operands))
         copies = 2 * sum(call.nbytes)  # one here, one in the emulator's process
-        return Step(call, needs, None, copies, 0.0)
+        return RerunStep(call, needs, None, copies, 0.0)
     assert isinstance(call, Call)
-    operand = pieces.reduced_operand(call)
+    operand = piecewise.reduced_operand(call)
     if operand is not None:
-        chain = pieces.Chain()
-        piece = pieces.pieces_of(operand, chain)
+        chain = piecewise.Chain()
+        piece = piecewise.pieces_of(operand, chain)
         if piece is not None:
             seconds = sum(map(seconds_of, (call, *chain.calls)))
             needs = tuple(source.call for source in sources_of(chain.scalars))
-            return Step(call, needs, piece, pieces.PIECE_ELEMENTS * 32, seconds)
+            return RerunStep(call, needs, piece, piecewise.PIECE_ELEMENTS * 32, seconds)
     needs = tuple(source.call for source in sources_of((*call.operands, *call.targets)))
-    size = sum(part.nbytes for part in (*call.results, *call.targets) if isinstance(part, Part))
-    return Step(call, needs, None, size, seconds_of(call))
+    size = sum(
+        part.nbytes for part in (*call.results, *call.targets) if isinstance(part, StridedView)
+    )
+    return RerunStep(call, needs, None, size, seconds_of(call))
 
 
-def _last_uses(steps: list[Step], result: Work) -> dict[Work, Work]:
+def _last_uses(steps: list[RerunStep], result: DeferredWork) -> dict[DeferredWork, DeferredWork]:
     """Call -> the last call that needs its storages; the result itself needs its own."""
-    last_use: dict[Work, Work] = {}
+    last_use: dict[DeferredWork, DeferredWork] = {}
     for step in steps:
         last_use.update((needed, step.call) for needed in step.needs)
     last_use[result] = result
     return last_use
 
 
-def _peak_bytes(steps: list[Step], last_use: dict[Work, Work]) -> int:
+def _peak_bytes(steps: list[RerunStep], last_use: dict[DeferredWork, DeferredWork]) -> int:
     """Bytes alive at one time, at most, while the steps are run."""
-    sizes: dict[Work, int] = {}
+    sizes: dict[DeferredWork, int] = {}
     peak = 0
     for step in steps:
         sizes[step.call] = step.bytes
@@ -271,21 +272,23 @@ def _peak_bytes(steps: list[Step], last_use: dict[Work, Work]) -> int:
     return peak
 
 
-def _drop_unneeded(by_call: dict[Work, Any], last_use: dict[Work, Work], call: Work) -> None:
+def _drop_unneeded(
+    by_call: dict[DeferredWork, Any], last_use: dict[DeferredWork, DeferredWork], call: DeferredWork
+) -> None:
     """Removes the storages that no call after this one needs."""
     for unneeded in [c for c in by_call if last_use.get(c) is call and c is not call]:
         del by_call[unneeded]
 
 
-def _run_operator(step: Step, storages: Storages) -> list[Any]:
+def _run_operator(step: RerunStep, storages: Storages) -> list[Any]:
     """Runs an operator; returns the storages of its results, or of what it writes to."""
     call = step.call
     assert isinstance(call, Call)
     if step.piece is not None:
-        return [pieces.reduce_in_pieces(call, step.piece, storages).untyped_storage()]
-    if pieces.is_generator(call):
-        return [pieces.generated(call, storages).untyped_storage()]
-    torch.manual_seed(pieces.seed_of(call, 0))
+        return [piecewise.reduce_in_pieces(call, step.piece, storages).untyped_storage()]
+    if piecewise.is_generator(call):
+        return [piecewise.generated(call, storages).untyped_storage()]
+    torch.manual_seed(piecewise.seed_of(call, 0))
     targets = [value_of(operand, storages) for operand in call.targets]
     targets = [geometry_of(tensor).of(tensor.untyped_storage().clone()) for tensor in targets]
     results = call_with(
@@ -302,8 +305,8 @@ def _run_operator(step: Step, storages: Storages) -> list[Any]:
     return [as_predicted(result, part).untyped_storage() for result, part in pairs]
 
 
-def _allocation(operand: Known | Part, storages: Storages) -> torch.Tensor:
+def _allocation(operand: KnownOperand | StridedView, storages: Storages) -> torch.Tensor:
     """A copy of a kernel argument's memory; zeros if it is uninitialised."""
-    if isinstance(operand, Part) and operand.source is None:
+    if isinstance(operand, StridedView) and operand.source is None:
         return torch.zeros(operand.nbytes, dtype=torch.uint8)
     return value_of(operand, storages).clone()

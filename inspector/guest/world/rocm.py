@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from .device import Device
+from .device import StandInDevice
 
 VERSION = "6.4.1"
 HIP_VERSION = "6.4.43483-a187df25c"
@@ -13,7 +13,7 @@ RCCL_VERSION = 2 << 32 | 22 << 16 | 3
 """2.22.3, ROCm 6.4's, in the encoding that torch.cuda.nccl decodes."""
 
 
-def install(device: Device, folder: str) -> None:
+def install(device: StandInDevice, folder: str) -> None:
     """Makes the tree under `folder` and points the environment at it.
 
     CUDA_VISIBLE_DEVICES is left unset: Triton's profiler refuses it on AMD.
@@ -40,7 +40,7 @@ def install(device: Device, folder: str) -> None:
         os.environ.setdefault(name, value)
 
 
-def files(device: Device) -> dict[str, str]:
+def files(device: StandInDevice) -> dict[str, str]:
     """Path under the ROCm root -> contents."""
     return {
         ".info/version": VERSION + "\n",
@@ -73,7 +73,7 @@ esac
 """
 
 
-def _rocminfo(device: Device) -> str:
+def _rocminfo(device: StandInDevice) -> str:
     """The output of rocminfo, with the lines that libraries look for."""
     return f"""ROCk module is loaded
 =====================
@@ -99,13 +99,13 @@ Agent 1
 *** Done ***"""
 
 
-def _rocm_smi(device: Device) -> str:
+def _rocm_smi(device: StandInDevice) -> str:
     return f"""GPU[0]		: Card Series: 		{device.name}
 GPU[0]		: GFX Version: 		{device.arch}
 GPU[0]		: VRAM Total Memory (B): {device.memory_bytes}"""
 
 
-def _amd_smi(device: Device) -> str:
+def _amd_smi(device: StandInDevice) -> str:
     return f"""GPU: 0
     ASIC:
         MARKET_NAME: {device.name}

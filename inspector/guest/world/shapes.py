@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import payloads, unknowns
-from .plans import OperatorPlan
+from .operator_plans import Invocation
 
 META = torch.device("meta")
 MAX_DESCRIPTIONS = 20_000
@@ -19,27 +19,28 @@ class Shapes:
     def __init__(self) -> None:
         self._descriptions: dict[Any, Any] = {}
 
-    def of(self, func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str, Any]) -> Any:
+    def of(self, operation: Invocation) -> Any:
         """The result as meta tensors, however large the operands are.
 
         Raises:
             Exception: the operator has no meta kernel, or that raises, as the real one would.
         """
-        shape = unknowns.SHAPES.get(plan.name)
+        args, kwargs = operation.args, operation.kwargs
+        shape = unknowns.SHAPES.get(operation.plan.name)
         if shape is not None and any(
-            t.is_meta for t in payloads.tensors((args, list(kwargs.values())))
+            t.is_meta for t in payloads.tensors((list(args), list(kwargs.values())))
         ):
             return shape(*args, **kwargs)
-        key = None if plan.mutates else _key(func, args, kwargs)
+        key = None if operation.plan.mutates else _key(operation)
         if key is not None:
             description = self._descriptions.get(key)
             if description is not None:
                 return _meta_tensors(description)
         try:
-            result = self._by_meta_kernel(func, plan, args, kwargs)
+            result = self._by_meta_kernel(operation)
         except (NotImplementedError, RuntimeError):
             # Some meta kernels refuse types that the real ones take: `mask << shifts`.
-            result = _from_one_element(func, plan, args, kwargs)
+            result = _from_one_element(operation)
             if result is None:
                 raise
         if key is not None:
@@ -49,25 +50,26 @@ class Shapes:
         return result
 
     @staticmethod
-    def _by_meta_kernel(func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _by_meta_kernel(operation: Invocation) -> Any:
         """The operator's result on meta tensors of the operands' shapes."""
-        changed = {k: payloads.map_tensors(v, payloads.shape_alone) for k, v in kwargs.items()}
-        operands = list(payloads.map_arguments(args, payloads.shape_alone))
-        if plan.device_position is not None:
-            if len(operands) > plan.device_position:
-                operands[plan.device_position] = META
+        on_meta = payloads.map_arguments(operation, payloads.shape_alone)
+        operands, changed = list(on_meta.args), on_meta.kwargs
+        position = operation.plan.device_position
+        if position is not None:
+            if len(operands) > position:
+                operands[position] = META
             else:
                 changed["device"] = META
         changed.pop("generator", None)
-        return func(*operands, **changed)
+        return operation.func(*operands, **changed)
 
 
-def _from_one_element(func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str, Any]) -> Any:
+def _from_one_element(operation: Invocation) -> Any:
     """A pointwise operator's result as a meta tensor; its type comes from computing one element.
 
     None if that fails.
     """
-    if not plan.pointwise or plan.mutates:
+    if not operation.plan.pointwise or operation.plan.mutates:
         return None
     shapes = []
 
@@ -75,20 +77,19 @@ def _from_one_element(func: Any, plan: OperatorPlan, args: Any, kwargs: dict[str
         shapes.append(tensor.shape)
         return torch.ones([1] * tensor.dim(), dtype=tensor.dtype, device="cpu")
 
-    one_element_args = payloads.map_arguments(args, one_element)
-    named = {name: payloads.map_tensors(value, one_element) for name, value in kwargs.items()}
     try:
-        result = func(*one_element_args, **named)
+        result = payloads.map_arguments(operation, one_element).run()
         extents = torch.broadcast_shapes(*shapes)
     except (NotImplementedError, RuntimeError):
         return None
     return torch.empty(extents, dtype=result.dtype, device=META)
 
 
-def _key(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _key(operation: Invocation) -> Any:
     """A cache key of all that the shape depends on; None for arguments without one."""
     try:
-        key = (func, *[_operand(v) for v in args], *[(k, _operand(v)) for k, v in kwargs.items()])
+        named = [(name, _operand(value)) for name, value in operation.kwargs.items()]
+        key = (operation.func, *[_operand(value) for value in operation.args], *named)
         hash(key)
     except (TypeError, RuntimeError):
         return None

@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from .device import Device
+from .device import StandInDevice
 from .rocm import VERSION
 from .stubs import Inert
 
@@ -40,7 +40,7 @@ DEVICE_IDS: Mapping[str, str] = MappingProxyType(
 class SmiFinder:
     """Finds the library where the other finders do not: it comes after them."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: StandInDevice) -> None:
         self._device = device
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -57,7 +57,7 @@ class SmiFinder:
         """Does nothing: the module is complete."""
 
 
-def install(device: Device) -> None:
+def install(device: StandInDevice) -> None:
     """Makes the library importable."""
     sys.meta_path.append(SmiFinder(device))
 
@@ -109,7 +109,7 @@ def _not_supported(name: str) -> Callable[..., Any]:
     return function
 
 
-def _names(device: Device) -> dict[str, Any]:
+def _names(device: StandInDevice) -> dict[str, Any]:
     """The library's supported functions and classes by name."""
     asic = {
         "market_name": device.name,

@@ -67,7 +67,7 @@ class Memory:
         self.blank = False
         # Weak references to the snapshots of pending launches that need the present contents.
         self.snapshots: list[Any] | None = None
-        # Why a kernel's output is unknown, as one of `refused.REASONS`.
+        # Why a kernel's output is unknown, as one of `refusal.REASONS`.
         self.reason: str | None = None
 
 

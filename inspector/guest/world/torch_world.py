@@ -13,12 +13,12 @@ import torch
 from . import (
     comparisons,
     distributed,
-    functions,
     slow_imports,
     subclasses,
-    torch_patches,
+    torch_cuda,
+    torch_functions,
 )
-from .device import Device
+from .device import StandInDevice
 from .dispatch import Dispatcher
 from .graphs.entry import Compile
 from .graphs.generated import Generated
@@ -26,8 +26,8 @@ from .graphs.helion import MODULE as HELION
 from .graphs.helion import Helion
 from .graphs.originals import Originals
 from .placement import DEVICE_TYPES
-from .refused import RefusedError
-from .rerunning import Budget
+from .refusal import LaunchRefusedError
+from .rerunning import EmulationBudget
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
 from .writes import mark_known
 
@@ -62,15 +62,15 @@ class TorchWorld:
         note: takes a remark on something approximated.
     """
 
-    def __init__(self, device: Device, note: Callable[[str], None]) -> None:
+    def __init__(self, device: StandInDevice, note: Callable[[str], None]) -> None:
         self._dispatcher = Dispatcher(note)
         originals = Originals()
         self._compile = Compile(self._dispatcher, originals, device.arch)
         self._helion = Helion(self._compile.tracing, note)
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
-        torch_patches.install(device)
-        functions.install(self._dispatcher.placement, self._compile)
+        torch_cuda.install(device)
+        torch_functions.install(self._dispatcher.placement, self._compile)
         # C++ wants a real accelerator to name the type of an ordinal: `torch.device(0)`.
         torch.device = _class_of_devices(torch.device)
         subclasses.install()
@@ -90,7 +90,7 @@ class TorchWorld:
         self._compile.take, self._compile.max_choices = take, max_choices
         self._helion.keep, self._helion.max_choices = keep, max_choices
 
-    def arrivals(self) -> dict[str, Callable[[Any], None]]:
+    def import_patches(self) -> dict[str, Callable[[Any], None]]:
         """Modules that are patched once the script imports them: name -> the function that does."""
         return {HELION: self._helion.adjust}
 
@@ -129,14 +129,14 @@ class TorchWorld:
         tensors: Sequence[Any],
         is_written: Sequence[bool],
         execute: Callable[..., None] | None,
-        refusal: RefusedError | None,
+        refusal: LaunchRefusedError | None,
     ) -> None:
         """Records a launch; see `Writes.launched`."""
         self._dispatcher.writes.launched(tensors, is_written, execute, refusal)
 
     def set_emulation_budget(self, seconds: float) -> None:
         """Allows so many seconds for executing kernels whose results the host reads."""
-        self._dispatcher.reads.rerunning.budget = Budget(seconds)
+        self._dispatcher.reads.rerunning.budget = EmulationBudget(seconds)
 
     def executed(self, value: Any) -> None:
         """Records that an executed kernel wrote a tensor's contents."""

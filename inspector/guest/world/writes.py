@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from . import payloads
 from .deferred import Call, Deferred, Recipe, geometry_of, is_whole
-from .launched import Execute, Launches
+from .operator_plans import OVERWRITING, Invocation, OperatorPlan
+from .pending_launches import Execute, Launches
 from .placement import CPU, Placement
-from .plans import OVERWRITING, OperatorPlan
 from .reads import unknown_cause, unknown_reason
-from .refused import RefusedError
+from .refusal import LaunchRefusedError
 from .tensors import DeviceTensor, bytes_of
 
 
@@ -31,23 +30,19 @@ class Writes:
 
     def follow_operator(
         self,
-        plan: OperatorPlan,
-        args: Any,
-        kwargs: Any,
+        operation: Invocation,
         device_operands: list[DeviceTensor],
         call: Call | None,
     ) -> None:
         """Records an in-place operator's effect on its arguments' shapes and contents.
 
         Args:
-            plan: of the operator.
-            args: its positional arguments.
-            kwargs: its keyword arguments.
+            operation: the operator and its arguments.
             device_operands: the device tensors among them.
             call: the deferred call, if the values that it writes are not known now.
         """
-        targets = payloads.written_arguments(plan, args, kwargs)
-        for index, tensor in enumerate(payloads.tensors(targets)):
+        plan = operation.plan
+        for index, tensor in enumerate(payloads.tensors(operation.written_arguments())):
             if not isinstance(tensor, DeviceTensor):
                 continue
             recipe = Recipe(call, index) if call is not None else None
@@ -76,7 +71,7 @@ class Writes:
         tensors: Sequence[DeviceTensor],
         is_written: Sequence[bool],
         execute: Execute | None,
-        refusal: RefusedError | None,
+        refusal: LaunchRefusedError | None,
     ) -> None:
         """Marks the tensors that a launched kernel writes as unknown until it is executed.
 
@@ -89,7 +84,7 @@ class Writes:
         written_tensors = [tensor for tensor, writes in zip(tensors, is_written) if writes]
         call = None
         if execute is not None and written_tensors:
-            refusal = RefusedError("inputs")
+            refusal = LaunchRefusedError("inputs")
             call = self._launches.keep(tensors, is_written, execute)
         for tensor in written_tensors:
             memory = tensor._memory
@@ -97,15 +92,15 @@ class Writes:
                 memory.recipe = None
             memory.unknown, memory.blank = True, False
             memory.truth = None
-            memory.cause = str(refusal or RefusedError("off"))
+            memory.cause = str(refusal or LaunchRefusedError("off"))
             memory.reason = refusal.reason if call is None and refusal is not None else None
             memory.refusal = memory.unset = None
         for memory in {id(tensor._memory): tensor._memory for tensor in written_tensors}.values():
             memory.version += 1
 
-    def preserve(self, plan: OperatorPlan, args: Any, kwargs: Any) -> None:
+    def preserve(self, operation: Invocation) -> None:
         """Copies memory that pending launches still need and that an operator will overwrite."""
-        for tensor in payloads.tensors(payloads.written_arguments(plan, args, kwargs)):
+        for tensor in payloads.tensors(operation.written_arguments()):
             if isinstance(tensor, DeviceTensor) and tensor._memory.snapshots is not None:
                 self._launches.preserve(tensor._memory)
 
@@ -141,6 +136,14 @@ def _record_write(
 
 
 def mark_unknown(tensor: DeviceTensor, truth: bool | None, cause: str, reason: str | None) -> None:
+    """Marks a tensor as unknown: an operand of the operator that made it was.
+
+    Args:
+        tensor: the result.
+        truth: its assumed value, if it is a comparison's.
+        cause: why it is unknown, in words; completes "a tensor …".
+        reason: the same as one of `refusal.REASONS`, if a kernel's output is the cause.
+    """
     memory = tensor._memory
     memory.unknown, memory.blank = True, False
     memory.truth = truth
@@ -174,7 +177,7 @@ def _is_fully_written(tensor: DeviceTensor) -> bool:
     return not bool(memory.unset.any())
 
 
-def writes_to_host(plan: OperatorPlan, args: Any, kwargs: Any) -> bool:
+def writes_to_host(operation: Invocation) -> bool:
     """Whether an operator writes to a plain host tensor, which cannot be marked as unknown."""
-    targets = payloads.tensors(payloads.written_arguments(plan, args, kwargs))
+    targets = payloads.tensors(operation.written_arguments())
     return any(not isinstance(target, DeviceTensor) for target in targets)

@@ -56,13 +56,8 @@ class Attention:
     ) -> Any:
         """Implements `scaled_dot_product_attention`; see torch's documentation of the arguments."""
         aten = torch.ops.aten
-        have_same_heads = key.shape[-1] == value.shape[-1] == query.shape[-1] and query.dim() == 4
         has_kernels = (
-            self._is_built
-            and self._active()
-            and have_same_heads
-            and query.shape[-1] <= MAX_HEAD_ELEMENTS
-            and not enable_gqa
+            self._is_built and self._active() and not enable_gqa and _fits_heads(query, key, value)
         )
         backends = torch.backends.cuda
         fits_flash = has_kernels and attn_mask is None and query.dtype in HALVES
@@ -73,22 +68,14 @@ class Attention:
             )[0]
         if has_kernels and backends.mem_efficient_sdp_enabled() and query.dtype != torch.float64:
             self._note_backend("AOTriton's memory-efficient attention")
-            if attn_mask is not None and attn_mask.dtype == torch.bool:
-                zeros = torch.zeros_like(attn_mask, dtype=query.dtype)
-                attn_mask = zeros.masked_fill(attn_mask.logical_not(), float("-inf"))
+            bias = _bias(attn_mask, query.dtype)
             return aten._scaled_dot_product_efficient_attention(
-                query, key, value, attn_mask, query.requires_grad, dropout_p, is_causal, scale=scale
+                query, key, value, bias, query.requires_grad, dropout_p, is_causal, scale=scale
             )[0]
         self._note_backend("torch's own operators")
+        options = {"scale": scale, "enable_gqa": enable_gqa}
         return aten._scaled_dot_product_attention_math(
-            query,
-            key,
-            value,
-            attn_mask,
-            dropout_p,
-            is_causal,
-            scale=scale,
-            enable_gqa=enable_gqa,
+            query, key, value, attn_mask, dropout_p, is_causal, **options
         )[0]
 
     def _note_backend(self, backend: str) -> None:
@@ -96,3 +83,16 @@ class Attention:
             self._note(
                 f"scaled_dot_product_attention is taken for {backend}, as torch chooses by itself"
             )
+
+
+def _fits_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether AOTriton has kernels for the shape of the heads."""
+    have_same_heads = key.shape[-1] == value.shape[-1] == query.shape[-1] and query.dim() == 4
+    return bool(have_same_heads and query.shape[-1] <= MAX_HEAD_ELEMENTS)
+
+
+def _bias(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask as a bias to add to the scores; a mask of truth values becomes zeros and -inf."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), float("-inf"))

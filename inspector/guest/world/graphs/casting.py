@@ -57,7 +57,7 @@ GPU = (*DEVICE_TYPES, "meta")
 _BELOW = DispatchKeySet(getattr(DispatchKey, KEY))
 
 
-class Casting:
+class GraphAutocast:
     """Registers the casts with torch, for the lifetime of this object."""
 
     def __init__(self) -> None:

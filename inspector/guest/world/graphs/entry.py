@@ -103,7 +103,7 @@ class Compile:
             AttributeError, ImportError, RuntimeError: this torch is built differently.
         """
         from .attention import Attention
-        from .casting import Casting
+        from .casting import GraphAutocast
         from .fakes import Fakes
         from .generating import Generating
         from .tracing import Tracing
@@ -120,7 +120,7 @@ class Compile:
         generating.install()
         fakes.install()
         impls = set(torch.library._impls)
-        self._casting = Casting()
+        self._casting = GraphAutocast()
         self._casting.install()
         self._attention = Attention(self._arch, self._dispatcher.note, fakes.is_active)
         self._attention.install()

@@ -28,7 +28,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
 """
 
 
-class RefusedError(Exception):
+class LaunchRefusedError(Exception):
     """A launch that is not executed.
 
     Args:

@@ -71,7 +71,7 @@ def _dtensor(module: ModuleType) -> None:
 
 def _symmetric_memory(module: ModuleType) -> None:
     """Replaces the part of the extension module that allocates memory on a GPU."""
-    importlib.import_module(".symmetric", __package__).adjust(module)
+    importlib.import_module(".symmetric_memory", __package__).adjust(module)
 
 
 def _unittest(note: Callable[[str], None]) -> Callable[[ModuleType], None]:

@@ -75,6 +75,16 @@ def is_module(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
+def module_exists(name: str) -> bool:
+    """Whether a module is imported already, or can be found."""
+    if name in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def missing_module(failure: BaseException) -> str | None:
     """The dotted name of the missing module; None for an import that failed for another reason.
 
@@ -108,7 +118,7 @@ def install_hint(failure: BaseException, module: str) -> str:
         broken = (module_name if is_module(module_name) else module).partition(".")[0]
         return f"mend or replace the {broken} of {sys.executable}, {alternative}"
     top = name.partition(".")[0]
-    if top != name and _exists(top):
+    if top != name and module_exists(top):
         hiding_file = _single_file(top)
         if hiding_file is not None:
             return (
@@ -175,12 +185,3 @@ def _single_file(name: str) -> str | None:
     if spec is None or spec.submodule_search_locations is not None or not spec.has_location:
         return None
     return spec.origin
-
-
-def _exists(name: str) -> bool:
-    if name in sys.modules:
-        return True
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from .deferred import Call, Known, OutputMarker, Part
+from .deferred import Call, KnownOperand, OutputMarker, StridedView
 from .evaluation import Storages, as_predicted, call_with, value_of
-from .plans import LIKE, OVERWRITING
+from .operator_plans import LIKE, OVERWRITING
 
 PIECE_ELEMENTS = 1 << 22
 """Elements of a piece. Each piece has its own seed, so random numbers do not depend on how many
@@ -41,21 +41,21 @@ class Chain:
         calls: the calls that are run for each piece.
     """
 
-    scalars: list[Part] = field(default_factory=list)
+    scalars: list[StridedView] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
 
 
-def reduced_operand(call: Call) -> Part | None:
+def reduced_operand(call: Call) -> StridedView | None:
     """The operand, longer than a piece, that a call reduces to one element; else None."""
     if call.plan.name not in REDUCTIONS or call.targets or len(call.operands) != 1:
         return None
     if len(call.results) != 1 or call.results[0].count != 1:
         return None
     operand = call.operands[0]
-    return operand if isinstance(operand, Part) and operand.count > PIECE_ELEMENTS else None
+    return operand if isinstance(operand, StridedView) and operand.count > PIECE_ELEMENTS else None
 
 
-def pieces_of(part: Part, chain: Chain) -> Piece | None:
+def pieces_of(part: StridedView, chain: Chain) -> Piece | None:
     """A function that computes pieces of an operand; None where that is impossible.
 
     Args:
@@ -92,7 +92,9 @@ def pieces_of(part: Part, chain: Chain) -> Piece | None:
     return piece
 
 
-def _operand_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece | None:
+def _operand_pieces(
+    operand: KnownOperand | StridedView, like: StridedView, chain: Chain
+) -> Piece | None:
     """A function that computes pieces of an elementwise call's operand; None if impossible.
 
     Args:
@@ -100,8 +102,8 @@ def _operand_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece | 
         like: the call's result, whose shape the operand must have unless it has one element.
         chain: see `pieces_of`.
     """
-    size = operand.size if isinstance(operand, Part) else tuple(operand.tensor.shape)
-    if isinstance(operand, Known):
+    size = operand.size if isinstance(operand, StridedView) else tuple(operand.tensor.shape)
+    if isinstance(operand, KnownOperand):
         if operand.tensor.numel() == 1:
             return lambda storages, first, stop: operand.value().reshape(size[:1])
         if size == like.size and operand.tensor.is_contiguous():
@@ -118,7 +120,7 @@ def _operand_pieces(operand: Known | Part, like: Part, chain: Chain) -> Piece | 
 def reduce_in_pieces(call: Call, piece: Piece, storages: Storages) -> torch.Tensor:
     """The result of a reduction, from the partial results of all pieces."""
     operand, name = call.operands[0], call.plan.name
-    assert isinstance(operand, Part)
+    assert isinstance(operand, StridedView)
     result = call.results[0]
     partial = []
     for first in range(0, operand.count, PIECE_ELEMENTS):
@@ -142,7 +144,9 @@ def is_generator(call: Call) -> bool:
     if call.plan.name in GENERATORS:
         return len(call.results) == 1 and len(call.operands) <= 1
     overwritten = [
-        target for target in call.targets if isinstance(target, Part) and target.source is None
+        target
+        for target in call.targets
+        if isinstance(target, StridedView) and target.source is None
     ]
     return call.plan.name in OVERWRITING and not call.operands and len(overwritten) == 1
 
@@ -150,7 +154,7 @@ def is_generator(call: Call) -> bool:
 def generated(call: Call, storages: Storages) -> torch.Tensor:
     """The result, flat, of a call for which `is_generator` holds."""
     target = (call.targets or call.results)[0]
-    assert isinstance(target, Part)
+    assert isinstance(target, StridedView)
     elements = torch.empty(target.nbytes // target.dtype.itemsize, dtype=target.dtype)
     for first in range(0, elements.numel(), PIECE_ELEMENTS):
         stop = min(first + PIECE_ELEMENTS, elements.numel())
@@ -158,7 +162,9 @@ def generated(call: Call, storages: Storages) -> torch.Tensor:
     return elements
 
 
-def _generate(call: Call, part: Part, storages: Storages, start: int, stop: int) -> torch.Tensor:
+def _generate(
+    call: Call, part: StridedView, storages: Storages, start: int, stop: int
+) -> torch.Tensor:
     """The elements `start` to `stop` (exclusive) of a call for which `is_generator` holds."""
     torch.manual_seed(seed_of(call, start))
     shaped = torch.empty(stop - start, dtype=part.dtype)

@@ -20,8 +20,6 @@ POINTER_FIRST = frozenset(
 )
 """Operations whose first operand is a pointer and the others offsets or extents."""
 UNTRACKED = re.compile(r"tt\.(?:call|elementwise_inline_asm|extern_elementwise|int_to_ptr)\b")
-
-
 """Operations whose pointer operands cannot be followed."""
 STORES = frozenset(("store", "store_tensor_descriptor", "scatter"))
 LOADS = frozenset(("load", "load_tensor_descriptor", "gather"))
@@ -83,47 +81,66 @@ def written_indices(ttir: str) -> frozenset[int] | None:
         The indices; None if they cannot be determined and any pointer may be written to.
     """
     parameters: list[str] = []
-    aliases = _Aliases()
-    # For each open region, the results that its yield defines.
-    open_regions: list[tuple[str, ...]] = []
-    stored_pointers: list[str] = []
+    reader = _TtirReader()
     for line in _statements(ttir):
         function_match = FUNCTION.match(line)
         if function_match is not None:
             if parameters:
                 return None
             parameters = re.findall(r"(%[\w$.-]+):", function_match[1])
-            open_regions = [()]
-            continue
-        if UNTRACKED.search(line) and POINTER.search(line):
+        elif UNTRACKED.search(line) and POINTER.search(line):
             return None
-        operands_of_line, results = aliases.read(line)
-        if line.lstrip().startswith("}"):
-            region_results = open_regions.pop() if open_regions else ()
-            if line.rstrip().endswith("{"):
-                open_regions.append(region_results)  # `} else {`
-            continue
-        if "iter_args(" in line:
-            aliases.join_carried(line, results)
-        elif line.lstrip().startswith("scf.yield") and open_regions:
-            for result, value in zip(open_regions[-1], operands_of_line):
-                aliases.join(result, value)
-        elif WRITES.search(line):
-            stored_pointers += operands_of_line[:1]
-        elif results and POINTER.search(line) and "load" not in _operation(line):
-            operation, operands = _operation(line), operands_of_line
-            if operation == "arith.select":
-                operands = operands[1:]
-            elif operation in POINTER_FIRST:
-                operands = operands[:1]
-            for operand in operands:
-                aliases.join(results[0], operand)
-        if line.rstrip().endswith("{"):
-            open_regions.append(results)
+        else:
+            reader.read(line)
     if not parameters:
         return None
-    roots = {aliases.root(value) for value in stored_pointers}
+    aliases = reader.aliases
+    roots = {aliases.root(value) for value in reader.stored_pointers}
     return frozenset(n for n, name in enumerate(parameters) if aliases.root(name) in roots)
+
+
+class _TtirReader:
+    """Reads the statements of a function.
+
+    Attributes:
+        aliases: the values that may be the same pointer.
+        stored_pointers: the values that are written through.
+    """
+
+    def __init__(self) -> None:
+        self.aliases = _Aliases()
+        self.stored_pointers: list[str] = []
+        # For each open region, the results that its yield defines; the function's own has none.
+        self._open_regions: list[tuple[str, ...]] = [()]
+
+    def read(self, line: str) -> None:
+        """Reads one statement, or the end of a region."""
+        operands, results = self.aliases.read(line)
+        if line.lstrip().startswith("}"):
+            region_results = self._open_regions.pop() if self._open_regions else ()
+            if line.rstrip().endswith("{"):
+                self._open_regions.append(region_results)  # `} else {`
+            return
+        if "iter_args(" in line:
+            self.aliases.join_carried(line, results)
+        elif line.lstrip().startswith("scf.yield") and self._open_regions:
+            for result, value in zip(self._open_regions[-1], operands):
+                self.aliases.join(result, value)
+        elif WRITES.search(line):
+            self.stored_pointers += operands[:1]
+        elif results and POINTER.search(line) and "load" not in _operation(line):
+            for operand in _pointer_operands(line, operands):
+                self.aliases.join(results[0], operand)
+        if line.rstrip().endswith("{"):
+            self._open_regions.append(results)
+
+
+def _pointer_operands(line: str, operands: list[str]) -> list[str]:
+    """The operands of a statement that its result may be the same pointer as."""
+    operation = _operation(line)
+    if operation == "arith.select":
+        return operands[1:]
+    return operands[:1] if operation in POINTER_FIRST else operands
 
 
 def _statements(ttir: str) -> Iterator[str]:

@@ -72,7 +72,6 @@ class _Rewriter:
         """Replaces methods of plain CPU tensors; device tensors have their own."""
         move = self._placement.move
         plain_type = torch.Tensor.type
-        new_tensor = torch.Tensor.new_tensor
         placement = self._placement
 
         def cuda(tensor: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -90,13 +89,6 @@ class _Rewriter:
                 return move(tensor, torch.device("cuda", 0), legacy_dtype)
             return plain_type(tensor, dtype, *args, **kwargs)
 
-        def new(tensor: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-            device = device_of(kwargs.pop("device", None), default=str(tensor.device))
-            kwargs.setdefault("dtype", tensor.dtype)
-            return torch.tensor(data, *args, device=device, **kwargs)
-
-        functools.update_wrapper(new, new_tensor)
-
         def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             return placement.to(tensor, *args, **kwargs)
 
@@ -107,7 +99,7 @@ class _Rewriter:
         torch.Tensor.type_as = type_as
         torch.Tensor.cuda = cuda
         torch.Tensor.type = type_
-        torch.Tensor.new_tensor = new
+        torch.Tensor.new_tensor = functools.wraps(torch.Tensor.new_tensor)(_new_tensor)
         torch.Tensor.pin_memory = lambda tensor, device=None: tensor
         torch.Tensor.is_pinned = lambda tensor, device=None: False
 
@@ -291,13 +283,20 @@ class _Rewriter:
         torch.compiler.compile = compile
         torch.inference_mode = _inference_mode
         torch.jit.script = _identity
-        torch.profiler.profile = Profile
-        torch.autograd.profiler.profile = Profile
+        torch.profiler.profile = InertProfiler
+        torch.autograd.profiler.profile = InertProfiler
         with contextlib.suppress(AttributeError):
             torch.nn.attention.sdpa_kernel = _any_attention
 
 
-class Profile(Inert):
+def _new_tensor(tensor: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+    """Takes the place of `Tensor.new_tensor`."""
+    device = device_of(kwargs.pop("device", None), default=str(tensor.device))
+    kwargs.setdefault("dtype", tensor.dtype)
+    return torch.tensor(data, *args, device=device, **kwargs)
+
+
+class InertProfiler(Inert):
     """A profiler that records nothing."""
 
     def __init__(self, *args: Any, on_trace_ready: Any = None, **kwargs: Any) -> None:

@@ -21,13 +21,16 @@ from ..syntax import parse
 from .endings import user_line
 from .kernel_filter import KernelFilter
 from .project import Project
+from .request import ScriptRequest
+from .suggestions import StatedTypes, suggested_calls, suggested_types
 from .tests import is_test_file, run_tests
-from .wrappers import StatedTypes, suggested_calls, suggested_types
 
 MAX_CALLS = 4
 """How many functions a hint names."""
 MAX_NAMES = 6
 """How many kernels a message names."""
+COMMENT = re.compile(r"#\s*kinspect:\s*call\s+(?P<call>.+)")
+"""A comment that states a call to make in the file."""
 ENTRIES = ("main", "run", "benchmark", "bench", "test")
 """Names of functions that are called where a file launched nothing, if they need no arguments."""
 
@@ -37,35 +40,26 @@ class Script:
 
     Args:
         project: the file and the user's other files.
-        argv: arguments of the script.
-        calls: calls to make in the file, instead of running it; its comments may state some too.
-        world: makes the tensors for `calls`.
+        request: the run; the file's comments may state calls too.
+        world: makes the tensors for calls.
         emit: takes errors of single calls and tests.
         kernel_filter: muted while the file is loaded only for its calls.
-        max_sets: how many parameter sets of each test to run; None for all.
-        home: the folder in which the user called kinspect.
     """
 
     def __init__(
         self,
         project: Project,
+        request: ScriptRequest,
         *,
-        argv: Sequence[str],
-        calls: Sequence[str],
         world: Any,
         emit: Emit,
         kernel_filter: KernelFilter,
-        max_sets: int | None,
-        home: str,
     ) -> None:
         self._project = project
-        self._argv = list(argv)
-        self._calls = list(calls)
+        self._request = request
         self._world = world
         self._emit = emit
         self._filter = kernel_filter
-        self._most_sets = max_sets
-        self._home = home
         self._module: ModuleType | None = None
 
     def read(self) -> Callable[[], None]:
@@ -77,7 +71,7 @@ class Script:
         path = self._project.path
         with open(path, "rb") as stream:
             source = stream.read()
-        calls = self._calls or stated_calls(source)
+        calls = self._request.calls or stated_calls(source)
         if calls:
             return lambda: self._call(calls)
         if is_test_file(path, source):
@@ -102,7 +96,7 @@ class Script:
             if function.__name__ in ENTRIES and not _required_parameters(function):
                 self._try(function)
         if any(function.__name__.startswith("test_") for function in own_functions):
-            run_tests(self._project.path, self._emit, self._most_sets)
+            run_tests(self._project.path, self._emit, self._request.max_sets)
 
     def explain(self, failure: BaseException) -> None:
         """Prints a traceback, from the user's first frame on, to the script's own output."""
@@ -144,7 +138,7 @@ class Script:
             stated = None if calls else suggested_types(tree, set(self._defined_kernels()))
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             pass  # unlikely, since the file ran: then no call is suggested
-        home_prefix = os.path.join(os.path.abspath(self._home), "")
+        home_prefix = os.path.join(os.path.abspath(self._request.home), "")
         shown_path = path.removeprefix(home_prefix)
         if stated is not None:
             target = shlex.quote(f"{shown_path}::{stated.kernel}")
@@ -164,7 +158,7 @@ class Script:
         """Runs the file as a script."""
         _ignore_breakpoints()
         path = self._project.path
-        sys.argv = [path, *self._argv]
+        sys.argv = [path, *self._request.argv]
         module = self._module = as_main(path)
         exec(self._project.compile_file(path), module.__dict__)
 
@@ -172,14 +166,14 @@ class Script:
         """Runs the file's tests."""
         sys.argv = [self._project.path]
         enter(self._project.path)
-        run_tests(self._project.path, self._emit, self._most_sets)
+        run_tests(self._project.path, self._emit, self._request.max_sets)
 
     def _call(self, calls: Sequence[str]) -> None:
         """Loads the file and makes calls in it."""
         self._filter.muted = True  # launches of the file itself are left out
         module = import_file(self._project.path)
         self._filter.muted = False
-        sys.argv = [self._project.path, *self._argv]
+        sys.argv = [self._project.path, *self._request.argv]
         make_calls(calls, module, self._world.tensor, self._project, self._emit)
 
     def _try(self, function: Callable[[], Any]) -> None:
@@ -241,9 +235,6 @@ def _required_parameters(function: FunctionType) -> list[str]:
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
-
-
-COMMENT = re.compile(r"#\s*kinspect:\s*call\s+(?P<call>.+)")
 
 
 def stated_calls(source: bytes) -> list[str]:

@@ -10,8 +10,15 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from .docstrings import Shape, extents
-from .parameter_uses import File, Function, ParameterUses, holds_indices, is_pointer, last_name
+from .docstring_shapes import Shape, extents
+from .parameter_uses import (
+    File,
+    LaunchingFunction,
+    ParameterUses,
+    holds_indices,
+    is_pointer,
+    last_name,
+)
 
 EXAMPLE_EXTENTS: Mapping[int, str] = {
     0: "",
@@ -108,12 +115,14 @@ def _kernels(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
             yield node.name, node
 
 
-def _functions(tree: ast.Module, kernels: Collection[str]) -> Iterator[tuple[str, Function]]:
+def _functions(
+    tree: ast.Module, kernels: Collection[str]
+) -> Iterator[tuple[str, LaunchingFunction]]:
     """The functions, autograd functions and aliases of their `apply` that a module defines."""
-    classes: dict[str, Function] = {}
+    classes: dict[str, LaunchingFunction] = {}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name not in kernels:
-            yield node.name, _add_calls(Function(node.name, node), node, kernels)
+            yield node.name, _add_calls(LaunchingFunction(node.name, node), node, kernels)
         elif isinstance(node, ast.ClassDef) and any(
             last_name(base) == "Function" for base in node.bases
         ):
@@ -122,7 +131,7 @@ def _functions(tree: ast.Module, kernels: Collection[str]) -> Iterator[tuple[str
                 None,
             )
             if forward is not None:
-                function = Function(f"{node.name}.apply", forward, is_bound=True)
+                function = LaunchingFunction(f"{node.name}.apply", forward, is_bound=True)
                 classes[node.name] = _add_calls(function, node, kernels)
                 yield node.name, classes[node.name]
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -131,11 +140,13 @@ def _functions(tree: ast.Module, kernels: Collection[str]) -> Iterator[tuple[str
                 continue
             named = classes.get(last_name(value.value))
             if value.attr == "apply" and named is not None:
-                alias = Function(target.id, named.node, True, {last_name(value.value)})
+                alias = LaunchingFunction(target.id, named.node, True, {last_name(value.value)})
                 yield target.id, alias
 
 
-def _add_calls(function: Function, node: ast.AST, kernels: Collection[str]) -> Function:
+def _add_calls(
+    function: LaunchingFunction, node: ast.AST, kernels: Collection[str]
+) -> LaunchingFunction:
     """Adds the calls and launches within a node to a function, and returns the function."""
     for inner in ast.walk(node):
         if not isinstance(inner, ast.Call):
@@ -155,7 +166,7 @@ def _add_calls(function: Function, node: ast.AST, kernels: Collection[str]) -> F
     return function
 
 
-def _call_text(function: Function, file: File) -> str:
+def _call_text(function: LaunchingFunction, file: File) -> str:
     """A call of a function with example arguments."""
     signature = function.node.args
     positional = [*signature.posonlyargs, *signature.args]
@@ -182,7 +193,7 @@ def _call_text(function: Function, file: File) -> str:
     return f"{function.name}({', '.join(texts)})"
 
 
-def _uses(function: Function, parameter: ast.arg, file: File) -> ParameterUses:
+def _uses(function: LaunchingFunction, parameter: ast.arg, file: File) -> ParameterUses:
     uses = ParameterUses(parameter.arg, file)
     uses.read(function.node)
     return uses

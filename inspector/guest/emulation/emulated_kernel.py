@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..launches.kernel import StandInKernel
+from ..launches.stand_in_kernel import StandInKernel
 
 _LAUNCHER_ARGUMENTS = 6
 """How many values Triton 3 passes between the grid and the kernel's arguments: stream, function,

@@ -1,11 +1,11 @@
-"""The properties of an operator that decide how the dispatcher runs it, read off its schema."""
+"""One call of an operator, and the properties, read off its schema, that decide how it is run."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -104,6 +104,48 @@ class OperatorPlan:
     native: bool
     truth: Truth
     host_read: Callable[[Any, bool], Any] | None
+
+
+class Invocation(NamedTuple):  # not a dataclass: one is made for each operator
+    """One call of an operator.
+
+    Attributes:
+        func: the `OpOverload`.
+        plan: how the dispatcher handles it.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+    """
+
+    func: Any
+    plan: OperatorPlan
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+
+    def run(self) -> Any:
+        """Calls the operator itself."""
+        return self.func(*self.args, **self.kwargs)
+
+    def with_arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Invocation:
+        """A call of the same operator with other arguments."""
+        return Invocation(self.func, self.plan, args, kwargs)
+
+    def written_arguments(self) -> list[Any]:
+        """The arguments that the operator writes to."""
+        arguments = []
+        for position, name in self.plan.mutates:
+            argument = self.kwargs.get(name)
+            if argument is None and position < len(self.args):
+                argument = self.args[position]
+            arguments.append(argument)
+        return arguments
+
+    def returned_arguments(self) -> Any:
+        """The arguments that the operator returns, in the form in which it returns them."""
+        targets = [
+            self.kwargs[name] if name in self.kwargs else self.args[position]
+            for position, name in self.plan.returned
+        ]
+        return targets[0] if len(targets) == 1 else tuple(targets)
 
 
 def plan_of(func: Any) -> OperatorPlan:

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..parsed import library
-from ..parsed.building import Builder
+from ..parsed.building import KernelBuilder
 from ..parsed.guard import Guard
 from ..parsed.modules import Module, Modules
 from ..parsed.refusals import RefusedError, Unavailable
-from .contents import content_hash, is_library, is_source
-from .definitions import INSTALLED, MissingKernelError, located
-from .sources import source_hash
+from .importing import INSTALLED, MissingKernelError, located
+from .kernel_identity import source_hash
+from .source_format import content_hash, is_library, is_source
 from .values import UnknownValueError, decode
 
 RECORD_AGAIN = "record it again, or go back to the version that was recorded"
@@ -28,11 +28,11 @@ MAX_FILE_BYTES = 16 << 20
 MAX_MEMBERS = 1000
 
 
-class Kernels:
+class RebuiltKernels:
     """Builds the kernels of one trace, each once.
 
     Args:
-        sources: id -> functions (`contents.py`), from the trace.
+        sources: id -> functions (`source_format.py`), from the trace.
         processes: the trace's records of processes.
         folders: where to look for files that have moved since the recording.
     """
@@ -47,7 +47,7 @@ class Kernels:
         self._folders = folders
         self._guard = Guard()
         self._guard.install()
-        self._builder = Builder(self._guard, self._decoded)
+        self._builder = KernelBuilder(self._guard, self._decoded)
         self._modules = Modules(_module_folders(processes))
         self._results: dict[str, list[Any] | RefusedError | MissingKernelError] = {}
         self._classes: dict[str, Any] = {}

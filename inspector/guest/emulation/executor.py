@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..launches.kernel import replace_compiler
+from ..launches.stand_in_kernel import replace_compiler
 from ..lowering import target
 from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
-from .compiled import EmulatedKernel
-from .process import EmulationError, EmulatorProcess, SharedBuffer
+from .emulated_kernel import EmulatedKernel
+from .process import EmulationError, EmulatorProcess, LaunchBuffer
 
 POINTER_BYTES = 8
 MAX_POINTERS = 1 << 16
@@ -87,6 +87,10 @@ class Executor:
 
         return EmulatedKernel(compiled, launched, len(signature))
 
+    def _threads(self, metadata: Any) -> int:
+        """Work-items of a workgroup."""
+        return int(metadata.num_warps) * int(self.target.warp_size)
+
     def _check_resources(self, metadata: Any) -> None:
         """Checks that a workgroup fits the GPU, as loading the kernel would.
 
@@ -94,7 +98,7 @@ class Executor:
             OutOfResources: Triton's error for too much LDS or too many threads.
         """
         errors = importlib.import_module("triton.runtime.errors")
-        threads = int(metadata.num_warps) * int(self.target.warp_size)
+        threads = self._threads(metadata)
         if metadata.shared > self._lds_limit:
             raise errors.OutOfResources(metadata.shared, self._lds_limit, "shared memory")
         if threads > MAX_THREADS_PER_BLOCK:
@@ -108,22 +112,14 @@ class Executor:
         grid: tuple[int, ...],
         values: Sequence[Any],
     ) -> None:
-        """Executes a launch.
-
-        Args:
-            key: names the kernel for the emulator.
-            compiled: Triton's compiled kernel.
-            signature: parameter -> Triton type.
-            grid: workgroups in x, y and z; with a 0 nothing is executed.
-            values: the launch's arguments.
-        """
+        """Executes a launch of the kernel `key`; a grid with a 0 executes nothing."""
         self.launches += 1
         if 0 in grid:
             return
         self._process.load(key, compiled.asm["amdgcn"], self.arch)
         arguments, tensors = _arguments(signature, values)
         metadata = compiled.metadata
-        threads = int(metadata.num_warps) * int(self.target.warp_size)
+        threads = self._threads(metadata)
         request = {
             "kernel": key,
             "grid": list(grid),
@@ -197,7 +193,7 @@ def _parameter_names(signature: dict[str, Any]) -> list[str]:
     return [name for name, kind in signature.items() if kind != "constexpr"]
 
 
-def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer, Any]]:
+def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[LaunchBuffer, Any]]:
     """The storages of tensors, and those whose addresses integer tensors hold, each once.
 
     Yields:
@@ -219,16 +215,16 @@ def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[SharedBuffer,
             yield buffer, None
 
 
-def _storage(tensor: Any, name: str) -> SharedBuffer | None:
+def _storage(tensor: Any, name: str) -> LaunchBuffer | None:
     """A tensor's storage; None if it is empty. The bytes of a device tensor are its payload's."""
     storage = tensor.untyped_storage()
     address, size = int(storage.data_ptr()), int(storage.nbytes())
     payload = getattr(tensor, "_payload", None)
     if payload is None:
-        return SharedBuffer(address, size, name) if size else None
+        return LaunchBuffer(address, size, name) if size else None
     payload_storage = payload.untyped_storage()
     size = min(size, int(payload_storage.nbytes()))
-    return SharedBuffer(address, size, name, int(payload_storage.data_ptr())) if size else None
+    return LaunchBuffer(address, size, name, int(payload_storage.data_ptr())) if size else None
 
 
 def _may_hold_pointers(tensor: Any) -> bool:
@@ -240,7 +236,7 @@ def _may_hold_pointers(tensor: Any) -> bool:
     )
 
 
-def _pointed_to(tensors: Sequence[Any]) -> Iterator[SharedBuffer]:
+def _pointed_to(tensors: Sequence[Any]) -> Iterator[LaunchBuffer]:
     """Storages of live tensors whose addresses these integer tensors hold."""
     if not tensors:
         return

@@ -18,14 +18,14 @@ from .deferred import (
     MAX_DEPTH,
     UNTOUCHED,
     Deferred,
-    Known,
-    Part,
+    DeferredWork,
+    KnownOperand,
     Recipe,
+    StridedView,
     UnknownError,
-    Work,
     depth_over,
 )
-from .refused import REASONS, RefusedError
+from .refusal import REASONS, LaunchRefusedError
 from .tensors import DeviceTensor, Memory
 
 MAX_COPIED_BYTES = 1 << 28
@@ -38,11 +38,11 @@ MAX_SNAPSHOT_BYTES = 1 << 30
 
 Execute = Callable[[Sequence[torch.Tensor], Sequence[int], float], None]
 """Executes a launch: (allocations, written, seconds). The allocations are byte tensors, changed in
-place; `written` lists the indices of those that may change. Raises `RefusedError`."""
+place; `written` lists the indices of those that may change. Raises `LaunchRefusedError`."""
 
 
 @dataclass(eq=False)
-class Snapshot(Known):
+class MemorySnapshot(KnownOperand):
     """The bytes of an allocation at the time of a launch.
 
     Args:
@@ -63,7 +63,7 @@ class Snapshot(Known):
 
 
 @dataclass(eq=False)
-class KernelCall(Work):
+class KernelCall(DeferredWork):
     """A pending launch.
 
     Args:
@@ -76,7 +76,7 @@ class KernelCall(Work):
     nbytes: tuple[int, ...]
     written: tuple[int, ...]
     execute: Execute
-    refusal: RefusedError | None = field(default=None, init=False)
+    refusal: LaunchRefusedError | None = field(default=None, init=False)
 
     def run(self, allocations: Sequence[torch.Tensor], seconds: float) -> list[Any]:
         """Executes it over its allocations; returns the storages that it may have written to.
@@ -87,7 +87,7 @@ class KernelCall(Work):
         if self.refusal is None:
             try:
                 self.execute(allocations, self.written, seconds)
-            except RefusedError as refusal:
+            except LaunchRefusedError as refusal:
                 self.refusal = refusal
         if self.refusal is not None:
             raise UnknownError(str(self.refusal), self.refusal.reason)
@@ -114,7 +114,7 @@ class Launches:
     def __init__(self, deferred: Deferred) -> None:
         self._deferred = deferred
         self._copies: list[weakref.ref[torch.Tensor]] = []
-        self._snapshots: list[weakref.ref[Snapshot]] = []
+        self._snapshots: list[weakref.ref[MemorySnapshot]] = []
         self._snapshot_bytes = 0
 
     def keep(
@@ -132,18 +132,13 @@ class Launches:
             The launch; None, with nothing changed, if its inputs cannot be known.
         """
         owners, written_indices = _allocations(tensors, is_written)
-        operands: list[Known | Part] = []
-        snapshots: list[tuple[Memory, Snapshot]] = []
         try:
-            for index, tensor in enumerate(owners):
-                operand = _allocation(tensor, index in written_indices)
-                operands.append(operand)
-                if isinstance(operand, Snapshot):
-                    snapshots.append((tensor._memory, operand))
+            operands = [_allocation(t, n in written_indices) for n, t in enumerate(owners)]
         except UnknownError:
             return None
         depth = depth_over(operands)
-        if depth > MAX_DEPTH or not self._has_room([operand for _, operand in snapshots]):
+        snapshots = [operand for operand in operands if isinstance(operand, MemorySnapshot)]
+        if depth > MAX_DEPTH or not self._has_room(snapshots):
             return None
         sorted_indices = tuple(sorted(written_indices))
         call = KernelCall(
@@ -157,13 +152,12 @@ class Launches:
             written=sorted_indices,
             execute=execute,
         )
-        for memory, operand in snapshots:
-            _attach(memory, operand)
+        _attach_snapshots(owners, operands)
         for storage_index, index in enumerate(sorted_indices):
             owners[index]._memory.recipe = Recipe(call, storage_index)
         return call
 
-    def _has_room(self, operands: Sequence[Snapshot]) -> bool:
+    def _has_room(self, operands: Sequence[MemorySnapshot]) -> bool:
         """Whether pending launches may keep these snapshots alive too; if so, counts them."""
         size = sum(int(operand.tensor.nbytes) for operand in operands)
         if self._snapshot_bytes + size > MAX_SNAPSHOT_BYTES:
@@ -219,12 +213,19 @@ def _allocations(
     return owners, written_indices
 
 
-def operand_bytes(operand: Known | Part) -> int:
+def operand_bytes(operand: KnownOperand | StridedView) -> int:
     """Size in bytes of an operand that covers an allocation."""
-    return operand.nbytes if isinstance(operand, Part) else int(operand.tensor.nbytes)
+    return operand.nbytes if isinstance(operand, StridedView) else int(operand.tensor.nbytes)
 
 
-def _attach(memory: Memory, operand: Snapshot) -> None:
+def _attach_snapshots(owners: Sequence[DeviceTensor], operands: Sequence[Any]) -> None:
+    """Lets the allocations of a launch's tensors know of the snapshots among its operands."""
+    for tensor, operand in zip(owners, operands):
+        if isinstance(operand, MemorySnapshot):
+            _attach(tensor._memory, operand)
+
+
+def _attach(memory: Memory, operand: MemorySnapshot) -> None:
     """Lets an allocation know of a snapshot; now and then drops references to dead ones."""
     snapshots = memory.snapshots
     if snapshots is None:
@@ -234,7 +235,7 @@ def _attach(memory: Memory, operand: Snapshot) -> None:
     snapshots.append(weakref.ref(operand))
 
 
-def _allocation(tensor: DeviceTensor, is_written: bool) -> Known | Part:
+def _allocation(tensor: DeviceTensor, is_written: bool) -> KnownOperand | StridedView:
     """A tensor's whole allocation, as bytes.
 
     Raises:
@@ -242,7 +243,7 @@ def _allocation(tensor: DeviceTensor, is_written: bool) -> Known | Part:
     """
     memory, payload = tensor._memory, tensor._payload
     nbytes = int(payload.untyped_storage().size())
-    allocation = Part(memory.recipe, nbytes, torch.uint8, (nbytes,), (1,), 0)
+    allocation = StridedView(memory.recipe, nbytes, torch.uint8, (nbytes,), (1,), 0)
     if memory.recipe is not None and (memory.unknown or payload.is_meta):
         return allocation
     if memory.unknown:
@@ -254,4 +255,6 @@ def _allocation(tensor: DeviceTensor, is_written: bool) -> Known | Part:
     elif payload.is_meta:
         raise UnknownError(REASONS["inputs"], "inputs")
     with torch._C._DisableTorchDispatch(), torch.no_grad():
-        return Snapshot(allocation.of(payload.untyped_storage()), UNTOUCHED, UNTOUCHED.version)
+        return MemorySnapshot(
+            allocation.of(payload.untyped_storage()), UNTOUCHED, UNTOUCHED.version
+        )

@@ -13,7 +13,7 @@ MULTI_KERNEL = "async_compile.multi_kernel"
 
 
 @dataclass(frozen=True)
-class Launch:
+class WrapperLaunch:
     """One `kernel.run(...)`.
 
     Args:
@@ -27,11 +27,11 @@ class Launch:
     grid: Any
 
 
-def launches_of(tree: ast.Module) -> Mapping[str, Sequence[Launch]]:
+def launches_of(tree: ast.Module) -> Mapping[str, Sequence[WrapperLaunch]]:
     """The launches in the wrapper's functions, by the name of the kernel's variable."""
     module_constants = dict(_constants(tree.body))
     groups = _multi_kernels(tree)
-    launches: dict[str, list[Launch]] = {}
+    launches: dict[str, list[WrapperLaunch]] = {}
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -55,7 +55,7 @@ def numels(function: ast.FunctionDef, names: Sequence[str]) -> dict[str, int]:
     return {n: v for n, v in _constants(function.body) if n in numel_names and type(v) is int}
 
 
-def sizes_of(launch: Launch, names: Sequence[str]) -> dict[str, int]:
+def sizes_of(launch: WrapperLaunch, names: Sequence[str]) -> dict[str, int]:
     """The sizes (`xnumel`, `r0_numel`, ...) that a launch passes as plain numbers.
 
     Args:
@@ -66,10 +66,10 @@ def sizes_of(launch: Launch, names: Sequence[str]) -> dict[str, int]:
     return {n: v for n, v in passed if n.endswith("numel") and type(v) is int}
 
 
-def _launch(node: ast.Call, names: Mapping[str, Any]) -> Launch:
+def _launch(node: ast.Call, names: Mapping[str, Any]) -> WrapperLaunch:
     """The launch that a call of `kernel.run` makes."""
     grid = next((k.value for k in node.keywords if k.arg == "grid"), None)
-    return Launch(
+    return WrapperLaunch(
         node.lineno,
         tuple(_value(arg, names) for arg in node.args),
         _value(grid, names) if grid is not None else None,

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..launches.kernel import StandInKernel
+from ..launches.stand_in_kernel import StandInKernel
 from ..loading import LoadError, load
-from ..missing import install_hint
+from ..missing_modules import install_hint
 from ..parsed.building import RECORDED_PREFIX
-from .sources import source_hash
+from .kernel_identity import source_hash
 
 INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
 """Entries of a recorded sys.path that hold another interpreter's modules."""
@@ -39,7 +39,7 @@ class CompleteError(BaseException):
     """All recorded kernels of a file are defined. No Exception, which a script might swallow."""
 
 
-class Definitions:
+class ImportedKernels:
     """The jitted functions that this process defines.
 
     Args:

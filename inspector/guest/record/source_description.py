@@ -1,4 +1,4 @@
-"""Describes a kernel with all that its compile reads of the program, as `contents.py` defines it.
+"""Describes a kernel with all that its compile reads of the program (`source_format.py`).
 
 A trace is then compiled from its own data, without running the recorded program again.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import Any
 
-from .contents import is_library
+from .source_format import is_library
 from .values import encode
 
 MAX_MEMBERS = 400
@@ -21,13 +21,13 @@ MAX_MEMBERS = 400
 
 
 def described(kernel: Any, constants: Mapping[Any, Any]) -> list[dict[str, Any]]:
-    """The source of a kernel (`contents.py`): its function and the jitted ones that it needs.
+    """The source of a kernel (`source_format.py`): its function and the jitted ones that it needs.
 
     Args:
         kernel: the JITFunction.
         constants: the specialisation's constants, which may be jitted functions.
     """
-    builder = _SourceBuilder()
+    builder = _SourceRecorder()
     builder.number(kernel)
     for value in constants.values():
         if builder.is_own(value):
@@ -35,7 +35,7 @@ def described(kernel: Any, constants: Mapping[Any, Any]) -> list[dict[str, Any]]
     return builder.functions
 
 
-class _SourceBuilder:
+class _SourceRecorder:
     """Collects the jitted functions of a source, numbered in the order of their first use."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _SourceBuilder:
         return number
 
     def _value(self, value: Any, used: frozenset[str]) -> dict[str, Any]:
-        """Describes a value (`contents.py`).
+        """Describes a value (`source_format.py`).
 
         Args:
             value: of a global, a closure cell, a default or a module's member.

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .assumptions import UnknownFloat
-from .device import Device
+from .device import StandInDevice
 from .rocm import HIP_VERSION, RCCL_VERSION, VERSION
 from .stubs import Inert
 
@@ -24,7 +24,7 @@ DEVICE_MEMORY_IN_USE = 1 << 30
 """Bytes of device memory that are reported as allocated."""
 
 
-class Event:
+class CudaEvent:
     """A point in a stream, which is always reached: one millisecond after any other."""
 
     cuda_event = 0
@@ -55,7 +55,7 @@ class Event:
         return b""
 
 
-class Stream:
+class CudaStream:
     """A stream; all streams are one."""
 
     cuda_stream = 0
@@ -75,7 +75,7 @@ class Stream:
 
     def record_event(self, event: Any = None) -> Any:
         """The event, or a new one."""
-        return event or Event()
+        return event or CudaEvent()
 
     def is_capturing(self) -> bool:
         """False: no graph is captured."""
@@ -88,20 +88,20 @@ class Stream:
     def synchronize(self) -> None:
         """Returns at once."""
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> CudaStream:
         return self
 
     def __exit__(self, *exception: Any) -> None:
         pass
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream)
+        return isinstance(other, CudaStream)
 
     def __hash__(self) -> int:
-        return hash(Stream)
+        return hash(CudaStream)
 
 
-class Graph(Inert):
+class CudaGraph(Inert):
     """A CUDA graph: its code runs at capture, and replaying it does nothing."""
 
     def pool(self) -> tuple[int, int]:
@@ -141,7 +141,7 @@ class PassThrough:
         return function
 
 
-def install(device: Device) -> None:
+def install(device: StandInDevice) -> None:
     """Makes this process's torch report the given GPU."""
     torch.version.hip = HIP_VERSION
     torch.version.cuda = None
@@ -150,11 +150,17 @@ def install(device: Device) -> None:
     _set_attributes(cuda, _cuda_functions(device))
     _set_attributes(cuda, {name: type(name, (PassThrough,), {}) for name in CONTEXT_MANAGERS})
     _set_attributes(
-        cuda, {"Stream": Stream, "ExternalStream": Stream, "Event": Event, "CUDAGraph": Graph}
+        cuda,
+        {
+            "Stream": CudaStream,
+            "ExternalStream": CudaStream,
+            "Event": CudaEvent,
+            "CUDAGraph": CudaGraph,
+        },
     )
     cuda.MemPool = MemPool
-    torch.Event = Event
-    torch.Stream = Stream
+    torch.Event = CudaEvent
+    torch.Stream = CudaStream
     _patch_submodules(cuda)
     _patch_accelerator()
     _patch_extension_module(device)
@@ -170,7 +176,7 @@ def _constant(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-def _cuda_functions(device: Device) -> dict[str, Any]:
+def _cuda_functions(device: StandInDevice) -> dict[str, Any]:
     """The functions of `torch.cuda` by name."""
     without_effect = (
         *("init", "_lazy_init", "_lazy_call", "_check_capability", "set_device", "synchronize"),
@@ -184,8 +190,8 @@ def _cuda_functions(device: Device) -> dict[str, Any]:
         **{name: _constant(None) for name in without_effect},
         "memory_stats": lambda *args, **kwargs: _Zeros(),
         "memory_stats_as_nested_dict": lambda *args, **kwargs: _Zeros(),
-        "current_stream": lambda *args, **kwargs: Stream(),
-        "default_stream": lambda *args, **kwargs: Stream(),
+        "current_stream": lambda *args, **kwargs: CudaStream(),
+        "default_stream": lambda *args, **kwargs: CudaStream(),
         "cudart": lambda *args, **kwargs: Inert(),
         "make_graphed_callables": lambda callables, *args, **kwargs: callables,
         "get_rng_state": lambda *args, **kwargs: torch.get_rng_state(),
@@ -200,11 +206,11 @@ def _cuda_functions(device: Device) -> dict[str, Any]:
     }
 
 
-def _cuda_results(device: Device) -> dict[str, Any]:
+def _cuda_results(device: StandInDevice) -> dict[str, Any]:
     """Functions of `torch.cuda` that return the same value on every call: name -> value."""
     properties = SimpleNamespace(**device.torch_properties())
-    free = device.memory_bytes - DEVICE_MEMORY_IN_USE
     return {
+        **_memory_results(device),
         "is_available": True,
         "is_initialized": True,
         "device_count": 1,
@@ -217,15 +223,6 @@ def _cuda_results(device: Device) -> dict[str, Any]:
         "get_device_properties": properties,
         "get_arch_list": [device.arch],
         "get_gencode_flags": "",
-        "mem_get_info": (free, device.memory_bytes),
-        "memory_allocated": DEVICE_MEMORY_IN_USE,
-        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
-        "memory_reserved": DEVICE_MEMORY_IN_USE,
-        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
-        "memory_cached": DEVICE_MEMORY_IN_USE,
-        "max_memory_cached": DEVICE_MEMORY_IN_USE,
-        "memory_summary": "",
-        "memory_snapshot": [],
         "utilization": 0,
         "memory_usage": 0,
         "temperature": 40,
@@ -239,9 +236,24 @@ def _cuda_results(device: Device) -> dict[str, Any]:
         "get_allocator_backend": "native",
         "graph_pool_handle": (0, 0),
         "initial_seed": 0,
+        "get_stream_from_external": None,
+    }
+
+
+def _memory_results(device: StandInDevice) -> dict[str, Any]:
+    """Functions of `torch.cuda` on its memory, as of `_cuda_results`."""
+    return {
+        "mem_get_info": (device.memory_bytes - DEVICE_MEMORY_IN_USE, device.memory_bytes),
+        "memory_allocated": DEVICE_MEMORY_IN_USE,
+        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
+        "memory_reserved": DEVICE_MEMORY_IN_USE,
+        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
+        "memory_cached": DEVICE_MEMORY_IN_USE,
+        "max_memory_cached": DEVICE_MEMORY_IN_USE,
+        "memory_summary": "",
+        "memory_snapshot": [],
         "get_per_process_memory_fraction": 1.0,
         "caching_allocator_alloc": 0,
-        "get_stream_from_external": None,
     }
 
 
@@ -301,13 +313,13 @@ def _patch_accelerator() -> None:
         "reset_peak_memory_stats": None,
     }
     _set_attributes(accelerator, {name: _constant(value) for name, value in constants.items()})
-    accelerator.current_stream = lambda *args, **kwargs: Stream()
+    accelerator.current_stream = lambda *args, **kwargs: CudaStream()
     accelerator.set_stream = _constant(None)
     accelerator.device_index = type("device_index", (PassThrough,), {})
     torch.get_default_device = getattr(torch, "get_default_device", _constant(device))
 
 
-def _patch_extension_module(device: Device) -> None:
+def _patch_extension_module(device: StandInDevice) -> None:
     """Adds the names that Triton and others import from `torch._C` of a build with a GPU."""
     constants = {
         "_cuda_getCurrentRawStream": 0,

@@ -21,7 +21,7 @@ DIGEST_LENGTH = 12
 """Hexadecimal digits of the hash in a file's name."""
 
 
-class Graphs:
+class GeneratedCode:
     """Stores the code of compiled graphs and announces its kernels to the host.
 
     Args:

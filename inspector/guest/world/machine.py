@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..lowering import target
-from . import arrivals, benchmarking, rocm, smi
+from . import benchmarking, import_patches, rocm, smi
 from . import stubs as stub_modules
-from .device import Device
+from .device import StandInDevice
 from .driver import TargetDriver, activate
-from .refused import RefusedError
+from .refusal import LaunchRefusedError
 
 INTERPRET = "TRITON_INTERPRET"
 
@@ -27,7 +27,7 @@ class World:
         driver: Triton's active driver.
     """
 
-    def __init__(self, device: Device, driver: TargetDriver) -> None:
+    def __init__(self, device: StandInDevice, driver: TargetDriver) -> None:
         self.device = device
         self.driver = driver
         self.notes: list[str] = []
@@ -47,14 +47,14 @@ class World:
         tensors: Sequence[Any],
         is_written: Sequence[bool],
         execute: Callable[..., None] | None = None,
-        refusal: RefusedError | None = None,
+        refusal: LaunchRefusedError | None = None,
     ) -> None:
         """Records a launch that is not executed, or not yet.
 
         Args:
             tensors: its device tensors.
             is_written: for each of them, whether the kernel may write to it.
-            execute: executes the launch (`launched.Execute`); None if it cannot be executed.
+            execute: executes it (`pending_launches.Execute`); None if it cannot be executed.
             refusal: why it cannot be executed.
         """
         if tensors and self._torch is not None:
@@ -134,7 +134,7 @@ class World:
 
 
 def install(
-    device: Device,
+    device: StandInDevice,
     folder: str,
     *,
     stubs: Sequence[str] = (),
@@ -168,6 +168,6 @@ def install(
             device, world.note
         )
     benchmarking.install(world.note, max_values)
-    adjusters = world._torch.arrivals() if world._torch is not None else {}
-    arrivals.install(world.note, adjusters)
+    adjustments = world._torch.import_patches() if world._torch is not None else {}
+    import_patches.install(world.note, adjustments)
     return world
