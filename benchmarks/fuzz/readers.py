@@ -177,7 +177,7 @@ def _recording(case: Path) -> str:
 
 
 def _fault(case: Path) -> str:
-    from kinspect.inspector.host.fault.running import read_reports
+    from kinspect.inspector.host.fault.parse import read_reports
 
     read_reports(sorted(case.iterdir()))
     return ""
