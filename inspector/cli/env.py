@@ -15,7 +15,7 @@ from .options import format_option, output_option, result_stream
 from .progress import print_message
 
 if TYPE_CHECKING:
-    from ..host.env.facts import Fact
+    from ..host.env.facts import MachineFact
     from ..host.env.host import Host
     from ..host.env.ledger import Ledger
 
@@ -144,23 +144,23 @@ def _ledger(host: Host) -> Ledger:
     return ledger(host.node, os.environ.get(OVERRIDE))
 
 
-def _profilers(python: str) -> Iterator[Fact]:
+def _profilers(python: str) -> Iterator[MachineFact]:
     """Yields the facts on rocprofv3 and the decoder of its thread traces."""
-    from ..host.env.facts import Fact, Verdict
+    from ..host.env.facts import MachineFact, Verdict
     from ..profile.running import find
 
     group = "profilers"
     try:
         profiler = find.find([python])
-        yield Fact(group, profiler.tool, profiler.describe(), Verdict.GOOD)
+        yield MachineFact(group, profiler.tool, profiler.describe(), Verdict.GOOD)
     except KinspectError as error:
         profiler = find.Profiler("rocprofv3", Path("/opt/rocm/bin/rocprofv3"), None)
-        yield Fact(group, "rocprofv3", None, Verdict.ABSENT, advice=error.message)
+        yield MachineFact(group, "rocprofv3", None, Verdict.ABSENT, advice=error.message)
     try:
         folder = find.decoder(profiler)
-        yield Fact(group, "thread trace decoder", str(folder), Verdict.GOOD)
+        yield MachineFact(group, "thread trace decoder", str(folder), Verdict.GOOD)
     except KinspectError as error:
-        yield Fact(group, "thread trace decoder", None, Verdict.ABSENT, advice=error.message)
+        yield MachineFact(group, "thread trace decoder", None, Verdict.ABSENT, advice=error.message)
 
 
 def _status(failed: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .facts import Fact, Verdict
+from .facts import Verdict, MachineFact
 from .host import Host
 from .knobs import source
 
@@ -19,9 +19,9 @@ _GROUPS = ("render", "video")
 _JOIN_GROUPS = "sudo usermod -aG render,video $USER, and log in again"
 
 
-def version_facts(host: Host) -> Iterator[Fact]:
+def version_facts(host: Host) -> Iterator[MachineFact]:
     """The versions of the kernel, the amdgpu driver and ROCm."""
-    yield Fact(_MACHINE, "kernel", host.release, Verdict.GOOD)
+    yield MachineFact(_MACHINE, "kernel", host.release, Verdict.GOOD)
     driver = host.text("/sys/module/amdgpu/version")
     if driver is None and host.exists("/sys/module/amdgpu"):
         driver = f"of kernel {host.release}"
@@ -35,18 +35,18 @@ def version_facts(host: Host) -> Iterator[Fact]:
     yield _version_fact("ROCm", rocm, f"no {path}; ROCm's wheels bring their own")
 
 
-def numa_fact(host: Host, has_gpu: bool) -> Fact:
+def numa_fact(host: Host, has_gpu: bool) -> MachineFact:
     """Returns whether the kernel moves memory pages between NUMA nodes while programs run."""
     value = host.text(NUMA_BALANCING)
     if value is None:
         advice = "the kernel has no such setting"
-        return Fact(_MACHINE, "numa_balancing", None, Verdict.ABSENT, "0", advice)
+        return MachineFact(_MACHINE, "numa_balancing", None, Verdict.ABSENT, "0", advice)
     advice = "sudo sysctl kernel.numa_balancing=0: pages that move under a kernel make times vary"
     if value == "0":
         verdict, advice = Verdict.GOOD, ""
     else:
         verdict = Verdict.CHANGE if has_gpu else Verdict.ABSENT
-    return Fact(
+    return MachineFact(
         _MACHINE,
         "numa_balancing",
         value,
@@ -58,7 +58,7 @@ def numa_fact(host: Host, has_gpu: bool) -> Fact:
     )
 
 
-def permission_facts(host: Host, has_gpu: bool) -> Iterator[Fact]:
+def permission_facts(host: Host, has_gpu: bool) -> Iterator[MachineFact]:
     """Yields whether the user may open the GPUs and count performance events."""
     for node in ("/dev/kfd", *host.glob("/dev/dri", "renderD*")):
         yield _device_fact(host, node, has_gpu)
@@ -66,26 +66,26 @@ def permission_facts(host: Host, has_gpu: bool) -> Iterator[Fact]:
     yield _perf_events_fact(host)
 
 
-def _version_fact(name: str, version: str | None, advice_if_absent: str) -> Fact:
+def _version_fact(name: str, version: str | None, advice_if_absent: str) -> MachineFact:
     if version:
-        return Fact(_MACHINE, name, version, Verdict.GOOD)
-    return Fact(_MACHINE, name, version, Verdict.ABSENT, advice=advice_if_absent)
+        return MachineFact(_MACHINE, name, version, Verdict.GOOD)
+    return MachineFact(_MACHINE, name, version, Verdict.ABSENT, advice=advice_if_absent)
 
 
-def _device_fact(host: Host, node: str, has_gpu: bool) -> Fact:
+def _device_fact(host: Host, node: str, has_gpu: bool) -> MachineFact:
     if not host.exists(node):
         advice = "pass --device=/dev/kfd --device=/dev/dri to the container" if has_gpu else ""
-        return Fact(_PERMISSIONS, node, None, Verdict.ABSENT, _READ_WRITE, advice)
+        return MachineFact(_PERMISSIONS, node, None, Verdict.ABSENT, _READ_WRITE, advice)
     if host.may_use(node):
-        return Fact(_PERMISSIONS, node, _READ_WRITE, Verdict.GOOD, _READ_WRITE)
-    return Fact(_PERMISSIONS, node, "not allowed", Verdict.CHANGE, _READ_WRITE, _JOIN_GROUPS)
+        return MachineFact(_PERMISSIONS, node, _READ_WRITE, Verdict.GOOD, _READ_WRITE)
+    return MachineFact(_PERMISSIONS, node, "not allowed", Verdict.CHANGE, _READ_WRITE, _JOIN_GROUPS)
 
 
-def _groups_fact(host: Host, has_gpu: bool) -> Fact:
+def _groups_fact(host: Host, has_gpu: bool) -> MachineFact:
     """Returns whether the user is in a group that may open GPUs, or needs none."""
     expected = ", ".join(_GROUPS)
     if host.user.uid == 0:
-        return Fact(_PERMISSIONS, "groups", "root", Verdict.GOOD, expected)
+        return MachineFact(_PERMISSIONS, "groups", "root", Verdict.GOOD, expected)
     memberships = ", ".join(group for group in _GROUPS if group in host.user.groups)
     advice = ""
     if memberships:
@@ -97,10 +97,10 @@ def _groups_fact(host: Host, has_gpu: bool) -> Fact:
     else:
         verdict, advice = Verdict.CHANGE, _JOIN_GROUPS
     value = memberships or "neither render nor video"
-    return Fact(_PERMISSIONS, "groups", value, verdict, expected, advice)
+    return MachineFact(_PERMISSIONS, "groups", value, verdict, expected, advice)
 
 
-def _perf_events_fact(host: Host) -> Fact:
+def _perf_events_fact(host: Host) -> MachineFact:
     """Returns whether the user may count performance events of the CPU."""
     level = host.text(_PERF_EVENT_PARANOID)
     advice = ""
@@ -111,7 +111,7 @@ def _perf_events_fact(host: Host) -> Fact:
     else:
         verdict = Verdict.CHOICE
         advice = "profilers of the CPU side (rocprof-sys) need it, counters of a GPU may"
-    return Fact(
+    return MachineFact(
         _PERMISSIONS,
         "perf_event_paranoid",
         level,

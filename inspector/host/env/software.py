@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from .facts import Fact, Verdict
+from .facts import Verdict, MachineFact
 from .host import Host
 
 GROUP = "software"
@@ -28,7 +28,7 @@ print(json.dumps({"python": sys.version.split()[0], "packages": versions}))
 """A program for the interpreter in question, which may be older than ours."""
 
 
-def software_facts(host: Host, python: str) -> Iterator[Fact]:
+def software_facts(host: Host, python: str) -> Iterator[MachineFact]:
     """The versions of an interpreter and its packages.
 
     Args:
@@ -41,20 +41,20 @@ def software_facts(host: Host, python: str) -> Iterator[Fact]:
         versions, python_version = dict(reply["packages"]), str(reply["python"])
     except (ValueError, KeyError, TypeError):
         advice = f"{python} does not answer; name another with --python"
-        yield Fact(GROUP, "python", None, Verdict.UNKNOWN, advice=advice)
+        yield MachineFact(GROUP, "python", None, Verdict.UNKNOWN, advice=advice)
         return
-    yield Fact(GROUP, "python", f"{python_version} ({python})", Verdict.GOOD)
+    yield MachineFact(GROUP, "python", f"{python_version} ({python})", Verdict.GOOD)
     for name in PACKAGES:
         version = versions.get(name)
         if version is not None or name not in _OPTIONAL:
             yield _package_fact(name, version)
 
 
-def _package_fact(name: str, version: str | None) -> Fact:
+def _package_fact(name: str, version: str | None) -> MachineFact:
     if not version:
-        return Fact(GROUP, name, version, Verdict.ABSENT)
+        return MachineFact(GROUP, name, version, Verdict.ABSENT)
     if name == "torch" and ("+cpu" in version or "+cu" in version):
         # A build for the CPU or for NVIDIA runs nothing on AMD's GPUs.
         expected, advice = "a +rocm build, to run on AMD GPUs", "compiling and analysing work"
-        return Fact(GROUP, name, version, Verdict.CHOICE, expected, advice)
-    return Fact(GROUP, name, version, Verdict.GOOD)
+        return MachineFact(GROUP, name, version, Verdict.CHOICE, expected, advice)
+    return MachineFact(GROUP, name, version, Verdict.GOOD)
