@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from kinspect.inspector.formats import environment as render
-from kinspect.inspector.host.env.facts import MachineFact, InstalledGpu, MachineReport, Verdict
+from kinspect.inspector.host.env.facts import InstalledGpu, MachineFact, MachineReport, Verdict
 from kinspect.inspector.host.env.gpus import clock_limit, gpus
 from kinspect.inspector.host.env.host import Host, User, run_program, this_host
 from kinspect.inspector.host.env.knobs import knobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .facts import Verdict, InstalledGpu, MachineFact
+from .facts import InstalledGpu, MachineFact, Verdict
 from .host import Host
 from .knobs import source
 

@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct
 
 from ...errors import KinspectError
-from .facts import Verdict, MachineFact
+from .facts import MachineFact, Verdict
 
 GROUP = "environment variables"
 _FILE = Path(__file__).parent / "knobs.yaml"

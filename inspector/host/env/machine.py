@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .facts import Verdict, MachineFact
+from .facts import MachineFact, Verdict
 from .host import Host
 from .knobs import source
 
