@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from ..explain import profile_view as words
-from ..explain import recording_view, view
+from ..explain import profile_view, quantities, recording_view, view
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
 from ..profile.figures import executed
@@ -33,14 +32,14 @@ def write(
     """Prints the profile. `details` shows every kernel in full, autotuned ones included."""
     paper = paper_for(stream, color)
     _header(paper, profile)
-    listed = list(profile.kernels) if details else words.main_kernels(profile)
+    listed = list(profile.kernels) if details else profile_view.main_kernels(profile)
     if listed:
         paper.print(Line())
         _table(paper, profile, listed if details else listed[:MOST_ROWS])
     if len(listed) > MOST_ROWS and not details:
         left = view.plural(len(listed) - MOST_ROWS, "more kernel")
         paper.print(Line(f"  {left}: --details lists all, --top N names how many", "dim"))
-    autotuned = words.autotuned(profile)
+    autotuned = profile_view.autotune_text(profile)
     if autotuned and not details:
         paper.print(Line(f"  {autotuned}: --details lists them", "dim"))
     for kernel in listed if details else listed[:DETAILS_UP_TO]:
@@ -76,18 +75,22 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
     """Prints a line per kernel; names are shortened to the width that other columns leave."""
 
     def percent(kernel: KernelProfile) -> str:
-        share = words.share(kernel, profile)
-        return f"{share:.1f}" if share is not None else words.UNKNOWN
+        share = profile_view.share_of_time(kernel)
+        return f"{share:.1f}" if share is not None else quantities.UNKNOWN
 
     columns = [
         Column("% time", percent, right=True),
-        Column("total", lambda row: words.duration(words.total(row)), right=True),
-        Column("dispatches", lambda row: f"{words.launches(row):,}", right=True),
-        Column("median", lambda row: words.duration(words.timed(row, "median")), right=True),
+        Column("total", lambda row: quantities.duration(row.total_ns), right=True),
+        Column("dispatches", lambda row: f"{profile_view.launch_count(row):,}", right=True),
+        Column(
+            "median",
+            lambda row: quantities.duration(profile_view.statistic(row, "median")),
+            right=True,
+        ),
         # Only a profiler's own summary has a mean and no median.
         Column("mean", lambda row: "" if row.duration else _mean(row), right=True),
-        Column("least … most", lambda row: "" if narrow else words.spread(row.duration)),
-        Column("kernel", lambda row: words.short_name(row.name, name_width)),
+        Column("least … most", lambda row: "" if narrow else profile_view.time_range(row.duration)),
+        Column("kernel", lambda row: quantities.shortened(row.name, name_width)),
         Column("device", lambda row: devices.get(row.shape.agent or "", "")),
         Column("", lambda row: "tried" if row.role == "autotune" else ""),
         Column("VGPR", lambda row: view.show(row.shape.vgpr), right=True),
@@ -105,12 +108,12 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
 
 def _short(paper: Paper, name: str, width: int) -> str:
     """A name shortened to fit a terminal; complete in files and pipes, where programs read it."""
-    return words.short_name(name, width if paper.shortens else None)
+    return quantities.shortened(name, width if paper.shortens else None)
 
 
 def _mean(kernel: KernelProfile) -> str:
-    mean = words.timed(kernel, "mean")
-    return words.duration(mean) if mean is not None else ""
+    mean = profile_view.statistic(kernel, "mean")
+    return quantities.duration(mean) if mean is not None else ""
 
 
 def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool) -> None:
@@ -119,12 +122,12 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if kernel.role == "autotune":
         line.append("  tried by an autotuner", "yellow")
     paper.print(line)
-    _wrapped(paper, Line(f"  {words.launch(kernel)}", "dim"), "    ")
-    _wrapped(paper, Line(f"  {words.dispatches(kernel)}", "dim"), "    ")
-    matched = words.matched(kernel, profile)
+    _wrapped(paper, Line(f"  {profile_view.launch_text(kernel)}", "dim"), "    ")
+    _wrapped(paper, Line(f"  {profile_view.dispatch_text(kernel)}", "dim"), "    ")
+    matched = profile_view.match_text(kernel, profile)
     if matched:
         _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
-    report = words.report_of(kernel, profile)
+    report = profile_view.report_of(kernel, profile)
     _metrics(paper, kernel, report)
     _counters(paper, kernel, None if details else MOST_COUNTERS)
     _emulated(paper, kernel, report)
@@ -136,7 +139,9 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
 
 def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
     """Prints the measured metrics, each with the static one that it compares with."""
-    rows = list(words.rows(kernel.metrics, report.metrics if report is not None else None))
+    rows = list(
+        profile_view.measured_rows(kernel.metrics, report.metrics if report is not None else None)
+    )
     if not rows:
         return
     paper.print(Line())
@@ -145,7 +150,7 @@ def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -
         Column("", lambda row: row.value, right=True),
         Column("", lambda row: row.unit),
         Column("", lambda row: row.static),
-        Column("", lambda row: words.short(row.note)),
+        Column("", lambda row: profile_view.short_note(row.note)),
     ]
     for index, text in enumerate(rows_of(columns, rows)):
         _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
@@ -153,7 +158,7 @@ def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -
 
 def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
     """Prints the counters, at most `limit`, and how many are left out."""
-    counters = list(words.counters(kernel))
+    counters = list(profile_view.counter_rows(kernel))
     if not counters:
         return
     paper.print(Line())
@@ -199,13 +204,13 @@ def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS
         Column(
             "cycles",
             lambda stall: (
-                words.scaled(stall.stall_cycles) if stall.stall_cycles is not None else ""
+                quantities.scaled(stall.stall_cycles) if stall.stall_cycles is not None else ""
             ),
             right=True,
         ),
         Column(
             "samples",
-            lambda stall: words.scaled(stall.samples) if stall.samples is not None else "",
+            lambda stall: quantities.scaled(stall.samples) if stall.samples is not None else "",
             right=True,
         ),
         Column("instruction", lambda stall: stall.mnemonic),
@@ -245,9 +250,9 @@ def _summary(paper: Paper, profile: Profile) -> None:
         return
     paper.print(Line())
     columns = [
-        Column("total", lambda kernel: words.duration(kernel.total_ns), right=True),
+        Column("total", lambda kernel: quantities.duration(kernel.total_ns), right=True),
         Column("calls", lambda kernel: f"{kernel.calls:,}", right=True),
-        Column("mean", lambda kernel: words.duration(kernel.mean_ns), right=True),
+        Column("mean", lambda kernel: quantities.duration(kernel.mean_ns), right=True),
         Column("kernel", lambda kernel: _short(paper, kernel.name, 60)),
     ]
     for index, line in enumerate(

@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from ..explain import profile_view as words
-from ..explain import recording_view
+from ..explain import quantities, recording_view
 from ..recording import NONE, Dispatches, KernelProfile, KernelShape, Profile, Recording
 
 _BATCH = 4096
@@ -120,8 +119,8 @@ def _meta(event_name: str, process: int, track: int, name: str) -> tuple[str, bo
 def _body(shape: KernelShape, kernel: KernelProfile | None) -> str:
     """Name, category and arguments of an event, the last brace left open."""
     args: dict[str, Any] = {
-        "grid": words.triple(shape.grid, shape.grid_size),
-        "workgroup": words.triple(shape.workgroup, shape.workgroup_size),
+        "grid": quantities.dimensions(shape.grid, shape.grid_size),
+        "workgroup": quantities.dimensions(shape.workgroup, shape.workgroup_size),
         "VGPR": shape.vgpr,
         "LDS bytes": shape.lds_bytes,
         "scratch bytes": shape.scratch_bytes,

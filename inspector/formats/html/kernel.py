@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...explain import loop_view, occupancy_view, profile_view, view
+from ...explain import loop_view, occupancy_view, profile_view, quantities, view
 from ...explain.emulated_view import emulated_lines
 from ...isa.mnemonics import CLASSES
 from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
@@ -51,7 +51,7 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
     return {
         "anchor": anchor,
         "name": kernel.name,
-        "label": profile_view.label(kernel),
+        "label": profile_view.kernel_label(kernel),
         "arch": kernel.arch or view.UNKNOWN,
         "place": view.place(kernel.source),
         "configuration": view.configuration(kernel),
@@ -84,9 +84,9 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
         "stalls": stalls(kernel)[:40],
         "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),
-        "measured": list(profile_view.rows(kernel.metrics, kernel.metrics)),
+        "measured": list(profile_view.measured_rows(kernel.metrics, kernel.metrics)),
         "metrics": [
-            (name, profile_view.scaled(m.value), m.unit, m.origin, m.note)
+            (name, quantities.scaled(m.value), m.unit, m.origin, m.note)
             for name, m in kernel.metrics.items()
             if not name.startswith(_COUNT)
         ],
@@ -201,8 +201,8 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
             "could_be": f"{wait.counter}({wait.could_be})" if wait.could_be is not None else "",
             "for": ", ".join(list(places)[:4]) + (" …" if len(places) > 4 else ""),
             "source": view.place(wait.source),
-            "stall": profile_view.scaled(stall) if stall is not None else "",
-            "samples": profile_view.scaled(samples) if samples is not None else "",
+            "stall": quantities.scaled(stall) if stall is not None else "",
+            "samples": quantities.scaled(samples) if samples is not None else "",
         }
 
     inside = [w for w in kernel.waits if main is not None and w.loop == main.id]
@@ -241,7 +241,7 @@ def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
                     "number": number,
                     "text": text.replace("\t", " ").strip(),
                     "findings": sorted(set(rules_by_line.get(number, ()))),
-                    "cost": profile_view.scaled(cost) if cost is not None else "",
+                    "cost": quantities.scaled(cost) if cost is not None else "",
                     "heat": heat,
                     "source": view.place(source),
                     "python": drawn.source.get(key, "").strip() if key is not None else "",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ...explain import loop_view, recording_view, view
-from ...explain import profile_view as words
+from ...explain import loop_view, profile_view, quantities, recording_view, view
 from ...model import ErrorRecord, Report, int_of, value_of
 from ...profile.figures import executed
 from ...recording import Profile
@@ -84,7 +83,7 @@ def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
     main = loop_view.main_loop(kernel)
     return {
         "anchor": anchor,
-        "name": words.label(kernel),
+        "name": profile_view.kernel_label(kernel),
         "arch": kernel.arch or view.UNKNOWN,
         "vgprs": view.show(value_of(m, "vgpr_count")),
         "spills": view.show(value_of(m, "vgpr_spill_count")),
@@ -102,25 +101,27 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
     devices = recording_view.devices(profile)
     for kernel in profile.kernels:
         on = devices.get(kernel.shape.agent or "", "")
-        report = words.report_of(kernel, profile)
-        part = words.share(kernel, profile)
+        report = profile_view.report_of(kernel, profile)
+        part = profile_view.share_of_time(kernel)
         kernels.append(
             {
                 "name": kernel.name,
-                "short": words.short_name(kernel.name, MOST_NAME),
+                "short": quantities.shortened(kernel.name, MOST_NAME),
                 "role": "tried by an autotuner" if kernel.role == "autotune" else "",
-                "share": f"{part:.1f}" if part is not None else words.UNKNOWN,
+                "share": f"{part:.1f}" if part is not None else quantities.UNKNOWN,
                 "width": f"{part:.1f}" if part is not None else "0",
-                "total": words.duration(words.total(kernel)),
-                "median": words.duration(words.timed(kernel, "median")),
-                "spread": words.spread(kernel.duration),
-                "dispatches": f"{words.launches(kernel):,}",
-                "launch": "  ".join(filter(None, (words.launch(kernel), on))),
-                "times": words.dispatches(kernel),
-                "matched": words.matched(kernel, profile),
+                "total": quantities.duration(kernel.total_ns),
+                "median": quantities.duration(profile_view.statistic(kernel, "median")),
+                "spread": profile_view.time_range(kernel.duration),
+                "dispatches": f"{profile_view.launch_count(kernel):,}",
+                "launch": "  ".join(filter(None, (profile_view.launch_text(kernel), on))),
+                "times": profile_view.dispatch_text(kernel),
+                "matched": profile_view.match_text(kernel, profile),
                 "anchor": anchors.get(report.id, "") if report is not None else "",
-                "rows": list(words.rows(kernel.metrics, report.metrics if report else None)),
-                "counters": list(words.counters(kernel)),
+                "rows": list(
+                    profile_view.measured_rows(kernel.metrics, report.metrics if report else None)
+                ),
+                "counters": list(profile_view.counter_rows(kernel)),
                 "emulated": list(executed.rows(kernel, report)),
                 "notes": kernel.notes,
             }

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from ...documents import own_yaml
-from ...explain.profile_view import scaled
+from ...explain.quantities import scaled
 from ...isa.operations import Operations, operations
 from ...machines.loader import base_arch
 from ...model import Instruction, KernelReport, number_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ....inspector.explain import loop_view, occupancy_view, view
+from ....inspector.explain import loop_view, occupancy_view, quantities, view
 from ....inspector.explain import profile_view as words
 from ....inspector.model import KernelReport, LoopReport, Metric
 from ....inspector.profile.figures import executed
@@ -36,8 +36,8 @@ def of_kernel(
     if line.tried:
         title.append(("   tried by an autotuner, not kept", "warning"))
     yield title
-    yield from wrapped(words.launch(kernel), width, "dim", "  ", "    ")
-    yield from wrapped(words.dispatches(kernel), width, "", "  ", "    ")
+    yield from wrapped(words.launch_text(kernel), width, "dim", "  ", "    ")
+    yield from wrapped(words.dispatch_text(kernel), width, "", "  ", "    ")
     yield from _matched(kernel, profile, width)
     stall_costs = stalls(report) if report is not None else []
     if stall_costs:
@@ -56,7 +56,7 @@ def of_kernel(
 def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[StyledLine]:
     """The analysed kernel that matches, with the reasons, or why none does."""
     match = kernel.match
-    sentence = words.matched(kernel, profile)
+    sentence = words.match_text(kernel, profile)
     if not profile.reports:
         sentence = (
             "nothing was analysed beside this recording: kinspect tui RUN TARGET names kernels"
@@ -119,7 +119,7 @@ def _bar(share: float | None) -> Piece:
 
 
 def _amount(number: int | None) -> Piece:
-    return (words.scaled(number) if number is not None else "", "")
+    return (quantities.scaled(number) if number is not None else "", "")
 
 
 def _metrics(
@@ -133,9 +133,9 @@ def _metrics(
             (row.value, "name"),
             (row.unit, "dim"),
             (row.static, "info"),
-            (words.short(row.note), "dim"),
+            (words.short_note(row.note), "dim"),
         )
-        for row in words.rows(metrics, static)
+        for row in words.measured_rows(metrics, static)
     ]
     if rows:
         yield BLANK
@@ -146,7 +146,7 @@ def _metrics(
 def _counters(kernel: KernelProfile, width: int) -> Iterator[StyledLine]:
     rows = [
         ((name, ""), (mean, "name"), (spread, "dim"))
-        for name, mean, spread in words.counters(kernel)
+        for name, mean, spread in words.counter_rows(kernel)
     ]
     if rows:
         yield BLANK
@@ -198,7 +198,7 @@ def _loop(loop: LoopReport, width: int) -> Iterator[StyledLine]:
 
 def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
     """Everything measured of a saved report's kernel and its loops, beside the static figures."""
-    yield ((f"{report.name}  {report.arch or words.UNKNOWN}", "title"),)
+    yield ((f"{report.name}  {report.arch or quantities.UNKNOWN}", "title"),)
     yield from _figures(report.metrics, width)
     for text in occupancy_view.occupancy_lines(report):
         yield from wrapped(text, width, "dim", "  ", "    ")
@@ -220,7 +220,7 @@ def of_report(report: KernelReport, width: int) -> Iterator[StyledLine]:
 
 def _figures(metrics: Mapping[str, Metric], width: int) -> Iterator[StyledLine]:
     rows = [
-        ((name, ""), (show(m.value), "name"), (m.unit, "dim"), (words.short(m.note), "dim"))
+        ((name, ""), (show(m.value), "name"), (m.unit, "dim"), (words.short_note(m.note), "dim"))
         for name, m in measured(metrics).items()
     ]
     yield from gridded(("", "", "", ""), rows, width, right=(1,))

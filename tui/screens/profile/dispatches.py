@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ....inspector.explain import profile_view as words
+from ....inspector.explain import quantities
 from ....inspector.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
 from ...widgets.table_rows import Head, Row
@@ -92,14 +92,16 @@ def row(dispatches: DispatchList, recording: Recording, index: int) -> Row:
     is_warmup = number in dispatches.warmups
     label = table.number[number]
     name_cell: tuple[Piece, ...] = (
-        (f" {label if label != NONE else words.UNKNOWN}", "name"),
+        (f" {label if label != NONE else quantities.UNKNOWN}", "name"),
         ("  warm-up" if is_warmup else "", "warning"),
     )
     cells = (
-        f"+{words.duration(start - dispatches.origin)}" if start != NONE else words.UNKNOWN,
-        words.duration(end - start) if is_timed else words.UNKNOWN,
-        words.triple(shape.grid, shape.grid_size),
-        str(queue) if queue != NONE else words.UNKNOWN,
+        f"+{quantities.duration(start - dispatches.origin)}"
+        if start != NONE
+        else quantities.UNKNOWN,
+        quantities.duration(end - start) if is_timed else quantities.UNKNOWN,
+        quantities.dimensions(shape.grid, shape.grid_size),
+        str(queue) if queue != NONE else quantities.UNKNOWN,
         recording.parts[part].name if 0 <= part < len(recording.parts) else "",
     )
     return Row(name_cell, tuple(((text, ""),) for text in cells))

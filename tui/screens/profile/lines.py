@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import recording_view, view
+from ....inspector.explain import quantities, recording_view, view
 from ....inspector.model import KernelReport, Metric, MetricValue
 from ....inspector.recording import KernelProfile, Profile
 from ...session import SessionKernel
@@ -21,7 +21,7 @@ from ...widgets.bars import Piece, bar
 from ...widgets.roofline import Point, Roof
 from ...widgets.table_rows import Head, Row
 
-UNKNOWN = words.UNKNOWN
+UNKNOWN = quantities.UNKNOWN
 BAR = 6  # cells of a bar
 Value = float | str | None
 SIGNS: Mapping[str, Piece] = {
@@ -191,22 +191,22 @@ def point(line: Line) -> Point | None:
 
 def _time(line: Line, name: str) -> float | None:
     if line.kernel is not None:
-        return words.total(line.kernel) if name == "total" else words.timed(line.kernel, name)
+        return line.kernel.total_ns if name == "total" else words.statistic(line.kernel, name)
     return line.number(f"measured.duration.{name}")
 
 
 def _spread(line: Line) -> str:
     if line.kernel is not None:
-        return words.spread(line.kernel.duration)
+        return words.time_range(line.kernel.duration)
     shortest, longest = _time(line, "min"), _time(line, "max")
     if shortest is None or longest is None:
         return UNKNOWN
-    return f"{words.duration(shortest)} … {words.duration(longest)}"
+    return f"{quantities.duration(shortest)} … {quantities.duration(longest)}"
 
 
 def _dispatches(line: Line) -> float | None:
     if line.kernel is not None:
-        return words.launches(line.kernel)
+        return words.launch_count(line.kernel)
     return line.number("measured.dispatches")
 
 
@@ -216,12 +216,12 @@ def _shape(line: Line, name: str) -> float | None:
 
 def show(value: MetricValue) -> str:
     """A figure as text; `-` where it is not known."""
-    return words.scaled(value)
+    return quantities.scaled(value)
 
 
 def _count(read: Callable[[Line], Value], line: Line) -> str:
     value = read(line)
-    return value if isinstance(value, str) else words.scaled(value)
+    return value if isinstance(value, str) else quantities.scaled(value)
 
 
 def _percent(name: str, line: Line) -> str:
@@ -241,7 +241,7 @@ def _metric(name: str) -> Callable[[Line], Value]:
 def _timed(name: str, width: int = 8) -> Column:
     return Column(
         name, name, width, lambda line: _time(line, name),
-        lambda line: words.duration(_time(line, name)),
+        lambda line: quantities.duration(_time(line, name)),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from textual.events import Resize
 from textual.widgets import Input, Static
 
 from ....inspector.explain import profile_view as words
+from ....inspector.explain import quantities
 from ....inspector.explain.view import plural
 from ....inspector.model import KernelReport
 from ....inspector.profile.placing.stalls import stalls
@@ -132,9 +133,9 @@ class ProfilePage(Page):
         if self._profile is None:
             count = len(self._lines)
             return f"{count} of {len(self.session.entries)} kernels measured" if count else ""
-        total = words.duration(self._profile.total_ns)
+        total = quantities.duration(self._profile.total_ns)
         kernels = plural(len(words.main_kernels(self._profile)), "kernel")
-        return f"{kernels} in {total}" if total != words.UNKNOWN else kernels
+        return f"{kernels} in {total}" if total != quantities.UNKNOWN else kernels
 
     def session_changed(self) -> None:
         """Rebuilds the table; the cursor stays on its kernel."""
@@ -306,7 +307,7 @@ class ProfilePage(Page):
             return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
         if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
-        return words.matched(kernel, profile) or "no analysed kernel is this one"
+        return words.match_text(kernel, profile) or "no analysed kernel is this one"
 
     def action_view(self, name: str) -> None:
         """Shows a view in the lower half; if it is shown already, the kernel's details."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ....inspector.explain import profile_view as words
-from ....inspector.explain import recording_view, view
+from ....inspector.explain import quantities, recording_view, view
 from ....inspector.model import ErrorRecord
 from ....inspector.recording import Part, Profile
 from ...widgets.bars import Piece
@@ -103,7 +103,7 @@ def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
         yield from wrapped(recording_view.part(part), width, style, "  ", "    ")
     for trace in run.traces:
         yield from wrapped(recording_view.trace(trace), width, "dim", "  ", "    ")
-    autotuned = words.autotuned(profile)
+    autotuned = words.autotune_text(profile)
     if autotuned:
         yield from wrapped(autotuned, width, "dim", "  ", "    ")
     if errors_of(profile):
@@ -152,9 +152,9 @@ def _summary(profile: Profile, width: int) -> Iterator[StyledLine]:
         return
     rows = [
         (
-            (words.duration(total.total_ns), "name"),
+            (quantities.duration(total.total_ns), "name"),
             (f"{total.calls:,}", ""),
-            (words.duration(total.mean_ns), ""),
+            (quantities.duration(total.mean_ns), ""),
             (total.name, ""),
         )
         for total in sorted(totals, key=lambda total: -total.total_ns)
