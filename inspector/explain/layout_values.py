@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..errors import KinspectError
 from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
-from .layout_words import alias_of
+from .layout_view import alias_of
 
 _MOST_NAMED = 8
 _LINE = re.compile(r"(?:(?P<file>[^:]+):)?(?P<line>\d+)\Z")

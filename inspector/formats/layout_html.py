@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TextIO
 
-from ..explain.layout_drawn import Drawn
+from ..explain.layout_drawing import LayoutDrawing
 from ..printable import one_line
 from ..version import VERSION
 from .layout_svg import svg_of
@@ -25,7 +25,7 @@ footer { color: #59636e; font-size: 13px; }
 """
 
 
-def write(drawn: Sequence[Drawn], title: str, stream: TextIO) -> None:
+def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
     """Writes the page.
 
     Args:

@@ -9,9 +9,10 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ..explain import layout_words as words
-from ..explain.layout_drawn import Drawn
-from ..explain.layout_picture import Cell, LdsPicture, RegisterPicture
+from ..explain import layout_view
+from ..explain.layout_drawing import LayoutDrawing
+from ..explain.lds_picture import LdsPicture
+from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
 from ..printable import one_line
 
@@ -41,7 +42,7 @@ class _Grid(Struct, frozen=True):
     squares: tuple[tuple[_Square, ...], ...]
 
 
-def write(drawn: Sequence[Drawn], stream: TextIO) -> None:
+def write(drawn: Sequence[LayoutDrawing], stream: TextIO) -> None:
     """Writes pictures one below the other, as one drawing."""
     parts, heights = [], [0.0]
     for item in drawn:
@@ -51,7 +52,7 @@ def write(drawn: Sequence[Drawn], stream: TextIO) -> None:
     stream.write(f"{_open(heights[-1])}\n{chr(10).join(parts)}\n</svg>\n")
 
 
-def svg_of(item: Drawn) -> str:
+def svg_of(item: LayoutDrawing) -> str:
     """One picture as a drawing of its own."""
     body, height = _item(item)
     return f"{_open(height)}{body}</svg>"
@@ -65,7 +66,7 @@ def _open(height: float) -> str:
     )
 
 
-def _item(item: Drawn) -> tuple[str, float]:
+def _item(item: LayoutDrawing) -> tuple[str, float]:
     """A picture with its words, and its height."""
     parts: list[str] = []
     y = _MARGIN + _LINE
@@ -86,7 +87,7 @@ def _panels(
     picture: RegisterPicture | LdsPicture | None,
 ) -> Iterator[tuple[str, _Grid | None]]:
     if picture is None:
-        yield words.UNKNOWN_LAYOUT, None
+        yield layout_view.UNKNOWN_LAYOUT, None
     elif isinstance(picture, RegisterPicture):
         yield from _register_panels(picture)
     else:
@@ -95,37 +96,37 @@ def _panels(
 
 def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | None]]:
     """Yields titles with a wave's tile, the workgroup's tiles, and the planes."""
-    labels = words.cell_labels(cell for row in picture.cells for cell in row)
-    yield words.holding(picture), None
+    labels = layout_view.cell_labels(cell for row in picture.cells for cell in row)
+    yield layout_view.holders_text(picture), None
 
-    def cell_square(cell: Cell) -> _Square:
+    def cell_square(cell: LaneCell) -> _Square:
         return _Square(
             labels.of(cell.holder),
             _color(cell.holder.lane, picture.lanes),
-            words.cell_tip(picture, cell),
+            layout_view.cell_tip(picture, cell),
         )
 
-    yield words.tile_title(picture, labels), _grid(picture.cells, cell_square)
+    yield layout_view.tile_title(picture, labels), _grid(picture.cells, cell_square)
     if len(picture.tiles) * len(picture.tiles[0]) > 1:
         grid = picture.grouped(*_MOST_TILES)
 
-        def tile_square(cell: Cell) -> _Square:
+        def tile_square(cell: LaneCell) -> _Square:
             return _Square(
-                words.tile_label(picture, grid, cell.holder),
+                layout_view.tile_label(picture, grid, cell.holder),
                 _color(cell.holder.warp, picture.waves),
-                words.tile_tip(picture, grid, cell),
+                layout_view.tile_tip(picture, grid, cell),
             )
 
-        yield words.tiles_title(picture, grid), _grid(grid.cells, tile_square)
+        yield layout_view.tiles_title(picture, grid), _grid(grid.cells, tile_square)
     if len(picture.planes) > 1:
-        yield words.PLANES, None
+        yield layout_view.PLANES, None
         for where, holder in picture.planes[1 : MOST_ROWS + 1]:
-            yield words.plane_label(where, holder), None
+            yield layout_view.plane_label(where, holder), None
         if len(picture.planes) > MOST_ROWS + 1:
             yield f"… {plural(len(picture.planes) - 1 - MOST_ROWS, 'plane')} more", None
 
 
-def _grid(cells: Sequence[Sequence[Cell]], square: Callable[[Cell], _Square]) -> _Grid:
+def _grid(cells: Sequence[Sequence[LaneCell]], square: Callable[[LaneCell], _Square]) -> _Grid:
     """Returns the first rows of cells as squares, with coordinates of their elements."""
     rows = cells[:MOST_ROWS]
     return _Grid(
@@ -137,20 +138,20 @@ def _grid(cells: Sequence[Sequence[Cell]], square: Callable[[Cell], _Square]) ->
 
 def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
     """Yields the rows of a buffer with the bank of each cell, and what is left out."""
-    *sentences, last = words.buffer_title(picture)
+    *sentences, last = layout_view.buffer_titles(picture)
     for sentence in sentences:
         yield sentence, None
     yield (
         last,
         _Grid(
-            tuple(words.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
+            tuple(layout_view.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
             tuple(str(column * picture.cell) for column in range(len(picture.rows[0].starts))),
             tuple(
                 tuple(
                     _Square(
                         str(byte if (bank := picture.bank(byte)) is None else bank),
                         _color(picture.bank(byte) or 0, picture.banks or 1),
-                        words.byte_tip(picture, row, column),
+                        layout_view.byte_tip(picture, row, column),
                     )
                     for column, byte in enumerate(row.starts)
                 )
@@ -160,7 +161,7 @@ def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
     )
     if len(picture.patterns) > MOST_ROWS:
         yield f"… {plural(len(picture.patterns) - MOST_ROWS, 'row')} more", None
-    planes = words.planes_of_buffer(picture)
+    planes = layout_view.buffer_planes(picture)
     if planes:
         yield planes, None
 

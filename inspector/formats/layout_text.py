@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from ..explain import layout_words as words
-from ..explain.layout_drawn import Drawn
-from ..explain.layout_picture import Cell, LdsPicture, RegisterPicture
+from ..explain import layout_view
+from ..explain.layout_drawing import LayoutDrawing
 from ..explain.layout_values import LaidOutValue, alike
+from ..explain.lds_picture import LdsPicture
+from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
 from .paper import Line, Paper, paper_for
 
@@ -47,7 +48,7 @@ def write_list(
     for of_layout in by_layout.values():
         paper.print(Line())
         layout = of_layout[0].layout
-        _print_layout(paper, words.alias_of(layout), words.described(layout))
+        _print_layout(paper, layout_view.alias_of(layout), layout_view.described(layout))
         rows = [_listed(group, ttgir_lines) for group in alike(of_layout)]
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         for row in rows:
@@ -65,7 +66,7 @@ def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]
     return name, first.shape_text, first.op.name, position
 
 
-def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) -> None:
+def write(drawn: Sequence[LayoutDrawing], stream: TextIO, *, color: bool | None = None) -> None:
     """Writes pictures, one after the other.
 
     Args:
@@ -91,7 +92,7 @@ def write(drawn: Sequence[Drawn], stream: TextIO, *, color: bool | None = None) 
         elif isinstance(item.picture, LdsPicture):
             _print_lds(paper, item.picture)
         else:
-            paper.print(Line(words.UNKNOWN_LAYOUT))
+            paper.print(Line(layout_view.UNKNOWN_LAYOUT))
 
 
 def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
@@ -121,10 +122,10 @@ def _print_sentence(paper: Paper, text: str) -> None:
 
 def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
     """Prints the tile of a wave, the tiles of the workgroup, and the planes."""
-    _print_sentence(paper, words.holding(picture))
+    _print_sentence(paper, layout_view.holders_text(picture))
     paper.print(Line())
-    labels = words.cell_labels(cell for row in picture.cells for cell in row)
-    _print_sentence(paper, words.tile_title(picture, labels))
+    labels = layout_view.cell_labels(cell for row in picture.cells for cell in row)
+    _print_sentence(paper, layout_view.tile_title(picture, labels))
     group = max(1, picture.lanes // len(_SWATCHES))
     _print_grid(
         paper,
@@ -136,19 +137,19 @@ def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
     if len(picture.tiles) * len(picture.tiles[0]) > 1:
         paper.print(Line())
         grid = picture.grouped(*_MOST_TILES)
-        _print_sentence(paper, words.tiles_title(picture, grid))
+        _print_sentence(paper, layout_view.tiles_title(picture, grid))
         _print_grid(
             paper,
             grid.cells,
-            lambda holder: words.tile_label(picture, grid, holder),
+            lambda holder: layout_view.tile_label(picture, grid, holder),
             lambda cell: cell.holder.warp,
             runs=False,
         )
     if len(picture.planes) > 1:
         paper.print(Line())
-        _print_sentence(paper, words.PLANES)
+        _print_sentence(paper, layout_view.PLANES)
         for where, holder in picture.planes[1 : MOST_ROWS + 1]:
-            paper.print(Line(f"  {words.plane_label(where, holder)}"))
+            paper.print(Line(f"  {layout_view.plane_label(where, holder)}"))
         _print_omitted(paper, len(picture.planes) - 1 - MOST_ROWS, "plane")
 
 
@@ -159,9 +160,9 @@ def _print_omitted(paper: Paper, count: int, word: str) -> None:
 
 def _print_grid(
     paper: Paper,
-    cells: Sequence[Sequence[Cell]],
+    cells: Sequence[Sequence[LaneCell]],
     label: Callable[..., str],
-    swatch: Callable[[Cell], int],
+    swatch: Callable[[LaneCell], int],
     *,
     runs: bool,
 ) -> None:
@@ -241,10 +242,10 @@ def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> 
 
 def _print_lds(paper: Paper, picture: LdsPicture) -> None:
     """Prints the rows of a buffer with the bank of each cell."""
-    for sentence in words.buffer_title(picture):
+    for sentence in layout_view.buffer_titles(picture):
         _print_sentence(paper, sentence)
     heads = [str(column * picture.cell) for column in range(len(picture.rows[0].starts))]
-    numbers = [words.row_numbers(rows) for _, rows in picture.patterns]
+    numbers = [layout_view.row_numbers(rows) for _, rows in picture.patterns]
     texts = [
         [str(start if (bank := picture.bank(start)) is None else bank) for start in row.starts]
         for row, _ in picture.patterns
@@ -270,4 +271,4 @@ def _print_lds(paper: Paper, picture: LdsPicture) -> None:
                 line.append(f"{text:>{width}}", f"black on {color}")
             paper.print(line)
         _print_omitted(paper, len(drawn_rows) - MOST_ROWS, "row")
-    _print_sentence(paper, words.planes_of_buffer(picture))
+    _print_sentence(paper, layout_view.buffer_planes(picture))

@@ -93,8 +93,10 @@ def _write_remarks(paper: Paper, changes: Sequence[KernelChange]) -> None:
 
 def _run(profile: Profile) -> str:
     """A profile's path, profiler and devices."""
-    devices = "; ".join(recording_view.agents(profile))
-    return "   ".join(filter(None, (profile.recording.path, recording_view.tool(profile), devices)))
+    devices = "; ".join(recording_view.gpu_texts(profile))
+    return "   ".join(
+        filter(None, (profile.recording.path, recording_view.profiler_text(profile), devices))
+    )
 
 
 def _grid_change(change: KernelChange) -> tuple[Change, ...]:

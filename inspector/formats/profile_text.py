@@ -57,18 +57,18 @@ def write(
 def _header(paper: Paper, profile: Profile) -> None:
     """Prints the run: its path, profiler, devices, command, passes and traces."""
     line = Line(profile.recording.path, "bold")
-    tool = recording_view.tool(profile)
+    tool = recording_view.profiler_text(profile)
     line.append(f"   {tool}" if tool else "")
     paper.print(line)
-    for device in recording_view.agents(profile):
+    for device in recording_view.gpu_texts(profile):
         paper.print(Line(f"  {device}"))
     if profile.recording.command:
         paper.print(Line(f"  $ {' '.join(profile.recording.command)}", "dim"))
     for part in profile.recording.parts:
         style = "dim" if part.status in ("complete", "imported") else "yellow"
-        paper.print(Line(f"  {recording_view.part(part)}", style))
+        paper.print(Line(f"  {recording_view.part_text(part)}", style))
     for trace in profile.recording.traces:
-        paper.print(Line(f"  {recording_view.trace(trace)}"))
+        paper.print(Line(f"  {recording_view.trace_text(trace)}"))
 
 
 def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None:
@@ -97,7 +97,7 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
         Column("LDS", lambda row: view.kib(row.shape.lds_bytes), right=True),
         Column("analysed", lambda row: row.match.verdict if profile.reports else ""),
     ]
-    narrow, devices = paper.width < _NARROW, recording_view.devices(profile)
+    narrow, devices = paper.width < _NARROW, recording_view.device_names(profile)
     # Names get the width that other columns leave, which is measured with names of one character.
     name_width: int | None = 1
     fixed_width = max(map(len, rows_of(columns, kernels))) - len("kernel")
@@ -224,7 +224,7 @@ def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS
 
 def _samples(paper: Paper, profile: Profile) -> None:
     """Prints the samples of kernels that were not analysed, with the profiler's own texts."""
-    samples = recording_view.sampled(profile, MOST_STALLS)
+    samples = recording_view.unplaced_samples(profile, MOST_STALLS)
     if not samples:
         return
     paper.print(Line())

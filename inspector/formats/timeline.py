@@ -27,7 +27,9 @@ def write(profile: Profile, stream: TextIO) -> int:
     dispatch_count = 0
     stream.write('{"displayTimeUnit":"ns","otherData":')
     stream.write(
-        json.dumps({"recording": profile.recording.path, "profiler": recording_view.tool(profile)})
+        json.dumps(
+            {"recording": profile.recording.path, "profiler": recording_view.profiler_text(profile)}
+        )
     )
     stream.write(',"traceEvents":[\n')
     first = True
@@ -58,7 +60,7 @@ def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
     origins = _origins(table)
     kernels_by_shape = _kernels_by_shape(profile)
     bodies = [_body(shape, kernels_by_shape.get(_key(shape))) for shape in run.shapes]
-    names = {agent.key: recording_view.agent(agent) for agent in run.agents}
+    names = {agent.key: recording_view.device_text(agent) for agent in run.agents}
     processes: dict[tuple[int, str | None], int] = {}
     tracks: set[tuple[int, int]] = set()
     columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)

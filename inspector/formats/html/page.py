@@ -98,7 +98,7 @@ def _row(drawn: DrawnKernel, anchor: str) -> dict[str, str]:
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
     """Returns the template's values for a profiler's run."""
     kernels = []
-    devices = recording_view.devices(profile)
+    devices = recording_view.device_names(profile)
     for kernel in profile.kernels:
         on = devices.get(kernel.shape.agent or "", "")
         report = profile_view.report_of(kernel, profile)
@@ -127,13 +127,13 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
             }
         )
     return {
-        "tool": recording_view.tool(profile),
+        "tool": recording_view.profiler_text(profile),
         "command": " ".join(profile.recording.command),
-        "agents": recording_view.agents(profile),
-        "parts": [recording_view.part(part) for part in profile.recording.parts],
+        "agents": recording_view.gpu_texts(profile),
+        "parts": [recording_view.part_text(part) for part in profile.recording.parts],
         "kernels": kernels,
-        "traces": [recording_view.trace(trace) for trace in profile.recording.traces],
-        "samples": recording_view.sampled(profile, MOST_SAMPLES),
+        "traces": [recording_view.trace_text(trace) for trace in profile.recording.traces],
+        "samples": recording_view.unplaced_samples(profile, MOST_SAMPLES),
         "roofline": _roofline(profile),
     }
 

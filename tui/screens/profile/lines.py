@@ -142,7 +142,7 @@ def has_measured(report: KernelReport) -> bool:
 def of_profile(profile: Profile) -> list[Line]:
     """The kernels of a recording, in its order: the most time first."""
     names = Counter(kernel.name for kernel in profile.kernels)
-    devices = recording_view.devices(profile)
+    devices = recording_view.device_names(profile)
 
     def distinction(kernel: KernelProfile) -> str:
         number = kernel.id.removeprefix(kernel.name) if names[kernel.name] > 1 else ""

@@ -1,4 +1,4 @@
-"""A value's layout with its picture and its words, ready for any format."""
+"""Drawings of layouts, ready for any format: a value's picture with its titles."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..ttgir.lowered import element_bits
-from . import layout_words as words
-from .layout_picture import LdsPicture, RegisterPicture, lds_picture, register_picture
+from . import layout_view
 from .layout_values import LaidOutValue, dims_of
+from .lds_picture import LdsPicture, lds_picture
+from .register_picture import RegisterPicture, register_picture
 
 
-class Drawn(Struct, frozen=True):
-    """One picture.
+class LayoutDrawing(Struct, frozen=True):
+    """The picture of a layout, with its titles.
 
     Args:
         value: whose layout it shows.
         others: how many more values it is the picture of.
-        title: `%a_13  64x64xf16`.
+        title: the value's name and type, `%a_13  64x64xf16`.
         origin: the operation and its line.
         alias: the layout's name in the TTGIR; empty where it has none.
         described: its kind and parameters.
@@ -34,8 +35,8 @@ class Drawn(Struct, frozen=True):
     picture: RegisterPicture | LdsPicture | None
 
 
-def drawn(values: Sequence[LaidOutValue], banks: int | None) -> Drawn:
-    """Values that look alike, as they are drawn.
+def drawing_of(values: Sequence[LaidOutValue], banks: int | None) -> LayoutDrawing:
+    """Draws values that look alike.
 
     Args:
         values: one at least; their layouts and shapes are the same.
@@ -44,15 +45,19 @@ def drawn(values: Sequence[LaidOutValue], banks: int | None) -> Drawn:
     value, others = values[0], len(values) - 1
     origin = f"{value.op.name}  {value.place}".rstrip()
     whole = value.type.layout_shape
-    part = "" if whole == value.type.shape else f"  part of {words.extent(whole)}, which is drawn"
+    part = (
+        ""
+        if whole == value.type.shape
+        else f"  part of {layout_view.extent(whole)}, which is drawn"
+    )
     more = f", and {others} more like it" if others else ""
-    return Drawn(
+    return LayoutDrawing(
         value,
         others,
         f"{value.name}  {value.shape_text}{part}",
         f"{origin}  (TTGIR line {value.op.line}{more})",
-        words.alias_of(value.layout),
-        tuple(words.described(value.layout)),
+        layout_view.alias_of(value.layout),
+        tuple(layout_view.described(value.layout)),
         _picture(value, banks),
     )
 
