@@ -84,9 +84,9 @@ def _write(
 
         layout_svg.write(pictures, stream)
     elif form == "html":
-        from ..formats import layout_html
+        from ..formats import layout_svg
 
-        layout_html.write(pictures, title, stream)
+        layout_svg.write_page(pictures, title, stream)
     else:
         from ..formats import layout_text
 

@@ -1,4 +1,4 @@
-"""Pictures of layouts as SVG: numbers in the cells, everything else of a cell as its tool tip."""
+"""Pictures of layouts as SVG, alone or in an HTML page: numbers in cells, the rest as tool tips."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
 from ..printable import one_line
+from ..version import VERSION
 
 WIDTH = 920.0
 MOST_ROWS = 256
@@ -24,6 +25,20 @@ _CELL_HEIGHT = 20.0
 _WIDEST_CELL, _NARROWEST_TEXT = 64.0, 9.0
 _WRAP = 118  # characters of a sentence
 _MOST_TILES = 64, 32
+
+
+_PAGE_STYLE = """
+body { margin: 0 auto; max-width: 960px; padding: 24px; background: #fff; color: #1c2128;
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 22px; margin: 0 0 12px; }
+table { border-collapse: collapse; width: 100%; }
+td { padding: 3px 12px 3px 0; border-bottom: 1px solid #d8dee4; vertical-align: top;
+  font: 13px ui-monospace, monospace; }
+section { margin: 28px 0; border-top: 1px solid #d8dee4; overflow-x: auto; }
+svg { max-width: 100%; height: auto; }
+a { color: #0b62c4; }
+footer { color: #59636e; font-size: 13px; }
+"""
 
 
 class _Square(Struct, frozen=True):
@@ -52,8 +67,35 @@ def write(drawn: Sequence[LayoutDrawing], stream: TextIO) -> None:
     stream.write(f"{_open(heights[-1])}\n{chr(10).join(parts)}\n</svg>\n")
 
 
-def svg_of(item: LayoutDrawing) -> str:
-    """One picture as a drawing of its own."""
+def write_page(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
+    """Writes pictures as one HTML page: a table of contents, and each picture as inline SVG.
+
+    Args:
+        drawn: the pictures.
+        title: the kernel and its target.
+        stream: where to.
+    """
+    heading = escape(one_line(title))
+    stream.write(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f"<title>Layouts of {heading}</title>\n<style>{_PAGE_STYLE}</style></head><body>\n"
+        f"<h1>Layouts of {heading}</h1>\n"
+    )
+    if len(drawn) > 1:
+        stream.write("<table>\n")
+        for number, item in enumerate(drawn):
+            name = f'<a href="#v{number}">{escape(one_line(item.title))}</a>'
+            texts = item.origin, item.alias or item.described[0]
+            cells = [name, *(escape(one_line(text)) for text in texts)]
+            stream.write(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n")
+        stream.write("</table>\n")
+    for number, item in enumerate(drawn):
+        stream.write(f'<section id="v{number}">{_svg(item)}</section>\n')
+    stream.write(f"<footer>kinspect {escape(VERSION)}</footer>\n</body></html>\n")
+
+
+def _svg(item: LayoutDrawing) -> str:
+    """Returns one picture as a drawing of its own."""
     body, height = _item(item)
     return f"{_open(height)}{body}</svg>"
 
