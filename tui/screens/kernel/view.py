@@ -20,7 +20,7 @@ from .text import marked, plain
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.links import Links
-    from ....inspector.explain.code.reading import Reading
+    from ....inspector.explain.code.reading import KernelReading
     from .costs import Costs
 
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
@@ -62,7 +62,7 @@ class LinkedTexts:
         self._first_position = (text, line)
         self.report: KernelReport | None = None
         self.loaded: Loaded | None = None
-        self.reading: Reading | None = None
+        self.reading: KernelReading | None = None
         self.costs: Costs | None = None  # measured or counted costs of its lines
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
@@ -191,7 +191,7 @@ class LinkedTexts:
             )
 
     def _take_reading(
-        self, load_number: int, result: tuple[Reading, Loaded, Costs | None] | str
+        self, load_number: int, result: tuple[KernelReading, Loaded, Costs | None] | str
     ) -> None:
         if load_number != self._load_number or not self._page.is_attached:
             return
@@ -209,7 +209,9 @@ class LinkedTexts:
             self._panes.lay_out()
         self.follow(self._panes.current)
 
-    def _reading_taken(self, reading: Reading, loaded: Loaded, costs: Costs | None) -> set[str]:
+    def _reading_taken(
+        self, reading: KernelReading, loaded: Loaded, costs: Costs | None
+    ) -> set[str]:
         """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
         former_lines = self.loaded.lines if self.loaded is not None else {}
         self.reading, self.loaded, self._note = reading, loaded, ""
@@ -318,7 +320,7 @@ class LinkedTexts:
         return self._cards[key]
 
 
-def _read(report: KernelReport, loaded: Loaded) -> tuple[Reading, Loaded, Costs | None]:
+def _read(report: KernelReport, loaded: Loaded) -> tuple[KernelReading, Loaded, Costs | None]:
     """Reads what the analysis knows of the texts.
 
     Returns:
