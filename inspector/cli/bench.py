@@ -211,9 +211,6 @@ def _status(result: Bench, interrupted: bool) -> int:
     return 2 if states & {ERROR, CRASHED} else 1 if WRONG in states else 0
 
 
-# --------------------------------------------------------------------------- arguments
-
-
 def _own_cases(
     cases_file: str | None, gemm_sizes: str | None, words: Sequence[str]
 ) -> tuple[Given, ...]:

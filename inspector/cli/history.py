@@ -134,9 +134,6 @@ def plot(
         writers[form](drawing, stream)
 
 
-# --------------------------------------------------------------------------- tables and JSON
-
-
 def _table(columns: Sequence[Column], items: Sequence[Any], stream: TextIO) -> None:
     stream.writelines(f"{line}\n" for line in rows_of(columns, items))
 

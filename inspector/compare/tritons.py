@@ -92,8 +92,6 @@ class BuildsReport(Struct, frozen=True):
     errors: tuple[ErrorRecord, ...]
 
 
-# --------------------------------------------------------------------------- the run
-
 Progress = Callable[[int, int], None]
 """Called with the number of finished compiles and that of all planned so far."""
 

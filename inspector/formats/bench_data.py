@@ -146,8 +146,6 @@ def _flat(case: Timed) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------- other tools' words
-
 _SHORT = "GEMM"
 _RULE = "=" * 32
 _LINE = "-" * 32

@@ -29,9 +29,6 @@ SUMMARY = (
 )
 
 
-# --------------------------------------------------------------------------- text
-
-
 def write_text(report: BuildsReport, stream: TextIO) -> None:
     """Each kernel: the first stage that differs and by which pass, the figures, an excerpt."""
     for line in _lines(report):
@@ -199,9 +196,6 @@ def _work_ratio(figures: Sequence[Figure]) -> float | None:
         if figure.name in WORK_FIGURES and isinstance(left, int) and isinstance(right, int):
             return right / left if left else None
     return None
-
-
-# --------------------------------------------------------------------------- JSON
 
 
 def write_json(report: BuildsReport, stream: TextIO) -> None:

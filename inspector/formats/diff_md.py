@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
@@ -10,7 +10,7 @@ from ..compare.diff import words
 from ..compare.diff.results import DiffReport, KernelDiff, label_of
 from ..printable import printable, printable_line
 from ..streams import no_commands
-from .md import cell, code, inline
+from .md import cell, code, inline, table
 
 MOST_ROWS = 50
 MOST_IN_FULL = 10
@@ -35,7 +35,7 @@ def _lines(report: DiffReport, details: bool) -> Iterator[str]:
     changed = [p for p in report.pairs if p.verdict != "same"]
     if changed:
         yield ""
-        yield from _table(
+        yield from table(
             ("file", "kernel", "arch", "verdict", "first to differ", "what"),
             (_row(pair) for pair in changed[: None if details else MOST_ROWS]),
         )
@@ -93,7 +93,7 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
         if rows:
             sides = words.heading(report.left), words.heading(report.right)
             titles = (f"hot loop {words.loop_title(loops)}", *sides)
-            yield from _table(titles, rows)
+            yield from table(titles, rows)
     for difference in pair.isa:
         yield ""
         yield "```diff"
@@ -103,15 +103,6 @@ def _pair(pair: KernelDiff, report: DiffReport) -> Iterator[str]:
         yield "```"
     yield ""
     yield "</details>"
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
-
-    yield line(titles)
-    yield "|" + " --- |" * len(titles)
-    yield from map(line, rows)
 
 
 def _cell(text: str) -> str:

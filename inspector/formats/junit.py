@@ -77,9 +77,6 @@ def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -
     stream.write("</testsuites>\n")
 
 
-# --------------------------------------------------------------------------- from the report
-
-
 def _suites(report: LintReport) -> Iterator[_Suite]:
     """Yields a suite for each file, in the order of the report."""
     by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
@@ -162,9 +159,6 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
 def _file_name(file: str) -> str:
     """Returns a file's name in one line; `(no file)` where it is unknown."""
     return one_line(file) or _UNKNOWN_FILE
-
-
-# --------------------------------------------------------------------------- as XML
 
 
 def _suite_lines(

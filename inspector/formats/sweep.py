@@ -213,8 +213,6 @@ def _wrapped(paper: Paper, text: str) -> None:
         paper.print(part)
 
 
-# --------------------------------------------------------------------------- for machines
-
 SCHEMA_VERSION = 1
 
 

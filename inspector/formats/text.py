@@ -42,9 +42,6 @@ def write(
         paper.print(Line(hint, "dim"))
 
 
-# --------------------------------------------------------------------------- many kernels
-
-
 def _table(paper: Paper, kernels: tuple[KernelReport, ...]) -> None:
     """Prints a table with one line per kernel."""
     files = {view.path_of(k) for k in kernels}
@@ -90,9 +87,6 @@ def _marks(kernel: KernelReport) -> str:
         if n:
             parts.append(f"{n}{letter}")
     return " ".join(parts)
-
-
-# --------------------------------------------------------------------------- one kernel
 
 
 def _kernel(paper: Paper, kernel: KernelReport) -> None:

@@ -243,9 +243,6 @@ def text_of_artifacts(report: KernelReport) -> str | None:
         return None
 
 
-# --------------------------------------------------------------------------- parts
-
-
 def _side(label: str, report: KernelReport) -> Side:
     return Side(label, report.artifacts, report=report)
 

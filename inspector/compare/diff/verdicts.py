@@ -144,9 +144,6 @@ def _text(figure: MetricValue) -> str:
     return f"{figure:g}" if isinstance(figure, int | float) else "?"
 
 
-# --------------------------------------------------------------------------- occupancy
-
-
 def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
     left_empty, right_empty = value(left, "empty"), value(right, "empty")
     if left_empty == right_empty or left_empty is None or right_empty is None:
@@ -258,9 +255,6 @@ def _consequence(
     return "neutral", f"the {before:g} → {after:g} waves/EU are not from this"
 
 
-# --------------------------------------------------------------------------- spills, code
-
-
 def _spills(
     name: str, left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
 ) -> Iterator[Change]:
@@ -336,9 +330,6 @@ def _emulated(
 def tolerance(setting: Setting, name: str) -> str:
     """The tolerance of a figure in words."""
     return str(setting.tolerances.for_figure(name))
-
-
-# --------------------------------------------------------------------------- findings
 
 
 def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:

@@ -153,9 +153,6 @@ def sweep(
     yield from _Run(request, targets, executor, work).events()
 
 
-# --------------------------------------------------------------------------- one run
-
-
 class _Run:
     """The state of a sweep: the points that were captured, submitted and finished."""
 
