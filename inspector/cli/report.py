@@ -71,7 +71,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
     """Writes the page of a profiler's run, joined with targets; returns the exit status."""
     # Imported only here: other commands need no templates.
     from ..formats.html import page
-    from ..formats.html.data import shown
+    from ..formats.html.page_kernels import page_kernels
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
 
@@ -83,7 +83,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
     )
     profile = profiling.profiled(Path(request.targets[0]), options, pipeline.collect)
     with result_stream(output, log=False) as stream:
-        page.write_profile(profile, shown(profile.reports), stream)
+        page.write_profile(profile, page_kernels(profile.reports), stream)
     errors = (*profile.recording.errors, *profile.errors)
     print_problems(errors, ())
     return 2 if errors else 0
@@ -93,7 +93,7 @@ def _write_report(request: Request, output: Path) -> int:
     """Analyses the targets and writes the page of their report; returns the exit status."""
     from ..explain import view
     from ..formats.html import page
-    from ..formats.html.data import shown
+    from ..formats.html.page_kernels import page_kernels
     from ..pipeline import collecting as pipeline
 
     progress = Progress()
@@ -102,6 +102,6 @@ def _write_report(request: Request, output: Path) -> int:
     finally:
         progress.close()
     with result_stream(output, log=False) as stream:
-        page.write_report(report, shown(view.worst_first(report.kernels)), stream)
+        page.write_report(report, page_kernels(view.worst_first(report.kernels)), stream)
     print_problems(report.errors, report.notes)
     return 2 if report.errors else 0

@@ -9,10 +9,20 @@ from typing import Any
 from ...explain import loop_view, occupancy_view, profile_view, quantities, view
 from ...explain.emulated_view import emulated_lines
 from ...isa.mnemonics import CLASSES
-from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of, value_of
+from ...model import (
+    Finding,
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    WaitOp,
+    int_of,
+    number_of,
+    value_of,
+)
 from ...profile.placing.stalls import stalls
 from . import svg
-from .data import DrawnKernel
+from .page_kernels import PageKernel
 
 MOST_WAITS = 60
 MOST_CODE = 400
@@ -39,7 +49,7 @@ _ACCESSES: Sequence[tuple[str, str]] = (
 _WIDTHS = (8, 16, 32, 64, 96, 128)
 
 
-def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
+def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
     """Returns the template's values for a kernel.
 
     Args:
@@ -48,6 +58,7 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
     """
     kernel = drawn.kernel
     main = loop_view.main_loop(kernel)
+    assumed = view.assumed(kernel)
     return {
         "anchor": anchor,
         "name": kernel.name,
@@ -60,26 +71,9 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
         "plots": [plot for plot in _plots(drawn) if plot],
         "mix": _mix(kernel, main),
         "vectors": _vectors(kernel, main),
-        "loops": [
-            {
-                "id": loop.id,
-                "title": loop_view.loop_title(loop),
-                "card": loop_view.scorecard(loop.metrics),
-            }
-            for loop in kernel.loops
-            if loop.hot
-        ],
+        "loops": [_loop(loop) for loop in kernel.loops if loop.hot],
         "waits": _waits(kernel, main),
-        "findings": [
-            {
-                "rule": finding.rule,
-                "severity": finding.severity,
-                "message": finding.message,
-                "where": view.finding_place(finding),
-                "fix": finding.advice,
-            }
-            for finding in kernel.findings
-        ],
+        "findings": [_finding(finding) for finding in kernel.findings],
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
         "stalls": stalls(kernel)[:40],
         "emulated": emulated_lines(kernel),
@@ -90,7 +84,25 @@ def context(drawn: DrawnKernel, anchor: str) -> dict[str, Any]:
             for name, m in kernel.metrics.items()
             if not name.startswith(_COUNT)
         ],
-        "notes": (*((view.assumed(kernel),) if view.assumed(kernel) else ()), *kernel.notes),
+        "notes": (*([assumed] if assumed else []), *kernel.notes),
+    }
+
+
+def _loop(loop: LoopReport) -> dict[str, Any]:
+    return {
+        "id": loop.id,
+        "title": loop_view.loop_title(loop),
+        "card": loop_view.scorecard(loop.metrics),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, str]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
+        "where": view.finding_place(finding),
+        "fix": finding.advice,
     }
 
 
@@ -119,7 +131,7 @@ def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
     ]
 
 
-def _plots(drawn: DrawnKernel) -> Iterable[str]:
+def _plots(drawn: PageKernel) -> Iterable[str]:
     """Yields the plots of occupancy over VGPRs and over LDS; empty texts where unknown."""
     m = drawn.kernel.metrics
     waves = number_of(m, "occupancy.waves_per_eu")
@@ -212,7 +224,7 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
     return [row(wait) for wait in (*inside, *faulty)][:MOST_WAITS]
 
 
-def _code(drawn: DrawnKernel, main: LoopReport | None) -> list[dict[str, Any]]:
+def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
     """Returns the main loop's code with findings and measured cost; none if no code was read."""
     kernel = drawn.kernel
     if not drawn.code or main is None:
