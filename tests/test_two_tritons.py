@@ -29,7 +29,7 @@ from kinspect.inspector.compile.passes import read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.compile.tritons import VARIABLE, known_tritons, resolve
 from kinspect.inspector.errors import KinspectError
-from kinspect.inspector.formats import compare as render
+from kinspect.inspector.formats import tritons as render
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import Context, analyze_text
 from kinspect.inspector.pipeline.capturing import variants_of

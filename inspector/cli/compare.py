@@ -46,10 +46,10 @@ def compare_tritons(
         )
     with counting() as progress:
         report = compare_builds(request, tritons, progress)
-    from ..formats import compare
+    from ..formats import tritons
 
     with result_stream(output) as stream:
-        (compare.write_json if form == "json" else compare.write_text)(report, stream)
+        (tritons.write_json if form == "json" else tritons.write_text)(report, stream)
     return _status(report)
 
 

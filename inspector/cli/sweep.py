@@ -14,18 +14,19 @@ from click.core import ParameterSource
 from msgspec.structs import replace
 
 from ..capture.axes import axes_of
+from ..compare.sweep.results import Sweep
 from ..compare.sweep.running import (
     MOST_POINTS,
     MOST_TUNED,
-    Done,
     Event,
-    Planned,
+    PointDone,
+    PointsPlanned,
     SweepRequest,
     gather,
     gathering,
     sweep,
 )
-from ..compare.sweep.table import Sweep, only_front, sort_key, sorted_lines
+from ..compare.sweep.table import only_front, sort_column, sorted_lines
 from ..pipeline.jobs import Request, settings_of
 from .options import format_option, output_option, result_stream
 from .progress import ProgressLine
@@ -115,13 +116,13 @@ def command(
         capture = replace(target.capture, max_configs=None, most_tuned=limit)
         target = replace(target, capture=capture)
     if sort is not None:
-        sort_key(sort, None if autotune else [axis.name for axis in axes])
+        sort_column(sort, None if autotune else [axis.name for axis in axes])
     run = target.request()
     request = SweepRequest(run, axes, autotune, max_points)
     with _executor(scheduler, run, target.python) as (executor, work):
         result, interrupted = _run(request, executor, work)
     if sort is not None and result.tables:
-        sort_key(sort, [name for table in result.tables for name in table.names])
+        sort_column(sort, [name for table in result.tables for name in table.names])
     with result_stream(output) as stream:
         _write(_arranged(result, sort, only_pareto), form, stream, color)
     return _status(result, interrupted)
@@ -214,9 +215,9 @@ class _Progress:
 
     def saw(self, event: Event) -> None:
         """Counts an event and redraws the bar."""
-        if isinstance(event, Planned):
+        if isinstance(event, PointsPlanned):
             self._planned, self._complete = event.points, event.complete
-        elif isinstance(event, Done):
+        elif isinstance(event, PointDone):
             self._finished += 1
             self._stored += event.row.from_store
         if not self._line.live or not self._planned:
