@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..capture.resolving import resolve
 from ..compare.diff.pairing import ARCH
-from ..compare.diff.reports import Named, Options, diff_reports, text_of_artifacts
+from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports, text_of_artifacts
 from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..errors import KinspectError
@@ -102,7 +102,7 @@ def command(
     elif len(tritons) > 1 and target.python is not None:
         raise KinspectError("--python and two --triton exclude each other", "drop --python")
     request = target.request(passes=not no_passes, emulate=emulate)
-    options = Options(tolerances_of(tolerances))
+    options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)
     report = _COMPARISONS[comparison](_Run(request, options, tritons, sets))
@@ -159,7 +159,7 @@ class _Run(Struct, frozen=True):
     """A run and the things that are compared in it, if they are not its targets."""
 
     request: Request
-    options: Options
+    options: DiffOptions
     tritons: Sequence[str]
     sets: Sequence[str]
 
@@ -168,18 +168,22 @@ def _targets(run: _Run) -> DiffReport:
     names = run.request.targets
     reports = [_report(replace(run.request, targets=(name,))) for name in names]
     labels = names if names[0] != names[1] else (f"{names[0]} (1)", f"{names[1]} (2)")
-    left, right = (Named(label, report) for label, report in zip(labels, reports, strict=True))
+    left, right = (
+        NamedReport(label, report) for label, report in zip(labels, reports, strict=True)
+    )
     return diff_reports(left, right, run.options, _text_of)
 
 
 def _archs(run: _Run) -> DiffReport:
     report = _report(run.request)
     left, right = (
-        Named(arch, replace(report, kernels=tuple(k for k in report.kernels if k.arch == arch)))
+        NamedReport(
+            arch, replace(report, kernels=tuple(k for k in report.kernels if k.arch == arch))
+        )
         for arch in run.request.archs
     )
     # Both sides have the same errors: they are reported once.
-    right = Named(right.label, replace(right.report, errors=()))
+    right = NamedReport(right.label, replace(right.report, errors=()))
     return diff_reports(left, right, replace(run.options, varied=(ARCH,)), _text_of)
 
 

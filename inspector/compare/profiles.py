@@ -23,7 +23,7 @@ FEWEST = 3
 """With fewer dispatches on a side, its scatter is not known."""
 
 
-class Change(Struct, frozen=True):
+class MeasuredChange(Struct, frozen=True):
     """A figure on both sides. `ratio` is right over left; None where it is not defined."""
 
     name: str
@@ -46,11 +46,13 @@ class KernelChange(Struct, frozen=True):
     right: KernelProfile
     state: State
     why: str  # the reason for the state, in words
-    median: Change
+    median: MeasuredChange
     total: float | None
     counts: tuple[int, int]  # dispatches in one run of the program; passes of counters rerun it
-    launch: tuple[Change, ...]  # registers, LDS, workgroup: what the compiler or launch changed
-    metrics: tuple[Change, ...]
+    launch: tuple[
+        MeasuredChange, ...
+    ]  # registers, LDS, workgroup: what the compiler or launch changed
+    metrics: tuple[MeasuredChange, ...]
 
     @property
     def grids(self) -> tuple[int, int] | None:
@@ -158,7 +160,7 @@ def _base_name(kernel: KernelProfile) -> object:
 
 def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> KernelChange:
     """Compares the times and metrics of one kernel in two profiles."""
-    medians = Change(
+    medians = MeasuredChange(
         "median",
         "ns",
         left.duration.median if left.duration is not None else None,
@@ -204,7 +206,7 @@ def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tup
     return ("slower" if change > 0 else "faster"), f"{100 * change:+.1f} % at the median"
 
 
-def _launch(left: KernelProfile, right: KernelProfile) -> tuple[Change, ...]:
+def _launch(left: KernelProfile, right: KernelProfile) -> tuple[MeasuredChange, ...]:
     left_shape, right_shape = left.shape, right.shape
     pairs = (
         ("VGPR", "registers", left_shape.vgpr, right_shape.vgpr),
@@ -214,11 +216,13 @@ def _launch(left: KernelProfile, right: KernelProfile) -> tuple[Change, ...]:
         ("workgroup", "work-items", left_shape.workgroup_size, right_shape.workgroup_size),
     )
     return tuple(
-        Change(name, unit, before, after) for name, unit, before, after in pairs if before != after
+        MeasuredChange(name, unit, before, after)
+        for name, unit, before, after in pairs
+        if before != after
     )
 
 
-def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[Change, ...]:
+def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[MeasuredChange, ...]:
     """Measured metrics that differ by 1 % or more, or that only one side has."""
     changes = []
     for name in dict.fromkeys([*left, *right]):
@@ -230,7 +234,7 @@ def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[C
         ):
             continue
         unit = (left.get(name) or right[name]).unit
-        changes.append(Change(name.removeprefix("measured."), unit, before, after))
+        changes.append(MeasuredChange(name.removeprefix("measured."), unit, before, after))
     return tuple(changes)
 
 

@@ -148,7 +148,7 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
     """Returns a finding as text: its title and place, its message, and its fix if it has one."""
     place = view.place_of(kernel, finding)
     position = f"{place.file}:{place.line}" if place.line else place.file
-    severity = view.WORDS[finding.severity]
+    severity = view.SEVERITY_TEXTS[finding.severity]
     lines = [
         f"{severity} {view.title_of(report, finding.rule)} {position}",
         f"  {finding.message}",

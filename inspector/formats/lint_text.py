@@ -38,13 +38,13 @@ def write(
         color: forces colour on or off; None leaves it to the stream.
     """
     paper = paper_for(stream, color)
-    page = _Page(report, paper, details)
+    page = _LintPage(report, paper, details)
     page.findings()
     page.remarks()
     paper.print(_summary(report))
 
 
-class _Page:
+class _LintPage:
     """One report on one paper; remembers which fixes and explanations were given."""
 
     def __init__(self, report: LintReport, paper: Paper, details: bool) -> None:
@@ -112,7 +112,7 @@ class _Page:
         self._paper.print(head)
         for group in groups:
             first = group.first
-            line = Line(f"  {view.WORDS[first.severity]:<9}", _STYLES[first.severity])
+            line = Line(f"  {view.SEVERITY_TEXTS[first.severity]:<9}", _STYLES[first.severity])
             line.append(view.title_of(self._report, first.rule), "bold")
             line.append(f"  {_place(group)}")
             line.append(f"  ({_state(group)})" if group.state != "new" else "", "dim")
@@ -125,7 +125,7 @@ class _Page:
     def _rule(self, rule: str, groups: list[MergedFindings]) -> None:
         """Prints the findings of one rule in all kernels."""
         severity = groups[0].first.severity
-        head = Line(f"{view.WORDS[severity]:<9}", _STYLES[severity])
+        head = Line(f"{view.SEVERITY_TEXTS[severity]:<9}", _STYLES[severity])
         head.append(view.title_of(self._report, rule), "bold")
         kernels = len({_key_of(o.kernel) for group in groups for o in group.occurrences})
         head.append(f"  {plural(len(groups), 'place')} in {plural(kernels, 'kernel')}", "dim")

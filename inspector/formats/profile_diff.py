@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
-from ..compare.profiles import Change, KernelChange, ProfileDiff
+from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
 from ..explain import quantities, recording_view, view
 from ..explain.table import Column, rows_of
 from ..recording import KernelProfile, Profile
@@ -99,9 +99,11 @@ def _run(profile: Profile) -> str:
     )
 
 
-def _grid_change(change: KernelChange) -> tuple[Change, ...]:
+def _grid_change(change: KernelChange) -> tuple[MeasuredChange, ...]:
     """The grid among the changes of a launch; empty where it is the same."""
-    return (Change("grid", "work-items", *change.grids),) if change.grids is not None else ()
+    return (
+        (MeasuredChange("grid", "work-items", *change.grids),) if change.grids is not None else ()
+    )
 
 
 def _counts(change: KernelChange) -> str:
@@ -110,7 +112,7 @@ def _counts(change: KernelChange) -> str:
     return f"{left:,} → {right:,}" if left != right else ""
 
 
-def percent(change: Change) -> str:
+def percent(change: MeasuredChange) -> str:
     """Returns a relative change as text: `+12.3 %`."""
     ratio = change.ratio
     return f"{100 * (ratio - 1):+.1f} %" if ratio is not None else quantities.UNKNOWN
@@ -187,5 +189,5 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: MeasuredChange) -> dict[str, Any]:
     return {**to_builtins(change), "ratio": change.ratio}

@@ -20,7 +20,7 @@ from ..lint.rule import Rule
 from ..model import ErrorRecord
 from ..printable import printable_columns
 from . import lint_view as view
-from .lint_view import MergedFindings, Place
+from .lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root
 
 SCHEMA = (
@@ -36,7 +36,7 @@ MOST_TAGS = 20
 """GitHub's limit on the tags of a rule."""
 MOST_LISTED = 100
 """Most specialisations that a result lists."""
-_LEVELS = view.WORDS
+_LEVELS = view.SEVERITY_TEXTS
 _PRECISION = MappingProxyType({"certain": "very-high", "likely": "high", "possible": "medium"})
 _PROBLEM = MappingProxyType({"error": "error", "warning": "warning", "info": "recommendation"})
 _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
@@ -254,7 +254,7 @@ class _SarifFiles:
             self._relative[file] = path_in_repository(file, self._root)
         return self._relative[file]
 
-    def anchor(self, group: MergedFindings) -> tuple[Place, list[tuple[Place, str]]]:
+    def anchor(self, group: MergedFindings) -> tuple[ShownPlace, list[tuple[ShownPlace, str]]]:
         """The place that a result is shown at, and further places to link, each with its label.
 
         Code scanning does not show places outside the repository: the result is then shown at the
@@ -274,7 +274,7 @@ class _SarifFiles:
         ]
         return shown_at, related
 
-    def physical(self, place: Place) -> dict[str, Any]:
+    def physical(self, place: ShownPlace) -> dict[str, Any]:
         below = self.below(place.file)
         region: dict[str, Any] = {"startLine": place.line or 1}
         if place.complete and place.text.strip():
@@ -330,7 +330,7 @@ def _error(error: ErrorRecord, files: _SarifFiles) -> dict[str, Any]:
 
 
 def _unused(suppression: Suppression, files: _SarifFiles) -> dict[str, Any]:
-    place = Place(suppression.file, suppression.line)
+    place = ShownPlace(suppression.file, suppression.line)
     return _notice(
         view.unused(suppression), "warning", [{"physicalLocation": files.physical(place)}]
     )

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, value_of
 from .loops import basis, waves_of
-from .results import Change, Judgement, LoopPair
-from .tolerances import JUDGED, Judged
-from .verdicts import SCRATCH, Setting, number
+from .results import FigureChange, Judgement, LoopPair
+from .tolerances import JUDGED, JudgedFigure
+from .verdicts import SCRATCH, JudgementContext, number
 
 CYCLES = "cycles.mfma"
 INSTRUCTIONS = "count.instructions"
@@ -79,7 +79,7 @@ def of_pair(pair: LoopPair) -> Region | None:
     )
 
 
-def missing_loop(pair: LoopPair) -> Change | None:
+def missing_loop(pair: LoopPair) -> FigureChange | None:
     """The change that reports a hot loop without a counterpart: its work cannot be compared."""
     if pair.left is not None and pair.right is not None:
         return None
@@ -90,7 +90,7 @@ def missing_loop(pair: LoopPair) -> Change | None:
     left_id = pair.left.id if pair.left is not None else None
     right_id = pair.right.id if pair.right is not None else None
     side = "left" if pair.left is not None else "right"
-    return Change(
+    return FigureChange(
         name="loop",
         unit="",
         loop=left_id,
@@ -103,7 +103,7 @@ def missing_loop(pair: LoopPair) -> Change | None:
     )
 
 
-def region_changes(region: Region, setting: Setting) -> Iterator[Change]:
+def region_changes(region: Region, setting: JudgementContext) -> Iterator[FigureChange]:
     """Yields the judged figures of a region that differ."""
     for name, judged in JUDGED.items():
         if judged.where == "loop":
@@ -116,7 +116,9 @@ def has_scratch(metrics: Mapping[str, Metric]) -> bool:
     return any(value_of(metrics, name) for name in SCRATCH)
 
 
-def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iterator[Change]:
+def _figure(
+    name: str, judged: JudgedFigure, region: Region, setting: JudgementContext
+) -> Iterator[FigureChange]:
     """Yields the judgement of a figure, if it differs once divided by the work of each side."""
     left_value, right_value = value_of(region.left, name), value_of(region.right, name)
     metric_name = name
@@ -133,9 +135,9 @@ def _figure(name: str, judged: Judged, region: Region, setting: Setting) -> Iter
 
     def change(
         judgement: Judgement, figures: str, reason: str = "", *, weighs: bool = matters
-    ) -> Change:
+    ) -> FigureChange:
         """Returns the change of this figure in this loop."""
-        return Change(
+        return FigureChange(
             name=metric_name,
             unit=unit,
             loop=region.loop,
@@ -215,7 +217,7 @@ def _short_number(number: float) -> str:
     return f"{round(number, 2):g}" if abs(number) < 1e5 else f"{number:.0f}"
 
 
-def _matrix_kinds(region: Region, setting: Setting) -> Iterator[Change]:
+def _matrix_kinds(region: Region, setting: JudgementContext) -> Iterator[FigureChange]:
     """Different matrix instructions: their cycles are judged elsewhere, this names them."""
     left_kinds, right_kinds = value_of(region.left, MATRIX), value_of(region.right, MATRIX)
     if not isinstance(left_kinds, Mapping) or not isinstance(right_kinds, Mapping):
@@ -228,7 +230,7 @@ def _matrix_kinds(region: Region, setting: Setting) -> Iterator[Change]:
     if setting.same_arch and bool(left_kinds) != bool(right_kinds):
         judgement, matters = ("improvement" if right_kinds else "regression"), True
         reason = "the vector unit does the products now" if left_kinds else ""
-    yield Change(
+    yield FigureChange(
         name=MATRIX,
         unit="",
         loop=region.loop,

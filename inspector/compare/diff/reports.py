@@ -18,27 +18,27 @@ from .pairing import pair_up
 from .results import (
     VERDICTS,
     Alone,
-    Change,
     CodeSeen,
     DiffReport,
+    FigureChange,
     IsaDifference,
     KernelDiff,
     LoopPair,
     label_of,
 )
 from .tolerances import Tolerances
-from .verdicts import RESIDENT, SCRATCH, Setting, kernel_changes, number, verdict_of
+from .verdicts import RESIDENT, SCRATCH, JudgementContext, kernel_changes, number, verdict_of
 
 MOST_ISA = 8
 """How many kernels' code is compared by default."""
 TWO_TARGETS = "two targets: what depends on their limits and instructions is shown, not judged"
 _JUDGEMENTS = ("regression", "unknown", "improvement", "shown", "neutral")
 
-Text = Callable[[KernelReport], str | None]
+TextReader = Callable[[KernelReport], str | None]
 """Returns the assembly text of a kernel's report; None where it cannot be read."""
 
 
-class Options(Struct, frozen=True):
+class DiffOptions(Struct, frozen=True):
     """The options of a comparison.
 
     Args:
@@ -52,14 +52,16 @@ class Options(Struct, frozen=True):
     most_isa: int | None = MOST_ISA
 
 
-class Named(Struct, frozen=True):
+class NamedReport(Struct, frozen=True):
     """One side: a report and its name."""
 
     label: str
     report: Report
 
 
-def diff_reports(left: Named, right: Named, options: Options, text: Text) -> DiffReport:
+def diff_reports(
+    left: NamedReport, right: NamedReport, options: DiffOptions, text: TextReader
+) -> DiffReport:
     """Compares two reports.
 
     Args:
@@ -91,7 +93,7 @@ def diff_reports(left: Named, right: Named, options: Options, text: Text) -> Dif
     return finished(result, options, text)
 
 
-def finished(report: DiffReport, options: Options, text: Text) -> DiffReport:
+def finished(report: DiffReport, options: DiffOptions, text: TextReader) -> DiffReport:
     """The report with its pairs worst first, and the code of those that changed compared."""
     # Without artifacts a pair was judged by figures; its code may still be readable as a target.
     pairs = [
@@ -127,7 +129,7 @@ def diff_kernels(
         matched_by: see `KernelDiff`.
         comparison: the comparison of their stages, where it was made already.
     """
-    setting = Setting(tolerances, left.arch == right.arch, _icache(left, right))
+    setting = JudgementContext(tolerances, left.arch == right.arch, _icache(left, right))
     notes = [] if setting.same_arch else [TWO_TARGETS]
     code: CodeSeen = "seen"
     if comparison is None and left.artifacts and right.artifacts:
@@ -160,11 +162,11 @@ def diff_kernels(
 def _changes(
     left: KernelReport,
     right: KernelReport,
-    setting: Setting,
+    setting: JudgementContext,
     *,
     loops: Sequence[LoopPair],
     same_tiles: bool,
-) -> list[Change]:
+) -> list[FigureChange]:
     """Returns the figures that differ; `same_tiles`: both programs do the same work."""
     if loops:
         regions = [region for pair in loops if (region := of_pair(pair)) is not None]
@@ -181,7 +183,7 @@ def _changes(
     return changes
 
 
-def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
+def with_isa(pair: KernelDiff, text: TextReader) -> KernelDiff:
     """Compares the code of a pair's hot loops, as far as it can be read."""
     sides = _functions(pair, text)
     if sides is None:
@@ -205,7 +207,7 @@ def with_isa(pair: KernelDiff, text: Text) -> KernelDiff:
     return replace(pair, isa=tuple(differences))
 
 
-def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
+def _with_code(pair: KernelDiff, text: TextReader) -> KernelDiff:
     """Compares the code of a pair with equal figures, if it can be read."""
     sides = _functions(pair, text)
     if sides is None:
@@ -215,7 +217,7 @@ def _with_code(pair: KernelDiff, text: Text) -> KernelDiff:
     return replace(pair, verdict="neutral", code="differs" if pair.code == "missing" else pair.code)
 
 
-def _functions(pair: KernelDiff, text: Text) -> tuple[Function, Function] | None:
+def _functions(pair: KernelDiff, text: TextReader) -> tuple[Function, Function] | None:
     """The code of both sides; None where one cannot be read."""
     functions: list[Function] = []
     for report in (pair.left, pair.right):
@@ -281,7 +283,7 @@ def _alone(kernel: KernelReport, other_errors: Iterable[ErrorRecord]) -> Alone:
     return Alone(label, kernel.arch, kernel, reason)
 
 
-def _notes(left: Named, right: Named) -> tuple[str, ...]:
+def _notes(left: NamedReport, right: NamedReport) -> tuple[str, ...]:
     versions = [side.report.tool.get("analysis") for side in (left, right)]
     notes = [*left.report.notes, *right.report.notes]
     if versions[0] != versions[1]:
@@ -293,7 +295,7 @@ def _notes(left: Named, right: Named) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _weight(change: Change) -> tuple[bool, int, str, str]:
+def _weight(change: FigureChange) -> tuple[bool, int, str, str]:
     """Sort key of a change: deciding ones first, then those that got worse."""
     order = _JUDGEMENTS.index(change.judgement)
     return (not change.matters, order, change.loop or "", change.name)
@@ -305,7 +307,7 @@ def _worst(pair: KernelDiff) -> tuple[int, float, str]:
     return (VERDICTS.index(pair.verdict), -badness, pair.left.id + label_of(pair.left))
 
 
-def _badness(change: Change) -> float:
+def _badness(change: FigureChange) -> float:
     """Returns how much worse a figure got, at most 2; more for spills and lost waves."""
     before, after = number(change.left), number(change.right)
     smaller, larger = sorted((abs(before or 0), abs(after or 0)))

@@ -26,7 +26,7 @@ from ...version import VERSION
 from ..stages import Comparison
 from ..tritons import compare_builds
 from .option_sets import OptionSet
-from .reports import Options, Text, diff_kernels, finished
+from .reports import DiffOptions, TextReader, diff_kernels, finished
 from .results import Alone, DiffReport, KernelDiff
 
 Progress = Callable[[int, int], None]
@@ -36,8 +36,8 @@ Progress = Callable[[int, int], None]
 def diff_options(
     request: Request,
     sets: tuple[OptionSet, OptionSet],
-    options: Options,
-    text: Text,
+    options: DiffOptions,
+    text: TextReader,
     progress: Progress | None = None,
 ) -> DiffReport:
     """Compiles each kernel with two sets of options, from one TTIR, and compares.
@@ -101,8 +101,8 @@ def _job(
 def diff_builds(
     request: Request,
     tritons: Sequence[str],
-    options: Options,
-    text: Text,
+    options: DiffOptions,
+    text: TextReader,
     progress: Progress | None = None,
 ) -> DiffReport:
     """Compiles each kernel with two Tritons and compares; see `tritons.compare_builds`.
@@ -141,7 +141,7 @@ class _Kernels:
         options: how to compare.
     """
 
-    def __init__(self, labels: tuple[str, str], options: Options) -> None:
+    def __init__(self, labels: tuple[str, str], options: DiffOptions) -> None:
         self._labels = labels
         self._options = options
         self._pairs: list[KernelDiff] = []

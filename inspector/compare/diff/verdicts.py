@@ -15,7 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...model import KernelReport, Metric, MetricValue, value_of
-from .results import Change, Judgement, Verdict
+from .results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
 
 RESIDENT = "occupancy.waves_per_eu"
@@ -46,7 +46,7 @@ _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
 
 
-class Setting(Struct, frozen=True):
+class JudgementContext(Struct, frozen=True):
     """The facts that a judgement rests on besides the two reports.
 
     Args:
@@ -70,9 +70,9 @@ class _Figure(Struct, frozen=True):
 
     def change(
         self, judgement: Judgement, figures: str, reason: str = "", *, matters: bool = False
-    ) -> Change:
-        """The figure with its judgement; see `Change` for the arguments."""
-        return Change(
+    ) -> FigureChange:
+        """The figure with its judgement; see `FigureChange` for the arguments."""
+        return FigureChange(
             name=self.name,
             unit=self.unit,
             loop=None,
@@ -85,7 +85,7 @@ class _Figure(Struct, frozen=True):
         )
 
 
-def verdict_of(changes: Iterable[Change], same_code: bool) -> Verdict:
+def verdict_of(changes: Iterable[FigureChange], same_code: bool) -> Verdict:
     """The verdict of a kernel from the judgements of its figures.
 
     Args:
@@ -104,8 +104,8 @@ def verdict_of(changes: Iterable[Change], same_code: bool) -> Verdict:
 
 
 def kernel_changes(
-    left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
-) -> Iterator[Change]:
+    left: KernelReport, right: KernelReport, setting: JudgementContext, hot: tuple[bool, bool]
+) -> Iterator[FigureChange]:
     """The figures of the kernel as a whole that differ.
 
     Args:
@@ -144,7 +144,7 @@ def _text(figure: MetricValue) -> str:
     return f"{figure:g}" if isinstance(figure, int | float) else "?"
 
 
-def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
+def _emptied(left: KernelReport, right: KernelReport) -> Iterator[FigureChange]:
     left_empty, right_empty = value(left, "empty"), value(right, "empty")
     if left_empty == right_empty or left_empty is None or right_empty is None:
         return
@@ -153,7 +153,9 @@ def _emptied(left: KernelReport, right: KernelReport) -> Iterator[Change]:
     yield _Figure("empty", "", left_empty, right_empty).change(judgement, words, matters=True)
 
 
-def _occupancy(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+def _occupancy(
+    left: KernelReport, right: KernelReport, setting: JudgementContext
+) -> Iterator[FigureChange]:
     """Yields the change of the resident waves, or of those that VGPRs allow if LDS is unknown."""
     name = RESIDENT
     if value(left, name) is None and value(right, name) is None:
@@ -198,8 +200,8 @@ def _why_unknown(name: str, left: KernelReport, right: KernelReport) -> str:
 
 
 def _resource(
-    name: str, left: KernelReport, right: KernelReport, setting: Setting
-) -> Iterator[Change]:
+    name: str, left: KernelReport, right: KernelReport, setting: JudgementContext
+) -> Iterator[FigureChange]:
     """A register count or LDS size, judged by the waves that it leaves resident."""
     left_use, right_use = value(left, name), value(right, name)
     if left_use == right_use:
@@ -256,8 +258,12 @@ def _consequence(
 
 
 def _spills(
-    name: str, left: KernelReport, right: KernelReport, setting: Setting, hot: tuple[bool, bool]
-) -> Iterator[Change]:
+    name: str,
+    left: KernelReport,
+    right: KernelReport,
+    setting: JudgementContext,
+    hot: tuple[bool, bool],
+) -> Iterator[FigureChange]:
     """A total of spills: neutral by itself, since spills in hot loops are judged there."""
     left_spills, right_spills = value(left, name), value(right, name)
     if left_spills == right_spills:
@@ -277,7 +283,9 @@ def _spills(
     yield spills.change("neutral", figures, where)
 
 
-def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+def _code(
+    left: KernelReport, right: KernelReport, setting: JudgementContext
+) -> Iterator[FigureChange]:
     """The size of the code, judged by whether it fits the instruction cache."""
     name = "code_bytes"
     left_bytes, right_bytes = value(left, name), value(right, name)
@@ -305,8 +313,8 @@ def _code(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator
 
 
 def _emulated(
-    name: str, left: KernelReport, right: KernelReport, setting: Setting
-) -> Iterator[Change]:
+    name: str, left: KernelReport, right: KernelReport, setting: JudgementContext
+) -> Iterator[FigureChange]:
     """A figure of the emulated workgroups; nothing where one side was not executed."""
     left_value, right_value = value(left, name), value(right, name)
     before, after = number(left_value), number(right_value)
@@ -327,12 +335,14 @@ def _emulated(
     yield emulated.change(judgement, figures, reason, matters=matters)
 
 
-def tolerance(setting: Setting, name: str) -> str:
+def tolerance(setting: JudgementContext, name: str) -> str:
     """The tolerance of a figure in words."""
     return str(setting.tolerances.for_figure(name))
 
 
-def _findings(left: KernelReport, right: KernelReport, setting: Setting) -> Iterator[Change]:
+def _findings(
+    left: KernelReport, right: KernelReport, setting: JudgementContext
+) -> Iterator[FigureChange]:
     """Rules with more findings on one side; a finding that only moved to another line is no change.
 
     Findings are compared by their number for each rule.
