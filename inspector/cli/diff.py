@@ -195,8 +195,7 @@ def _tritons(run: _Run) -> DiffReport:
 
 
 def _options(run: _Run) -> DiffReport:
-    from ..compare.diff.option_sets import OptionSet, option_set
-    from ..compare.diff.running import diff_options
+    from ..compare.diff.running import OptionSet, diff_options, option_set
 
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])

@@ -25,10 +25,9 @@ from ...capture.script import Found
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
-from ...pipeline.analysis import ANALYSIS_VERSION
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.jobs import Job, Request, settings_of
-from ...version import VERSION
+from ..tritons import tool_versions
 from .point import PointOutcome, outcome_of, run_point
 from .results import PointResult, Sweep, SweepPoint
 from .table import SweepProgress
@@ -91,8 +90,7 @@ Work = Callable[[Job], PointOutcome]
 
 def gathering(request: SweepRequest) -> SweepProgress:
     """Returns an empty result, to be filled by `gather`."""
-    tool = {"name": "kinspect", "version": VERSION, "analysis": str(ANALYSIS_VERSION)}
-    return SweepProgress(request.run.targets, tool, request.axes)
+    return SweepProgress(request.run.targets, tool_versions(), request.axes)
 
 
 def gather(into: SweepProgress, event: Event) -> None:
