@@ -73,8 +73,9 @@ def diff_reports(
     pairing = pair_up(left.report.kernels, right.report.kernels, options.varied)
     labels = left.label, right.label
     pairs = [
-        diff_kernels(
-            pair.left, pair.right, options.tolerances, labels=labels, matched_by=pair.matched_by
+        replace(
+            diff_kernels(pair.left, pair.right, options.tolerances, labels),
+            matched_by=pair.matched_by,
         )
         for pair in pairing.pairs
     ]
@@ -116,7 +117,6 @@ def diff_kernels(
     right: KernelReport,
     tolerances: Tolerances,
     labels: tuple[str, str] = ("left", "right"),
-    matched_by: str = "",
     comparison: Comparison | None = None,
 ) -> KernelDiff:
     """Compares two reports of a kernel, except for the lines of their code.
@@ -126,11 +126,10 @@ def diff_kernels(
         right: the report after it.
         tolerances: how much each figure may get worse: noise, or a stated budget.
         labels: names of the sides, for the comparison of stages.
-        matched_by: see `KernelDiff`.
         comparison: the comparison of their stages, where it was made already.
     """
-    setting = JudgementContext(tolerances, left.arch == right.arch, _icache(left, right))
-    notes = [] if setting.same_arch else [TWO_TARGETS]
+    context = JudgementContext(tolerances, left.arch == right.arch, _icache(left, right))
+    notes = [] if context.same_arch else [TWO_TARGETS]
     code: CodeSeen = "seen"
     if comparison is None and left.artifacts and right.artifacts:
         try:
@@ -141,15 +140,12 @@ def diff_kernels(
         code = "missing"
     same_tiles = _constexprs(left) == _constexprs(right)
     loops = pair_loops(left, right, same_tiles=same_tiles)
-    changes = _changes(left, right, setting, loops=loops, same_tiles=same_tiles)
-    same_code = not _figures_differ(left, right)
-    if comparison is not None:
-        same_isa = next((s.same for s in comparison.stages if s.stage == "amdgcn"), None)
-        same_code = same_code and same_isa is not False
+    changes = _changes(left, right, context, loops=loops, same_tiles=same_tiles)
+    same_code = not _figures_differ(left, right) and not _isa_differs(comparison)
     return KernelDiff(
         left=left,
         right=right,
-        matched_by=matched_by,
+        matched_by="",
         changes=tuple(sorted(changes, key=_weight)),
         loops=loops,
         verdict=verdict_of(changes, same_code),
@@ -159,10 +155,16 @@ def diff_kernels(
     )
 
 
+def _isa_differs(comparison: Comparison | None) -> bool:
+    """Tells whether the assembly is known to differ."""
+    stages = comparison.stages if comparison is not None else ()
+    return any(stage.stage == "amdgcn" and stage.same is False for stage in stages)
+
+
 def _changes(
     left: KernelReport,
     right: KernelReport,
-    setting: JudgementContext,
+    context: JudgementContext,
     *,
     loops: Sequence[LoopPair],
     same_tiles: bool,
@@ -177,9 +179,9 @@ def _changes(
         any(has_scratch(region.left) for region in regions),
         any(has_scratch(region.right) for region in regions),
     )
-    changes = [*kernel_changes(left, right, setting, hot), *missing]
+    changes = [*kernel_changes(left, right, context, hot), *missing]
     for region in regions:
-        changes += region_changes(region, setting)
+        changes += region_changes(region, context)
     return changes
 
 
