@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.capture.targets import Target
-from kinspect.inspector.cli.compare import compare_tritons
+from kinspect.inspector.cli.tritons import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
 from kinspect.inspector.compare.stages import Comparison, Side, compare
 from kinspect.inspector.compare.tritons import Build, BuildsReport, KernelComparison, compare_builds

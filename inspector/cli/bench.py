@@ -148,13 +148,13 @@ def bench(
 def _run(request: BenchRequest) -> tuple[Bench, bool]:
     """Runs the benchmark; returns the result and whether Ctrl-C ended it."""
     gathered = gathering(request)
-    progress = _Progress(request.kernel.name)
+    progress = _BenchProgress(request.kernel.name)
     interrupted = False
     end_as_interrupted()
     try:
         for event in benching.bench(request):
             gathered.saw(event)
-            progress.saw(event)
+            progress.on_event(event)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -271,7 +271,7 @@ def _tuned(text: str | None, profile: bool) -> int:
     return int(text)
 
 
-class _Progress:
+class _BenchProgress:
     """Shows the current case in a line on stderr, on a terminal only."""
 
     def __init__(self, kernel: str) -> None:
@@ -281,7 +281,7 @@ class _Progress:
         self._finished = 0
         self._device = ""
 
-    def saw(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, Planned):
             self._names = event.names
         elif isinstance(event, OnGpu):

@@ -118,12 +118,12 @@ def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[Ker
     started = time.perf_counter()
     gathered = Gathered()
     interrupted = False
-    with _Progress() as progress:
+    with _CheckProgress() as progress:
         try:
             for event in run_checks(request):
                 gathered.saw(event)
                 if isinstance(event, CaseDone):
-                    progress.saw(event.kernel.name, event.result.case)
+                    progress.finished(event.kernel.name, event.result.case)
                 if isinstance(event, KernelDone) and form == "text" and event.result.cases:
                     progress.clear()
                     text.write_kernel(event.result, stream)
@@ -196,22 +196,22 @@ def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
     return 1 if any(kernel.wrong for kernel in kernels) else 0
 
 
-class _Progress:
+class _CheckProgress:
     """Shows the last finished case in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()
-        self._finished = 0
+        self._count = 0
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _CheckProgress:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.clear()
 
-    def saw(self, kernel: str, case: str) -> None:
-        self._finished += 1
-        self._line.show(f"{self._finished} cases done, the last: {kernel} {case}")
+    def finished(self, kernel: str, case: str) -> None:
+        self._count += 1
+        self._line.show(f"{self._count} cases done, the last: {kernel} {case}")
 
     def clear(self) -> None:
         self._line.clear()

@@ -95,17 +95,12 @@ def command(
     could not be compared.
     """
     comparison = _comparison(target.targets, target.archs, tritons, sets)
-    if len(tritons) == 1:
-        from .compare import python_of
-
-        target = replace(target, python=python_of(target.python, tritons))
-    elif len(tritons) > 1 and target.python is not None:
-        raise KinspectError("--python and two --triton exclude each other", "drop --python")
+    target = target.with_triton(tritons)
     request = target.request(passes=not no_passes, emulate=emulate)
     options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)
-    report = _COMPARISONS[comparison](_Run(request, options, tritons, sets))
+    report = _COMPARISONS[comparison](_DiffRun(request, options, tritons, sets))
     with result_stream(output) as stream:
         if form == "json":
             from ..formats import diff_json
@@ -155,7 +150,7 @@ def _comparison(
     return chosen[0]
 
 
-class _Run(Struct, frozen=True):
+class _DiffRun(Struct, frozen=True):
     """A run and the things that are compared in it, if they are not its targets."""
 
     request: Request
@@ -164,7 +159,7 @@ class _Run(Struct, frozen=True):
     sets: Sequence[str]
 
 
-def _targets(run: _Run) -> DiffReport:
+def _targets(run: _DiffRun) -> DiffReport:
     names = run.request.targets
     reports = [_report(replace(run.request, targets=(name,))) for name in names]
     labels = names if names[0] != names[1] else (f"{names[0]} (1)", f"{names[1]} (2)")
@@ -174,7 +169,7 @@ def _targets(run: _Run) -> DiffReport:
     return diff_reports(left, right, run.options, _text_of)
 
 
-def _archs(run: _Run) -> DiffReport:
+def _archs(run: _DiffRun) -> DiffReport:
     report = _report(run.request)
     left, right = (
         NamedReport(
@@ -187,14 +182,14 @@ def _archs(run: _Run) -> DiffReport:
     return diff_reports(left, right, replace(run.options, varied=(ARCH,)), _text_of)
 
 
-def _tritons(run: _Run) -> DiffReport:
+def _tritons(run: _DiffRun) -> DiffReport:
     from ..compare.diff.running import diff_builds
 
     with counting() as progress:
         return diff_builds(run.request, run.tritons, run.options, _text_of, progress)
 
 
-def _options(run: _Run) -> DiffReport:
+def _options(run: _DiffRun) -> DiffReport:
     from ..compare.diff.running import OptionSet, diff_options, option_set
 
     sets = [option_set(text) for text in run.sets]
@@ -203,7 +198,7 @@ def _options(run: _Run) -> DiffReport:
         return diff_options(run.request, (left, right), run.options, _text_of, progress)
 
 
-_COMPARISONS: dict[str, Callable[[_Run], DiffReport]] = {
+_COMPARISONS: dict[str, Callable[[_DiffRun], DiffReport]] = {
     "targets": _targets,
     "archs": _archs,
     "tritons": _tritons,

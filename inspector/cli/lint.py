@@ -36,7 +36,7 @@ from .options import (
     result_stream,
     split_list,
 )
-from .progress import Progress, print_problems
+from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -150,7 +150,7 @@ def lint(
         from ..bench.history.recorder import WithHistoryFigures
 
         events = recorder.record_events(_events(request, WithHistoryFigures(judge), loaded.arch))
-    report, accepted = run(Progress().watched(events), request, plan)
+    report, accepted = run(CompileProgress().watched(events), request, plan)
     if recorder is not None:
         recorder.write_lint(report)
     if accepted is not None and plan.baseline is not None:

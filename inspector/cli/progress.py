@@ -57,7 +57,7 @@ MOST_OUTPUT = 15
 """Lines of a script's output that are shown when it failed."""
 
 
-class Progress:
+class CompileProgress:
     """Counts a run's compiles in a line on stderr, on a terminal only."""
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class Progress:
         """Passes events on and counts them; removes the line when they end."""
         try:
             for event in events:
-                self.saw(event)
+                self.on_event(event)
                 yield event
         finally:
             self.close()
 
-    def saw(self, event: object) -> None:
+    def on_event(self, event: object) -> None:
         if isinstance(event, Captured):
             self._captured += len(event.variants)
         elif isinstance(event, Compiled):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..errors import KinspectError
 from .options import emulate_option, result_stream
-from .progress import Progress, print_problems
+from .progress import CompileProgress, print_problems
 from .target_options import ScriptCommand, TargetOptions, target_options
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def _write_report(request: Request, output: Path) -> int:
     from ..formats.html.page_kernels import page_kernels
     from ..pipeline import collecting as pipeline
 
-    progress = Progress()
+    progress = CompileProgress()
     try:
-        report = pipeline.collect(request, progress.saw)
+        report = pipeline.collect(request, progress.on_event)
     finally:
         progress.close()
     with result_stream(output, log=False) as stream:

@@ -132,13 +132,13 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     """Compiles the points; returns the tables and whether Ctrl-C ended the run."""
     started = time.perf_counter()
     gathered = gathering(request)
-    progress = _Progress()
+    progress = _SweepProgress()
     interrupted = False
     end_as_interrupted()
     try:
         for event in sweep(request, executor, work):
             gather(gathered, event)
-            progress.saw(event)
+            progress.on_event(event)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -204,7 +204,7 @@ def _is_default(name: str) -> bool:
     return source in (ParameterSource.DEFAULT, None)
 
 
-class _Progress:
+class _SweepProgress:
     """Shows the finished points as a bar on stderr, on a terminal only."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class _Progress:
         self._complete = False
         self._started = time.monotonic()
 
-    def saw(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Counts an event and redraws the bar."""
         if isinstance(event, PointsPlanned):
             self._planned, self._complete = event.points, event.complete

@@ -7,28 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..compare.tritons import BuildsReport, compare_builds
-from ..compile.tritons import resolve
 from ..errors import KinspectError
 from ..pipeline.jobs import Request
 from .options import result_stream
 from .progress import counting
 
 FORMATS = ("text", "json")
-
-
-def python_of(python: str | None, tritons: Sequence[str]) -> str | None:
-    """Returns the interpreter that `--python` or a single `--triton` names; None if neither does.
-
-    Raises:
-        KinspectError: an unknown label, or both options are given.
-    """
-    if not tritons:
-        return python
-    if python is not None:
-        raise KinspectError(
-            "--python and --triton name the same thing", "name the interpreters with --triton alone"
-        )
-    return resolve(tritons[0]).python
 
 
 def compare_tritons(
