@@ -256,16 +256,9 @@ def _run(command: Sequence[str], environment: Mapping[str, str], stderr_copy: Pa
     Raises:
         KinspectError: it cannot be started.
     """
-    try:
-        process = foreground.start(command, environment)
-    except OSError as error:
-        hint = "name a program, as you would without kinspect"
-        if command[0].endswith(".py"):
-            hint = f"did you mean `kinspect fault -- python {' '.join(command)}`?"
-        reason = error.strerror or str(error)
-        raise KinspectError(
-            f"{command[0]}: cannot be run ({reason})", hint, debug_agent.FAILED
-        ) from None
+    process = foreground.start(
+        command, environment, tool="kinspect fault", failure=debug_agent.FAILED, read_stderr=True
+    )
     return foreground.wait(process, stderr_copy)
 
 
