@@ -16,7 +16,7 @@ from kinspect.inspector.host.env.facts import InstalledGpu, MachineFact, Machine
 from kinspect.inspector.host.env.gpus import clock_limit, gpus
 from kinspect.inspector.host.env.host import Host, User, run_program, this_host
 from kinspect.inspector.host.env.knobs import knobs
-from kinspect.inspector.host.env.software import software_facts
+from kinspect.inspector.host.env.machine import software_facts
 from kinspect.inspector.host.env.system import check
 
 Tool = Callable[..., "CompletedProcess[str]"]

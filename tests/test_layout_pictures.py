@@ -19,8 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 from kinspect.inspector.cli.group import run
-from kinspect.inspector.explain.layout_drawing import drawing_of
-from kinspect.inspector.explain.layout_values import values_of
+from kinspect.inspector.explain.layout_values import drawing_of, values_of
 from kinspect.inspector.formats import layout_svg, layout_text
 from kinspect.inspector.ttgir.holders import holders_of
 from kinspect.inspector.ttgir.layouts import to_linear

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from .. import machines
 from ..errors import KinspectError
 from ..explain import layout_values
-from ..explain.layout_drawing import LayoutDrawing, drawing_of
+from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..model import KernelReport, TtgirModule
 from .options import format_option, output_option, result_stream
 from .target_options import ScriptCommand, TargetOptions, target_options

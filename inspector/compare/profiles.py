@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -39,19 +39,30 @@ class MeasuredChange(Struct, frozen=True):
 
 
 class KernelChange(Struct, frozen=True):
-    """A kernel of both profiles. `total` is how much time a run gained (+) or saved (-), ns."""
+    """A kernel of both profiles.
+
+    Args:
+        name: as the right profile has it.
+        left: the kernel before the change.
+        right: the kernel after it.
+        state: whether it became slower or faster.
+        why: the reason for the state, in words.
+        median: of the times.
+        total: how much time a run of the program gained (+) or saved (-), ns; None if unknown.
+        counts: dispatches in one run of the program on each side; passes of counters rerun it.
+        launch: what compiler or launch changed: registers, LDS, workgroup.
+        metrics: the measured metrics that changed.
+    """
 
     name: str
     left: KernelProfile
     right: KernelProfile
     state: State
-    why: str  # the reason for the state, in words
+    why: str
     median: MeasuredChange
     total: float | None
-    counts: tuple[int, int]  # dispatches in one run of the program; passes of counters rerun it
-    launch: tuple[
-        MeasuredChange, ...
-    ]  # registers, LDS, workgroup: what the compiler or launch changed
+    counts: tuple[int, int]
+    launch: tuple[MeasuredChange, ...]
     metrics: tuple[MeasuredChange, ...]
 
     @property
@@ -91,24 +102,27 @@ def compare(left: Profile, right: Profile, threshold: float = THRESHOLD) -> Prof
     pairs, only_left, only_right = _pairs(left_kernels, right_kernels)
     changes = [_change(before, after, threshold) for before, after in pairs]
     changes.sort(key=lambda change: -abs(change.total or 0))
-    notes = []
-    devices = [
-        {(agent.arch, agent.product) for agent in side.recording.agents if agent.kind == "gpu"}
-        for side in (left, right)
-    ]
-    if all(devices) and devices[0] != devices[1]:
-        notes.append("the runs are of different devices: times compare devices, not code")
-    tools = [side.recording.tool.get("version") for side in (left, right)]
-    if all(tools) and tools[0] != tools[1]:
-        notes.append(f"recorded by different profiler versions: {tools[0]} and {tools[1]}")
     return ProfileDiff(
         left=left,
         right=right,
         kernels=tuple(changes),
         only_left=tuple(only_left),
         only_right=tuple(only_right),
-        notes=tuple(notes),
+        notes=tuple(_notes(left, right)),
     )
+
+
+def _notes(left: Profile, right: Profile) -> Iterator[str]:
+    """Yields notes on devices and profilers that differ, so that times mean something else."""
+    devices = [
+        {(agent.arch, agent.product) for agent in side.recording.agents if agent.kind == "gpu"}
+        for side in (left, right)
+    ]
+    if all(devices) and devices[0] != devices[1]:
+        yield "the runs are of different devices: times compare devices, not code"
+    tools = [side.recording.tool.get("version") for side in (left, right)]
+    if all(tools) and tools[0] != tools[1]:
+        yield f"recorded by different profiler versions: {tools[0]} and {tools[1]}"
 
 
 def _pairs(
@@ -118,19 +132,23 @@ def _pairs(
     pairs = []
     left_unpaired, right_unpaired = list(left), list(right)
     for key in (_whole_launch, _name_and_grid, _name, _base_name):
-        right_by_key: dict[object, list[KernelProfile]] = {}
-        for kernel in right_unpaired:
-            right_by_key.setdefault(key(kernel), []).append(kernel)
-        left_by_key: dict[object, list[KernelProfile]] = {}
-        for kernel in left_unpaired:
-            left_by_key.setdefault(key(kernel), []).append(kernel)
-        for group_key, left_group in left_by_key.items():
-            right_group = right_by_key.get(group_key, [])
+        left_groups, right_groups = _grouped(left_unpaired, key), _grouped(right_unpaired, key)
+        for group_key, left_group in left_groups.items():
+            right_group = right_groups.get(group_key, [])
             if len(left_group) == 1 and len(right_group) == 1:
                 pairs.append((left_group[0], right_group[0]))
                 left_unpaired.remove(left_group[0])
                 right_unpaired.remove(right_group[0])
     return pairs, left_unpaired, right_unpaired
+
+
+def _grouped(
+    kernels: Iterable[KernelProfile], key: Callable[[KernelProfile], object]
+) -> dict[object, list[KernelProfile]]:
+    groups: dict[object, list[KernelProfile]] = {}
+    for kernel in kernels:
+        groups.setdefault(key(kernel), []).append(kernel)
+    return groups
 
 
 def _whole_launch(kernel: KernelProfile) -> object:

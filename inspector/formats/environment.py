@@ -67,26 +67,30 @@ def write_plan(changes: Sequence[SettingChange], stream: TextIO) -> None:
         stream.write(f"  {command(change, change.after)}\n")
 
 
-def write_steps(steps: Sequence[ChangeResult], stream: TextIO, *, back: bool) -> None:
+def write_results(results: Sequence[ChangeResult], stream: TextIO, *, back: bool) -> None:
     """Prints the results of changes, or of undoing them."""
-    for step in steps:
-        change = step.change
+    for result in results:
+        change = result.change
         way = (change.after, change.before) if back else (change.before, change.after)
-        remark = f": {step.next_step}" if step.next_step else ""
+        remark = f": {result.next_step}" if result.next_step else ""
         stream.write(
             f"{change.name}: {_value_text(way[0])} -> {_value_text(way[1])}"
-            f"  {step.outcome.value}{remark}\n"
+            f"  {result.outcome.value}{remark}\n"
         )
 
 
-def write_steps_json(steps: Sequence[ChangeResult], stream: TextIO) -> None:
+def write_results_json(results: Sequence[ChangeResult], stream: TextIO) -> None:
     """Writes the outcomes of changes, as JSON."""
     value = {
         "schema": SCHEMA,
         "kind": "environment_changes",
         "changes": [
-            {**_change_value(s.change), "outcome": s.outcome.value, "said": s.next_step or None}
-            for s in steps
+            {
+                **_change_value(result.change),
+                "outcome": result.outcome.value,
+                "said": result.next_step or None,
+            }
+            for result in results
         ],
     }
     _dump(value, stream)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..explain.layout_drawing import LayoutDrawing
+from ..explain.layout_values import LayoutDrawing
 from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import RegisterPicture
 from ..ttgir.holders import Holder

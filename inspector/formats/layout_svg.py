@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from ..explain import layout_view
-from ..explain.layout_drawing import LayoutDrawing
+from ..explain.layout_values import LayoutDrawing
 from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural

@@ -9,8 +9,7 @@ from typing import TextIO
 from msgspec import Struct
 
 from ..explain import layout_view
-from ..explain.layout_drawing import LayoutDrawing
-from ..explain.layout_values import LaidOutValue, alike
+from ..explain.layout_values import LaidOutValue, LayoutDrawing, alike
 from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural

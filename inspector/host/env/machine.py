@@ -1,7 +1,8 @@
-"""Versions and settings of the operating system, and the user's permission to use the GPUs."""
+"""Versions of the system and Python packages, kernel settings, and permission to use the GPUs."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -11,12 +12,30 @@ from .knobs import source
 
 NUMA_BALANCING = "/proc/sys/kernel/numa_balancing"
 
-_MACHINE, _PERMISSIONS = "machine", "permission to profile"
+_MACHINE, _SOFTWARE, _PERMISSIONS = "machine", "software", "permission to profile"
+"""Headings."""
 _PERF_EVENT_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
 _MAX_PARANOID = 2
 _READ_WRITE = "read and write"
 _GROUPS = ("render", "video")
 _JOIN_GROUPS = "sudo usermod -aG render,video $USER, and log in again"
+PACKAGES = ("triton", "pytorch-triton-rocm", "torch", "vllm", "aiter", "rocm-sdk-core")
+_OPTIONAL = frozenset({"pytorch-triton-rocm", "vllm", "aiter", "rocm-sdk-core"})
+_PRINT_VERSIONS = """
+import json, sys
+try:
+    from importlib import metadata
+except ImportError:
+    metadata = None
+versions = {}
+for name in sys.argv[1:]:
+    try:
+        versions[name] = metadata.version(name)
+    except Exception:
+        versions[name] = None
+print(json.dumps({"python": sys.version.split()[0], "packages": versions}))
+"""
+"""A program for the interpreter in question, which may be older than ours."""
 
 
 def version_facts(host: Host) -> Iterator[MachineFact]:
@@ -33,6 +52,28 @@ def version_facts(host: Host) -> Iterator[MachineFact]:
         installed = host.glob("/opt", "rocm-*/.info/version")
         rocm = host.text(installed[-1]) if installed else None
     yield _version_fact("ROCm", rocm, f"no {path}; ROCm's wheels bring their own")
+
+
+def software_facts(host: Host, python: str) -> Iterator[MachineFact]:
+    """The versions of an interpreter and its packages.
+
+    Args:
+        host: the machine.
+        python: the interpreter's path; it is started.
+    """
+    output = host.run([python, "-c", _PRINT_VERSIONS, *PACKAGES])
+    try:
+        reply = json.loads(output or "")
+        versions, python_version = dict(reply["packages"]), str(reply["python"])
+    except (ValueError, KeyError, TypeError):
+        advice = f"{python} does not answer; name another with --python"
+        yield MachineFact(_SOFTWARE, "python", None, Verdict.UNKNOWN, advice=advice)
+        return
+    yield MachineFact(_SOFTWARE, "python", f"{python_version} ({python})", Verdict.GOOD)
+    for name in PACKAGES:
+        version = versions.get(name)
+        if version is not None or name not in _OPTIONAL:
+            yield _package_fact(name, version)
 
 
 def numa_fact(host: Host, has_gpu: bool) -> MachineFact:
@@ -70,6 +111,16 @@ def _version_fact(name: str, version: str | None, advice_if_absent: str) -> Mach
     if version:
         return MachineFact(_MACHINE, name, version, Verdict.GOOD)
     return MachineFact(_MACHINE, name, version, Verdict.ABSENT, advice=advice_if_absent)
+
+
+def _package_fact(name: str, version: str | None) -> MachineFact:
+    if not version:
+        return MachineFact(_SOFTWARE, name, version, Verdict.ABSENT)
+    if name == "torch" and ("+cpu" in version or "+cu" in version):
+        # A build for the CPU or for NVIDIA runs nothing on AMD's GPUs.
+        expected, advice = "a +rocm build, to run on AMD GPUs", "compiling and analysing work"
+        return MachineFact(_SOFTWARE, name, version, Verdict.CHOICE, expected, advice)
+    return MachineFact(_SOFTWARE, name, version, Verdict.GOOD)
 
 
 def _device_fact(host: Host, node: str, has_gpu: bool) -> MachineFact:

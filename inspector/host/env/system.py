@@ -8,8 +8,7 @@ from .facts import InstalledGpu, MachineFact, MachineReport
 from .gpus import clock_fact, gpu_fact, gpus, no_gpu_fact
 from .host import Host
 from .knobs import judge
-from .machine import numa_fact, permission_facts, version_facts
-from .software import software_facts
+from .machine import numa_fact, permission_facts, software_facts, version_facts
 
 
 def check(host: Host, python: str, further_facts: Iterable[MachineFact] = ()) -> MachineReport:
