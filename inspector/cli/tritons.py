@@ -30,10 +30,10 @@ def compare_tritons(
         )
     with counting() as progress:
         report = compare_builds(request, tritons, progress)
-    from ..formats import tritons
+    from ..formats import tritons as formats
 
     with result_stream(output) as stream:
-        (tritons.write_json if form == "json" else tritons.write_text)(report, stream)
+        (formats.write_json if form == "json" else formats.write_text)(report, stream)
     return _status(report)
 
 

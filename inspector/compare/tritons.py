@@ -277,16 +277,16 @@ class _BuildsRun(Struct):
         verb = "parse" if error.stage == PARSE_STAGE else "compile"
         note = f"TTIR of {labels[0]} does not {verb} in {labels[1]}: {error.unsupported_ir}"
         if build not in captures:
-            captured, failed = variants_of(kernel.target, self.request, self.compilers[build])
-            captures[build] = {_identity(v): v for v in captured}, failed
-        variants, failed = captures[build]
+            captured, problems = variants_of(kernel.target, self.request, self.compilers[build])
+            captures[build] = {_identity(v): v for v in captured}, problems
+        variants, failures = captures[build]
         variant = variants.get(_identity(kernel.variant))
         outcome = refused.other
         if variant is not None:
             (outcome,) = self._compile([(build, kernel, variant)])
         else:
             names = (None, kernel.variant.kernel, label_of(kernel.variant))
-            reasons = [failure for failure in failed if failure.kernel in names]
+            reasons = [failure for failure in failures if failure.kernel in names]
             outcome = replace(outcome, error=reasons[0]) if reasons else outcome
         return replace(refused, other=outcome, ttir_note=note)
 
