@@ -876,6 +876,8 @@ class Finding(Struct, frozen=True):
     """What a rule has to say of a kernel, with its evidence.
 
     `tried` is what came of the fix on other kernels; None where the rule's author does not say.
+    `saves_percent` is the share of an iteration's time (of the hot loops, for a finding about the
+    kernel) that the cure saves at most; None where nothing bounds it.
     """
 
     rule: str
@@ -887,6 +889,7 @@ class Finding(Struct, frozen=True):
     fix: str
     fingerprint: str
     tried: Trials | None = field(name="fix_tried", default=None)
+    saves_percent: float | None = None
 
     @property
     def advice(self) -> str:

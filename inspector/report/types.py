@@ -362,6 +362,7 @@ class Finding(_Finding, total=False):
     """A finding."""
 
     fix_tried: Trials | None
+    saves_percent: float | None
 
 
 class Demand(TypedDict):

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ....inspector.compare.diff.results import label_of
 from ....inspector.explain import view
+from ....inspector.lint.ranking import rank
 from ....inspector.lint.rule import Rule
 from ....inspector.model import Finding, Location
 from ...session import SEVERITIES, SessionKernel
@@ -143,7 +144,7 @@ def grouped(items: Sequence[Item], grouping: Grouping, rules: Rules) -> list[Fin
 
 
 def _sorted(items: Iterable[Item]) -> tuple[Item, ...]:
-    return tuple(sorted(items, key=lambda item: SEVERITIES.index(item.finding.severity)))
+    return tuple(sorted(items, key=lambda item: rank(item.finding)))
 
 
 def _weight(group: FindingGroup) -> tuple[object, ...]:
