@@ -101,7 +101,7 @@ def trace_text(recorded: ThreadTrace) -> str:
 
 
 def unplaced_samples(profile: Profile, limit: int) -> list[UnplacedSample]:
-    """The `most` most sampled instructions that belong to no line of an analysed kernel."""
+    """The most sampled instructions, up to `limit`, that are in no line of an analysed kernel."""
     placed_shapes = {
         number for kernel in profile.kernels if kernel.lines for number in kernel.shapes
     }

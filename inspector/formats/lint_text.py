@@ -22,7 +22,10 @@ MOST_KERNELS = 24
 MOST_PLACES = 8
 """Of one rule, when grouped by rule; `details` shows all."""
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-_INDENT = "           "
+_INDENT = " " * 11
+"""Before the sentences below a finding."""
+_REMARK_WIDTH = 12
+"""Columns of the word that a remark begins with."""
 
 
 def write(
@@ -78,22 +81,22 @@ class _LintPage:
             where = " ".join(part for part in (error.file, error.kernel) if part)
             message = f"{where}: {error.stage}: {error.message}"
             lines.append(
-                ("not linted  ", "bold red", f"{message}; {error.hint}" if error.hint else message)
+                ("not linted", "bold red", f"{message}; {error.hint}" if error.hint else message)
             )
         for unused in self._report.unused:
             message = f"{unused.file}:{unused.line}  {view.unused(unused)}"
-            lines.append(("suppression ", "yellow", message))
+            lines.append(("suppression", "yellow", message))
         if self._report.gone:
             n = plural(len(self._report.gone), "finding")
             message = (
                 f"{n} of {self._report.baseline} no longer found (--update-baseline drops them)"
             )
-            lines.append(("gone        ", "green", message))
-        lines += [("note        ", "cyan", note) for note in self._report.notes]
+            lines.append(("gone", "green", message))
+        lines += [("note", "cyan", note) for note in self._report.notes]
         for word, style, text in lines:
-            line = Line(word, style)
+            line = Line(f"{word:<{_REMARK_WIDTH}}", style)
             line.append(one_line(text))
-            self._print(wrapped(line, self._paper.width, "            "))
+            self._print(wrapped(line, self._paper.width, " " * _REMARK_WIDTH))
         if lines:
             self._paper.print(Line())
 

@@ -22,6 +22,7 @@ from ..explain.table import Column, rows_of
 from ..report.json_write import error_fields
 from .paper import Line, Paper, paper_for, wrapped
 
+SCHEMA_VERSION = 1
 FIGURES = (
     "vgprs",
     "agprs",
@@ -211,9 +212,6 @@ def _front(objectives: tuple[Objective, ...]) -> str:
 def _wrapped(paper: Paper, text: str) -> None:
     for part in wrapped(Line(f"  {text}", "dim"), paper.width, "    "):
         paper.print(part)
-
-
-SCHEMA_VERSION = 1
 
 
 def write_json(sweep: Sweep, stream: TextIO) -> None:

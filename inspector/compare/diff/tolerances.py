@@ -58,6 +58,7 @@ class JudgedFigure(Struct, frozen=True):
 
 
 FEW = FigureTolerance(0.05, relative=True)
+"""A change of a count up to this share of it is noise."""
 WIDTH = FigureTolerance(0.1, relative=True)
 """One narrow access more among wide ones lowers the mean, and costs next to nothing."""
 

@@ -40,7 +40,7 @@ _NO_LINES = (
 )
 
 
-class _Search(Struct, frozen=True):
+class _CauseSearch(Struct, frozen=True):
     """How the cause of a stop is searched.
 
     Args:
@@ -80,7 +80,7 @@ def explain(
             waves,
             report.excerpts.get(waves[0].pc),
             code,
-            _Search(page, precise, for_suspects=number < _MOST_EXAMINED),
+            _CauseSearch(page, precise, for_suspects=number < _MOST_EXAMINED),
         )
         for number, waves in enumerate(groups)
     )
@@ -124,7 +124,7 @@ def _missing_notes(report: AgentReport) -> Iterator[str]:
 
 
 def _stop(
-    waves: Sequence[Wave], excerpt: Excerpt | None, code: CodeObjects, search: _Search
+    waves: Sequence[Wave], excerpt: Excerpt | None, code: CodeObjects, search: _CauseSearch
 ) -> Stop:
     """Explains the stop of waves at one pc, for the same reasons.
 
@@ -192,7 +192,7 @@ def _from_excerpt(
     )
 
 
-def _in_code(stop: Stop, place: CodePlace, search: _Search) -> Stop:
+def _in_code(stop: Stop, place: CodePlace, search: _CauseSearch) -> Stop:
     """Adds the disassembled code around a stop, and its culprit or suspects.
 
     Args:
@@ -222,7 +222,7 @@ def _in_code(stop: Stop, place: CodePlace, search: _Search) -> Stop:
     return replace(stop, culprit=stop.at if reasons and _UNKNOWN_REASON not in reasons else None)
 
 
-def _with_suspects(stop: Stop, place: CodePlace, search: _Search) -> Stop:
+def _with_suspects(stop: Stop, place: CodePlace, search: _CauseSearch) -> Stop:
     """Adds the operations that may have caused a memory violation; see `_in_code`."""
     preceding = previous(place.function, place.index)
     if search.precise and preceding is not None and reaches_memory(preceding):
