@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ..model import KernelReport, Report
 from ..pipeline.events import Captured, Compiled, Event
 from ..pipeline.jobs import Request, read_text
 from .options import emulate_option, format_option, output_option, result_stream
-from .progress import counting
+from .progress import counting, print_error, problem
 from .target_options import ScriptCommand, TargetOptions, target_options
 
 FAIL_ON = ("never", "regression", "difference")
@@ -251,11 +250,7 @@ def _disassembly(path: Path) -> str | None:
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
     """Returns the exit status; every reason for a 2 is a line on stderr."""
-    reasons = []
-    for side, error in report.errors:
-        where = " ".join(part for part in (error.file, error.kernel) if part)
-        hint = f"; {error.hint}" if error.hint else ""
-        reasons.append(f"{side}: {where}: {error.stage}: {error.message}{hint}")
+    reasons = [f"{side}: {problem(error)}" for side, error in report.errors]
     if fail_on == "regression":
         failed = len(report.errors)
         reasons += [
@@ -263,7 +258,7 @@ def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
             for reason in report.not_compared(allow_new=allow_new)[failed:]
         ]
     for line in reasons:
-        sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
+        print_error(line)
     if reasons:
         return 2
     if fail_on == "regression":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from ..compare.tritons import BuildsReport, compare_builds
 from ..errors import KinspectError
 from ..pipeline.jobs import Request
 from .options import result_stream
-from .progress import counting
+from .progress import counting, print_error, problem
 
 FORMATS = ("text", "json")
 
@@ -39,9 +38,6 @@ def compare_tritons(
 
 def _status(report: BuildsReport) -> int:
     for error in report.errors:
-        where = " ".join(part for part in (error.file, error.kernel) if part)
-        hint = f"; {error.hint}" if error.hint else ""
-        line = " ".join(f"{where}: {error.stage}: {error.message}{hint}".split())
-        sys.stderr.write(f"kinspect: error: {line}\n")
+        print_error(problem(error))
     failed = any(kernel.comparison is None for kernel in report.kernels)
     return 2 if report.errors or failed else 0

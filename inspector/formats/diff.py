@@ -9,7 +9,7 @@ from ..compare.diff import diff_view
 from ..compare.diff.results import Alone, DiffReport, KernelDiff, label_of
 from ..explain import view
 from ..explain.table import Column, rows_of
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 IN_FULL = ("regression", "mixed", "unknown")
 MOST_IN_FULL = 5
@@ -41,7 +41,7 @@ def write(
     paper.print(Line(f"{report.left} → {report.right}", "bold"))
     paper.print(Line(diff_view.summary(report)))
     for note in report.notes:
-        _wrapped(paper, f"note: {note}")
+        print_wrapped(paper, Line(f"note: {note}"), "  ")
     changed = [p for p in report.pairs if p.verdict != "same"]
     if changed and len(report.pairs) > 1:
         paper.print(Line())
@@ -83,7 +83,7 @@ def _alone(paper: Paper, side: str, alone: Sequence[Alone]) -> None:
     paper.print(Line())
     paper.print(Line(f"only in {side}", "bold"))
     for unpaired in alone:
-        _wrapped(paper, f"  {diff_view.alone_line(unpaired)}", "    ")
+        print_wrapped(paper, Line(f"  {diff_view.alone_line(unpaired)}"), "    ")
 
 
 def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most_lines: int | None) -> None:
@@ -95,9 +95,9 @@ def _pair(paper: Paper, pair: KernelDiff, report: DiffReport, most_lines: int | 
         paper.print(Line(f"  paired by {pair.matched_by}", "dim"))
     stages = diff_view.stages(pair)
     if stages:
-        _wrapped(paper, f"  {stages}", "    ")
+        print_wrapped(paper, Line(f"  {stages}"), "    ")
     for note in pair.remarks:
-        _wrapped(paper, f"  note: {note}", "    ")
+        print_wrapped(paper, Line(f"  note: {note}"), "    ")
     paper.print(Line())
     _changes(paper, pair)
     _loops(paper, pair, report)
@@ -119,11 +119,9 @@ def _changes(paper: Paper, pair: KernelDiff) -> None:
         less = "" if change.matters else ", minor"
         line = Line(f"  {change.judgement + less:<20} ", _STYLES.get(change.judgement, ""))
         line.append(change.why)
-        for part in wrapped(line, paper.width, " " * 23):
-            paper.print(part)
+        print_wrapped(paper, line, " " * 23)
     for change in quiet[:MOST_NEUTRAL]:
-        for part in wrapped(Line(f"  {change.judgement:<20} {change.why}"), paper.width, " " * 23):
-            paper.print(part)
+        print_wrapped(paper, Line(f"  {change.judgement:<20} {change.why}"), " " * 23)
     if len(quiet) > MOST_NEUTRAL:
         paper.print(Line(f"  and {len(quiet) - MOST_NEUTRAL} more of no consequence", "dim"))
 
@@ -138,10 +136,4 @@ def _loops(paper: Paper, pair: KernelDiff, report: DiffReport) -> None:
             Column(diff_view.heading(report.right), lambda row: row[2], right=True),
             Column("", lambda row: "" if row[1] == row[2] else "*"),
         ]
-        for index, text in enumerate(rows_of(columns, rows)):
-            paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
-
-
-def _wrapped(paper: Paper, text: str, indent: str = "  ") -> None:
-    for part in wrapped(Line(text), paper.width, indent):
-        paper.print(part)
+        print_table(paper, rows_of(columns, rows))

@@ -13,7 +13,7 @@ from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
 from ..explain import quantities, recording_view, view
 from ..explain.table import Column, rows_of
 from ..recording import KernelProfile, Profile
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1
 MAX_IN_FULL = 5
@@ -87,8 +87,7 @@ def _write_remarks(paper: Paper, changes: Sequence[KernelChange]) -> None:
     if regridded:
         explanation = "not (only) the code: more or less work, or blocks of another size"
         text = f"  other grid, {view.plural(len(regridded), 'kernel')}, marked *: {explanation}"
-        for line in wrapped(Line(text, "yellow"), paper.width, "    "):
-            paper.print(line)
+        print_wrapped(paper, Line(text, "yellow"), "    ")
 
 
 def _run(profile: Profile) -> str:

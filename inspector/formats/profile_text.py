@@ -10,7 +10,7 @@ from ..model import KernelReport
 from ..profile.figures import executed
 from ..profile.placing.stalls import Stall, stalls
 from ..recording import KernelProfile, Profile
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 DETAILS_UP_TO = 3
 """How many kernels are shown in full without --details."""
@@ -51,7 +51,7 @@ def write(
     if notes:
         paper.print(Line())
     for note in notes:
-        _wrapped(paper, Line(f"note: {note}", "dim"), "  ")
+        print_wrapped(paper, Line(f"note: {note}", "dim"), "  ")
 
 
 def _header(paper: Paper, profile: Profile) -> None:
@@ -102,8 +102,7 @@ def _table(paper: Paper, profile: Profile, kernels: list[KernelProfile]) -> None
     name_width: int | None = 1
     fixed_width = max(map(len, rows_of(columns, kernels))) - len("kernel")
     name_width = max(_NARROWEST, paper.width - fixed_width) if paper.shortens else None
-    for index, line in enumerate(rows_of(columns, kernels)):
-        paper.print(Line(line, "bold" if index == 0 else ""))
+    print_table(paper, rows_of(columns, kernels), margin="")
 
 
 def _short(paper: Paper, name: str, width: int) -> str:
@@ -122,11 +121,11 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if kernel.role == "autotune":
         line.append("  tried by an autotuner", "yellow")
     paper.print(line)
-    _wrapped(paper, Line(f"  {profile_view.launch_text(kernel)}", "dim"), "    ")
-    _wrapped(paper, Line(f"  {profile_view.dispatch_text(kernel)}", "dim"), "    ")
+    print_wrapped(paper, Line(f"  {profile_view.launch_text(kernel)}", "dim"), "    ")
+    print_wrapped(paper, Line(f"  {profile_view.dispatch_text(kernel)}", "dim"), "    ")
     matched = profile_view.match_text(kernel, profile)
     if matched:
-        _wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
+        print_wrapped(paper, Line(f"  analysed kernel: {matched}"), "    ")
     report = profile_view.report_of(kernel, profile)
     _metrics(paper, kernel, report)
     _counters(paper, kernel, None if details else MOST_COUNTERS)
@@ -134,7 +133,7 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     if report is not None:
         stall_table(paper, stalls(report))
     for note in kernel.notes:
-        _wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
+        print_wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
 
 
 def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -> None:
@@ -152,8 +151,7 @@ def _metrics(paper: Paper, kernel: KernelProfile, report: KernelReport | None) -
         Column("", lambda row: row.static),
         Column("", lambda row: profile_view.short_note(row.note)),
     ]
-    for index, text in enumerate(rows_of(columns, rows)):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, rows), indent=" " * 6)
 
 
 def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
@@ -167,8 +165,7 @@ def _counters(paper: Paper, kernel: KernelProfile, limit: int | None) -> None:
         Column("mean", lambda counter: counter[1], right=True),
         Column("least … most", lambda counter: counter[2]),
     ]
-    for index, text in enumerate(rows_of(columns, counters[:limit])):
-        paper.print(Line(f"  {text}", "bold" if index == 0 else ""))
+    print_table(paper, rows_of(columns, counters[:limit]))
     if limit is not None and len(counters) > limit:
         hidden = view.plural(len(counters) - limit, "more counter")
         paper.print(Line(f"  {hidden}: --details lists all", "dim"))
@@ -187,8 +184,7 @@ def _emulated(paper: Paper, kernel: KernelProfile, report: KernelReport | None) 
         Column("ratio", lambda row: row[3], right=True),
         Column("", lambda row: row[4]),
     ]
-    for index, text in enumerate(rows_of(columns, rows)):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, rows), indent=" " * 6)
 
 
 def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS) -> None:
@@ -218,8 +214,7 @@ def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS
         Column("source", lambda stall: view.place(stall.source)),
         Column("beside it", lambda stall: "; ".join(stall.beside)),
     ]
-    for index, text in enumerate(rows_of(columns, stall_lines[:limit])):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, stall_lines[:limit]), indent=" " * 6)
 
 
 def _samples(paper: Paper, profile: Profile) -> None:
@@ -239,8 +234,7 @@ def _samples(paper: Paper, profile: Profile) -> None:
             lambda sample: ", ".join(f"{name} {count:,}" for name, count in sample.reasons),
         ),
     ]
-    for index, text in enumerate(rows_of(columns, samples)):
-        _wrapped(paper, Line(f"  {text}", "bold" if index == 0 else ""), " " * 6)
+    print_table(paper, rows_of(columns, samples), indent=" " * 6)
 
 
 def _summary(paper: Paper, profile: Profile) -> None:
@@ -255,12 +249,5 @@ def _summary(paper: Paper, profile: Profile) -> None:
         Column("mean", lambda kernel: quantities.duration(kernel.mean_ns), right=True),
         Column("kernel", lambda kernel: _short(paper, kernel.name, 60)),
     ]
-    for index, line in enumerate(
-        rows_of(columns, sorted(top, key=lambda kernel: -kernel.total_ns))
-    ):
-        paper.print(Line(line, "bold" if index == 0 else ""))
-
-
-def _wrapped(paper: Paper, line: Line, indent: str) -> None:
-    for text in wrapped(line, paper.width, indent):
-        paper.print(text)
+    ranked = sorted(top, key=lambda kernel: -kernel.total_ns)
+    print_table(paper, rows_of(columns, ranked), margin="")

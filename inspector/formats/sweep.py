@@ -20,7 +20,7 @@ from ..compare.sweep.table import distinction, settings_of_point
 from ..explain import view
 from ..explain.table import Column, rows_of
 from ..report.json_write import error_fields
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1
 FIGURES = (
@@ -76,20 +76,20 @@ def write(sweep: Sweep, stream: TextIO, *, color: bool | None = None) -> None:
         paper.print(Line())
     for unit in dict.fromkeys(map(_unit, sweep.tables)):
         if unit is not None:
-            _wrapped(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
+            _print_note(paper, f"/{_WORK[unit][0]}: {_WORK[unit][1]}")
     for objectives in dict.fromkeys(t.objectives for t in sweep.tables if t.objectives):
-        _wrapped(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
+        _print_note(paper, f"{MARK} {_front(objectives)}. {_NOT_TIMES}")
     if any(line.pareto and line.unknown for table in sweep.tables for line in table.lines):
-        _wrapped(
+        _print_note(
             paper,
             f"{DOUBT} one of these is unknown of the point: no other point can be said to beat it,"
             " nor it another",
         )
     for error in sweep.errors:
-        _wrapped(paper, f"not captured: {error.message}")
+        _print_note(paper, f"not captured: {error.message}")
     for note in sweep.notes:
-        _wrapped(paper, f"note: {note}")
-    _wrapped(paper, summary(sweep))
+        _print_note(paper, f"note: {note}")
+    _print_note(paper, summary(sweep))
 
 
 def summary(sweep: Sweep) -> str:
@@ -112,8 +112,7 @@ def _text_table(paper: Paper, table: SweepTable, tables: Sequence[SweepTable]) -
     title.append(f"  {table.arch}  {view.file_name(table.file)}  {' '.join(table.types)}")
     for attribute in distinction(table, tables):
         title.append(f"  {attribute}")
-    for part in wrapped(title, paper.width, "  "):
-        paper.print(part)
+    print_wrapped(paper, title, "  ")
     unit = _unit(table)
     columns = [
         Column("", _mark, right=True),
@@ -209,9 +208,8 @@ def _front(objectives: tuple[Objective, ...]) -> str:
     )
 
 
-def _wrapped(paper: Paper, text: str) -> None:
-    for part in wrapped(Line(f"  {text}", "dim"), paper.width, "    "):
-        paper.print(part)
+def _print_note(paper: Paper, text: str) -> None:
+    print_wrapped(paper, Line(f"  {text}", "dim"), "    ")
 
 
 def write_json(sweep: Sweep, stream: TextIO) -> None:
