@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -28,7 +27,7 @@ from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from ..errors import KinspectError
 from .options import format_option, output_option, result_stream, split_list
-from .progress import ProgressLine
+from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
 
@@ -202,10 +201,9 @@ def _status(result: Bench, interrupted: bool) -> int:
     """Writes failed cases to stderr, a line each; returns the exit status."""
     for case in result.cases:
         if case.status in (WRONG, ERROR, CRASHED):
-            line = " ".join(f"{result.kernel}: {case.name}: {case.message}".split())
-            sys.stderr.write(f"kinspect: error: {line}\n")
+            print_error(f"{result.kernel}: {case.name}: {case.message}")
     if interrupted:
-        sys.stderr.write("kinspect: error: interrupted: the other cases were not timed\n")
+        print_error("interrupted: the other cases were not timed")
         return INTERRUPTED
     states = {case.status for case in result.cases}
     return 2 if states & {ERROR, CRASHED} else 1 if WRONG in states else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from ..formats import check as text
 from ..machines.loader import load as load_machine
 from ..version import VERSION
 from .options import format_option, output_option, result_stream, split_list
-from .progress import ProgressLine
+from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 
 
@@ -102,9 +101,7 @@ def check(
     if interrupted:
         files = len(request.kernels) * max(1, len(request.archs))
         complete = sum(not kernel.problem for kernel in kernels)
-        sys.stderr.write(
-            f"kinspect: error: interrupted: {complete} of {files} kernels checked to the end\n"
-        )
+        print_error(f"interrupted: {complete} of {files} kernels checked to the end")
         return INTERRUPTED
     return _status(kernels, cases)
 
@@ -186,7 +183,7 @@ def _status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
             kernel.problem
         )
         for line in lines:
-            sys.stderr.write(f"kinspect: error: {kernel.name}: {' '.join(line.split())}\n")
+            print_error(f"{kernel.name}: {line}")
     if any(kernel.problem or kernel.count(CRASHED) for kernel in kernels):
         return 2
     if cases and not any(kernel.cases for kernel in kernels):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from ..compare.sweep.running import (
 from ..compare.sweep.table import only_front, sort_column, sorted_lines
 from ..pipeline.jobs import Request, settings_of
 from .options import format_option, output_option, result_stream
-from .progress import ProgressLine
+from .progress import ProgressLine, print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -187,12 +186,11 @@ def _status(result: Sweep, interrupted: bool) -> int:
     for error in result.errors:
         hint = f"; {error.hint}" if error.hint else ""
         line = f"{error.file}: {error.stage}: {error.message.removeprefix(f'{error.file}: ')}{hint}"
-        sys.stderr.write(f"kinspect: error: {' '.join(line.split())}\n")
+        print_error(line)
     if interrupted:
         missing = "some" if result.counts.missing is None else str(result.counts.missing)
-        sys.stderr.write(
-            f"kinspect: error: interrupted: {missing} points are missing; the same command goes on"
-            " from here\n"
+        print_error(
+            f"interrupted: {missing} points are missing; the same command goes on from here"
         )
         return INTERRUPTED
     all_failed = result.counts.failed == result.counts.done

@@ -23,12 +23,20 @@ from ...errors import KinspectError
 from .values import AgentReport, Excerpt, LoadedCode, Message, Wave
 
 _HEX = r"0x[0-9a-fA-F]+"
+_BLANKS = " " * 64
+_MANY_BLANKS = re.compile(r"\s{65,}")
+
+# A wave, and the registers and memory after it.
 _WAVE = re.compile(rf"\bwave_(?P<id>\d+): pc=(?P<pc>{_HEX})(?P<rest>.*)")
 _STATE = re.compile(r"\((?:stopped, reason: (?P<reasons>[A-Z0-9_|]*)|(?P<running>running))\)")
 _ENTRY = re.compile(rf"\(kernel_code_entry=(?P<entry>{_HEX})(?:\s*<(?P<kernel>.*)>)?")
 _REGISTERS = re.compile(r"^\s*(?P<name>[\w -]+?) registers:\s*$")
 _REGISTER = re.compile(r"(?P<name>\w+): (?P<value>\[0\] .*|[0-9a-f]{8,})(?=\s|$)")
 _MEMORY = re.compile(r"^\s*(?:Local|Global) memory ")
+_MOST_JOINED = 12
+"""The most lines that a terminal or log may have broken the line of a wave into."""
+
+# A disassembly.
 _DISASSEMBLY = re.compile(r"\bDisassembly(?: for function (?P<name>.*))?:\s*$")
 _OBJECT = re.compile(r"^\s*code object: (?P<uri>\S.*?)\s*$")
 _LOADED = re.compile(rf"^\s*loaded at: \[(?P<first>{_HEX})[-,]\s*(?P<last>{_HEX})\]")
@@ -38,10 +46,8 @@ _CODE = re.compile(
 _SOURCE_FILE = re.compile(r"^(?P<file>\S.*):$")
 _SOURCE = re.compile(r"^(?P<number>\d+)(?P<text>\s.*)?$")
 _END = re.compile(r"\bEnd of disassembly\b")
-_BLANKS = " " * 64
-_MANY_BLANKS = re.compile(r"\s{65,}")
-_MOST_JOINED = 12  # most lines that a terminal or log may have broken the line of a wave into
 
+# Messages of the runtime.
 _FAULT = re.compile(
     r"memory access fault by GPU (?:node-)?(?P<gpu>\d+)\s*(?:\([^)]*\)\s*)?"
     rf"(?:on|at virtual) address (?P<address>{_HEX}|\(nil\))\.?\s*"
@@ -61,6 +67,8 @@ _HANG = re.compile(
     r"HW Exception by GPU (?:node-)?(?P<gpu>\d+).*?reason\s*:\s*(?P<reason>.*?)\s*$", re.IGNORECASE
 )
 _KERNEL = re.compile(r"^\s*Kernel Name:\s*(?P<name>\S.*?)\s*$")
+
+# Remarks of the agent.
 _WARNING = re.compile(r"\brocm-debug-agent: (?:warning|error): (?P<text>.*)$")
 _IMPRECISE = re.compile(r"Precise (?:memory|ALU exceptions) not supported.*")
 
