@@ -706,6 +706,57 @@ class LdsBuffer(Struct, frozen=True):
     at_peak: bool
 
 
+class LiveValue(Struct, frozen=True):
+    """Registers that hold one value of the source where most registers are live.
+
+    Args:
+        name: the variable's; for an address that of what it accesses; None where nothing says.
+        kind: `accumulator` of dots, `operand` of one, `loaded` from global memory, `exchanged`
+            through LDS, `address`, `constant`, `argument` (what the wave starts with), or else
+            `value`.
+        type: shape and element type of its tensor, `128x64xf32`; "" where nothing says.
+        source: the user's line of what made it, for addresses of the access.
+        vgprs: VGPRs that hold a part of it.
+        agprs: AGPRs that do.
+        scratch: dwords of each lane that are parked in scratch memory.
+        registers: their names, `v[0:31] v40 a[0:3]`.
+    """
+
+    name: str | None
+    kind: str
+    type: str
+    source: SourceLoc | None
+    vgprs: int
+    agprs: int
+    scratch: int
+    registers: str
+
+
+class LivePeak(Struct, frozen=True):
+    """The instruction at which most VGPRs and AGPRs are live, and what they hold there.
+
+    Args:
+        line: of the assembly.
+        instruction: its mnemonic.
+        source: its position in the user's source.
+        loop: id of the innermost loop around it.
+        vgprs: VGPRs that are live.
+        agprs: AGPRs that are live.
+        values: the most registers first.
+        counts: line, live VGPRs and live AGPRs of each instruction of the kernel, in order; empty
+            in saved reports.
+    """
+
+    line: int
+    instruction: str
+    source: SourceLoc | None
+    loop: str | None
+    vgprs: int
+    agprs: int
+    values: tuple[LiveValue, ...]
+    counts: tuple[tuple[int, int, int], ...] = ()
+
+
 class SpillSlot(Struct, frozen=True):
     """A place in scratch memory where the compiler parks a value.
 
@@ -1047,6 +1098,7 @@ class KernelReport(Struct, frozen=True):
     accesses: tuple[Access, ...] = ()
     spills: tuple[SpillSlot, ...] = ()
     lds_buffers: tuple[LdsBuffer, ...] = ()
+    live_peak: LivePeak | None = None
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before

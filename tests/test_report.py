@@ -58,6 +58,8 @@ def test_golden(name: str) -> None:
         ("access", report_types.Access),
         ("lds_buffer", report_types.LdsBuffer),
         ("spill", report_types.Spill),
+        ("live_value", report_types.LiveValue),
+        ("live_peak", report_types.LivePeak),
         ("measured_line", report_types.MeasuredLine),
         ("finding", report_types.Finding),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from ..explain import loop_view, occupancy_view, view
+from ..explain import loop_view, occupancy_view, registers_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.table import Column, rows_of
 from ..model import Finding, KernelReport, MemoryOp, Report, SpillSlot, int_of, value_of
@@ -127,7 +127,9 @@ def _resources(paper: Paper, kernel: KernelReport) -> None:
     line.append(f"   scratch {view.kib(scratch)}", style="yellow" if scratch else "")
     paper.print(line)
     if live := view.live_registers(kernel):
-        paper.print(Line(f"  {'':<11} {live}", style="dim"))
+        held = registers_view.held_text(kernel.live_peak) if kernel.live_peak else ""
+        text = f"  {'':<11} {live}{': ' if held else ''}{held}"
+        print_wrapped(paper, Line(text, style="dim"), " " * 16)
     lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     line = _gauge("LDS", _kib_number(lds), view.kib(lds_limit), lds, lds_limit)
     if lds is None and m.get("lds_bytes") is not None:

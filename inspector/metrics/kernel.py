@@ -98,6 +98,7 @@ def kernel_report(
         notes=notes + subject.function.notes + resources.disagreements + _lane_notes(accesses),
         spills=slots,
         lds_buffers=buffers,
+        live_peak=live_registers.peak(subject),
         accesses=accesses,
         unread=subject.function.unread,
         demand=subject.demand,

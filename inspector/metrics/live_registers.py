@@ -10,8 +10,10 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ..errors import unforeseen
-from ..model import Instruction, Metric, MetricSpec
+from ..model import Instruction, LivePeak, Metric, MetricSpec
 from .subject import NOT_ALL_READ, Subject, Tally, innermost_loops, source_line
 
 if TYPE_CHECKING:
@@ -100,6 +102,28 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
     yield Metric(_DEAD, dead, "instructions", "derived")
     if len(counted.indices) < len(instructions):
         yield from _untouched(subject, live, counted.indices)
+
+
+def peak(subject: Subject) -> LivePeak | None:
+    """The values at the kernel's fullest instruction; None where they are not known or not asked.
+
+    Raises nothing: what cannot be named costs the table, not the report.
+    """
+    live, _ = subject.live
+    instructions = subject.function.instructions
+    if live is None or not subject.facts.name_values or not instructions:
+        return None
+    from .live_values import live_peak
+
+    counts = tuple(
+        (inst.line, live.vgprs(inst.index), live.agprs(inst.index)) for inst in instructions
+    )
+    fullest = max(range(len(counts)), key=lambda index: sum(counts[index][1:]))
+    try:
+        return replace(live_peak(subject, live, fullest), counts=counts)
+    except Exception:
+        # Operands that the emulator's tables do not know, in code that nobody foresaw.
+        return None
 
 
 def _place(inst: Instruction, vgprs: int, agprs: int) -> dict[str, int | str | None]:

@@ -61,6 +61,7 @@ class Facts(Struct, frozen=True):
         analyse_lanes: whether to compute the lanes' addresses, which takes time.
         time_us: the time of a launch as the user states it, microseconds.
         analyse_races: whether to search for LDS races, which takes time.
+        name_values: whether to name the values that registers hold.
     """
 
     lds_bytes: int | None = None
@@ -83,6 +84,7 @@ class Facts(Struct, frozen=True):
     analyse_lanes: bool = True
     time_us: float | None = None
     analyse_races: bool = True
+    name_values: bool = True
 
 
 class Synchronisation(Struct, frozen=True):

@@ -138,6 +138,7 @@ class Compiles:
                     sample=self._request.sample,
                     lanes=self._request.lanes,
                     races=self._request.races,
+                    values=self._request.values,
                 )
                 future = self._pool.submit(self._run, job)
                 self._jobs[future] = job

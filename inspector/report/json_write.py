@@ -13,7 +13,17 @@ from typing import Any, TextIO
 
 from msgspec import to_builtins
 
-from ..model import ErrorRecord, Finding, KernelReport, LoopReport, Metric, Report, Variant, WaitOp
+from ..model import (
+    ErrorRecord,
+    Finding,
+    KernelReport,
+    LivePeak,
+    LoopReport,
+    Metric,
+    Report,
+    Variant,
+    WaitOp,
+)
 from .json_read import SCHEMA_VERSION, read
 
 __all__ = (
@@ -106,6 +116,7 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
         "accesses": plain(k.accesses),
         "lds_buffers": plain(k.lds_buffers),
         "spills": plain(k.spills),
+        **({"live_peak": live_peak_dict(k.live_peak)} if k.live_peak is not None else {}),
         # Only a report that was joined with a profiler's recording has them.
         **({"measured_lines": plain(k.measured_lines)} if k.measured_lines else {}),
         # Only where something was not read or followed.
@@ -129,6 +140,13 @@ def metrics_dict(metrics: Mapping[str, Metric]) -> dict[str, Any]:
         }
         for name, m in metrics.items()
     }
+
+
+def live_peak_dict(peak: LivePeak) -> dict[str, Any]:
+    """Returns what the registers hold where most are live, without the counts elsewhere."""
+    fields: dict[str, Any] = plain(peak)
+    del fields["counts"]
+    return fields
 
 
 def finding_fields(finding: Finding) -> dict[str, Any]:

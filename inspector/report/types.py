@@ -383,6 +383,33 @@ class Demand(TypedDict):
     waves_from: Literal["typed", "triton", "file", "largest"] | None
 
 
+class LiveValue(TypedDict):
+    """Registers that hold one value of the source."""
+
+    name: str | None
+    kind: Literal[
+        "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
+    ]
+    type: str
+    source: Place | None
+    vgprs: Count
+    agprs: Count
+    scratch: Count
+    registers: str
+
+
+class LivePeak(TypedDict):
+    """Where most registers are live, and what they hold."""
+
+    line: Line
+    instruction: str
+    source: Place | None
+    loop: str | None
+    vgprs: Count
+    agprs: Count
+    values: list[LiveValue]
+
+
 class _Kernel(TypedDict):
     id: str
     name: str
@@ -407,5 +434,6 @@ class Kernel(_Kernel, total=False):
     unread: list[Unread]
     demand: Demand | None
     spills: list[Spill]
+    live_peak: LivePeak
     measured_lines: list[MeasuredLine]
     emulated: Emulated

@@ -251,7 +251,7 @@ class _SweepRun:
 
     def _job(self, point: SweepPoint, compiler: Compiler) -> Job:
         """Returns the job that compiles a point."""
-        # No figure of a sweep depends on lanes' addresses or races.
+        # No figure of a sweep depends on lanes' addresses, races or the values in registers.
         return Job(
             order=point.order[:2],
             path=point.file,
@@ -260,6 +260,7 @@ class _SweepRun:
             overrides=self._request.run.overrides,
             lanes=False,
             races=False,
+            values=False,
         )
 
     def _capture_request(self) -> Request:
