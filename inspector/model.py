@@ -757,6 +757,31 @@ class LivePeak(Struct, frozen=True):
     counts: tuple[tuple[int, int, int], ...] = ()
 
 
+class SpilledValue(Struct, frozen=True):
+    """A value of the source that spills park in scratch memory.
+
+    Args:
+        name, kind, type, source: as for `LiveValue`.
+        dwords: 32-bit words of each lane that hold parts of it at some time.
+        stores: instructions that park them.
+        reloads: instructions that fetch them.
+        hot_stores: of the stores those in hot loops, once for each iteration.
+        hot_reloads: of the reloads those in hot loops, likewise.
+        loops: ids of the hot loops in which it is parked or fetched.
+    """
+
+    name: str | None
+    kind: str
+    type: str
+    source: SourceLoc | None
+    dwords: int
+    stores: int
+    reloads: int
+    hot_stores: int
+    hot_reloads: int
+    loops: tuple[str, ...]
+
+
 class SpillSlot(Struct, frozen=True):
     """A place in scratch memory where the compiler parks a value.
 
@@ -1099,6 +1124,7 @@ class KernelReport(Struct, frozen=True):
     spills: tuple[SpillSlot, ...] = ()
     lds_buffers: tuple[LdsBuffer, ...] = ()
     live_peak: LivePeak | None = None
+    spilled_values: tuple[SpilledValue, ...] = ()
     measured_lines: tuple[MeasuredLine, ...] = ()
     unread: tuple[Unread, ...] = ()  # empty: all of its code was read and followed
     demand: Demand | None = None  # what its occupancy rests on; None in reports of before

@@ -70,8 +70,6 @@ ALLOWED = {
     "inspector/profile/figures/derived.py: note.partition(':')",
     # No share can be over 100 %.
     "inspector/profile/profile.py: metric.unit != '%'",
-    # A title without its first word.
-    "tui/widgets/plot.py: steps.title.partition(' ')",
 }
 
 

@@ -18,7 +18,8 @@ from kinspect.inspector.model import Metric
 from kinspect.inspector.profile.builder import Builder
 from kinspect.inspector.profile.profile import analyse, is_impossible
 from kinspect.inspector.recording import KernelShape, Part, Profile, Recording, TopKernel
-from kinspect.tui.screens.profile.lines import columns, of_profile
+from kinspect.tui.screens.profile.columns import columns
+from kinspect.tui.screens.profile.rows import of_profile
 from msgspec.structs import replace
 from profiles import ATTEND, kernel, profile, spread
 

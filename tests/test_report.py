@@ -60,6 +60,7 @@ def test_golden(name: str) -> None:
         ("spill", report_types.Spill),
         ("live_value", report_types.LiveValue),
         ("live_peak", report_types.LivePeak),
+        ("spilled_value", report_types.SpilledValue),
         ("measured_line", report_types.MeasuredLine),
         ("finding", report_types.Finding),
     ],

@@ -285,3 +285,13 @@ def test_values_of_a_kernel_that_spills_are_named(suite: Report) -> None:
     addresses = [value for value in kernel.live_peak.values if value.kind == "address"]
     assert {value.name for value in addresses} >= {"k", "v"}
     assert sum(value.vgprs for value in addresses) == 14  # of 15
+    spilled = kernel.spilled_values
+    assert sum(value.hot_reloads for value in spilled if value.kind == "address") > 90
+    slots = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
+    # An instruction that moves parts of several values counts for each of them.
+    assert len(slots) <= sum(value.stores + value.reloads for value in spilled)
+    words = sum(slot.size for slot in kernel.spills) // 4
+    assert words == sum(value.dwords for value in spilled)
+    scratch = number_of(kernel.metrics, "scratch_bytes")
+    assert scratch is not None
+    assert words <= scratch // 4

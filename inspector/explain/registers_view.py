@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ..model import KernelReport, LivePeak, LiveValue, SourceLoc, int_of
+from ..model import KernelReport, LivePeak, LiveValue, SourceLoc, SpilledValue, int_of
 from .table import Column, rows_of
-from .view import file_name, show
+from .view import file_name, plural, show
 
 MOST_ROWS = 12
 """Values that have a row of their own."""
@@ -22,6 +22,7 @@ _KINDS: Mapping[str, str] = MappingProxyType(
         "loaded": "loaded from memory",
         "exchanged": "read from LDS",
         "value": "",
+        "address": "address",
         "constant": "constant",
         "argument": "as the wave starts",
     }
@@ -120,6 +121,41 @@ def held_table(peak: LivePeak) -> list[str]:
         Column("line", lambda row: row.place),
     ]
     return rows_of(columns, rows)
+
+
+def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
+    """The spilled values as lines of text, a heading first; most traffic in hot loops first."""
+    columns = [
+        Column("dwords", lambda value: str(value.dwords), right=True),
+        Column("stores", lambda value: str(value.stores), right=True),
+        Column("reloads", lambda value: str(value.reloads), right=True),
+        Column("in hot loops", _hot_traffic),
+        Column("value", lambda value: value.name or _UNNAMED),
+        Column("", lambda value: " ".join(filter(None, (_KINDS[value.kind], value.type)))),
+        Column("line", lambda value: _place(value.source)),
+    ]
+    return rows_of(columns, values[:MOST_ROWS])
+
+
+def _hot_traffic(value: SpilledValue) -> str:
+    """`60 reloads, 4 stores in L0`; "" where there is none."""
+    parts = [
+        plural(count, word)
+        for count, word in ((value.hot_reloads, "reload"), (value.hot_stores, "store"))
+        if count
+    ]
+    return f"{', '.join(parts)} in {', '.join(value.loops)}" if parts else ""
+
+
+def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
+    """`q 69 reloads in L0, L1, acc 8 reloads, 8 stores in L0`; "" where nothing is."""
+    hot = [value for value in values if value.hot_reloads or value.hot_stores]
+    parts = [
+        f"{value.name or _place(value.source) or 'unnamed'} "
+        f"{'(address) ' if value.kind == 'address' else ''}{_hot_traffic(value)}"
+        for value in hot[:most]
+    ]
+    return "; ".join([*parts, f"and {len(hot) - most} more values"] if hot[most:] else parts)
 
 
 def held_text(peak: LivePeak, most: int = 6) -> str:

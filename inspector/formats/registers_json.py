@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TextIO
 
+from msgspec import to_builtins
+
 from ..metrics.occupancy import vgpr_levels
 from ..model import KernelReport, value_of
 from ..report.json_write import live_peak_dict
@@ -30,6 +32,7 @@ def write(kernels: Sequence[KernelReport], stream: TextIO) -> None:
                     "vgpr_count": value_of(kernel.metrics, "vgpr_count"),
                     "agpr_count": value_of(kernel.metrics, "agpr_count"),
                     "peak": live_peak_dict(kernel.live_peak) if kernel.live_peak else None,
+                    "spilled": to_builtins(kernel.spilled_values),
                     "counts": [list(count) for count in kernel.live_peak.counts]
                     if kernel.live_peak
                     else [],

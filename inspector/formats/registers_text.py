@@ -42,6 +42,11 @@ def _kernel(paper: Paper, kernel: KernelReport) -> None:
     print_wrapped(paper, Line(head), "    ")
     paper.print(Line())
     print_table(paper, registers_view.held_table(peak))
+    if kernel.spilled_values:
+        paper.print(Line())
+        paper.print(Line("  spilled, over the whole kernel", "bold"))
+        for text in registers_view.spilled_table(kernel.spilled_values):
+            paper.print(Line(f"  {text}"))
     _curves(paper, kernel)
     steps = registers_view.steps_text(kernel, vgpr_levels(kernel))
     if steps:

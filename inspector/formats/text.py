@@ -232,6 +232,8 @@ def spill_lines(kernel: KernelReport) -> list[str]:
     ops = {op.line: op for op in kernel.memory_ops}
     labels = {loop.id: loop.header_label or loop.id for loop in kernel.loops}
     lines = [f"Spills in hot loops: {view.plural(len(slots), 'slot')}"]
+    if values := registers_view.spilled_in_hot_loops(kernel.spilled_values):
+        lines.append(f"  {values}")
     for slot in slots[:_MOST_SLOTS]:
         parts = [
             f"{verb} {_slot_places(at, ops, labels, hot)}"

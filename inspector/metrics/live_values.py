@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -25,7 +25,16 @@ from ..emulator.liveness import Liveness
 from ..emulator.operands import SUFFIXES, Decoded, Operand, decode, halves_of
 from ..emulator.outstanding import SCALAR_BIT, vector_bits
 from ..emulator.undefined import rows_of
-from ..model import Instruction, LivePeak, LiveValue, SourceLoc, TtgirModule, TtgirOp, TtgirType
+from ..model import (
+    Instruction,
+    LivePeak,
+    LiveValue,
+    SourceLoc,
+    SpilledValue,
+    TtgirModule,
+    TtgirOp,
+    TtgirType,
+)
 from .loop_shape import position_of
 from .scratch_use import Use, address_of, scratch_accesses
 from .subject import MATRIX_CLASSES, Place, Subject, innermost_loops, variable_name
@@ -95,15 +104,19 @@ class Identity(Struct, frozen=True):
     source: SourceLoc | None = None
 
 
-def live_peak(subject: Subject, live: Liveness, index: int) -> LivePeak:
-    """The values that VGPRs, AGPRs and spill slots hold at an instruction.
+def named_values(
+    subject: Subject, live: Liveness, index: int, hot: Set[str]
+) -> tuple[LivePeak, tuple[SpilledValue, ...]]:
+    """The values that registers and spill slots hold at an instruction, and all that are spilled.
 
     Args:
         subject: the kernel.
         live: its live registers.
         index: of the instruction, as a rule the one at which most are live.
+        hot: ids of the hot loops.
     """
-    return _Namer(subject, live).peak(index)
+    namer = _Namer(subject, live)
+    return namer.peak(index), namer.spilled(hot)
 
 
 class _Namer:
@@ -160,6 +173,63 @@ class _Namer:
                 )
             ),
         )
+
+    def spilled(self, hot: Set[str]) -> tuple[SpilledValue, ...]:
+        """Every value that is parked in scratch memory: most traffic in hot loops first."""
+        stores: dict[int, list[int]] = defaultdict(list)
+        reloads: dict[int, list[int]] = defaultdict(list)
+        for index, touched in self._slots.items():
+            for row in touched.writes:
+                stores[row].append(index)
+            for row in touched.reads:
+                reloads[row].append(index)
+        rows_of_value: dict[Identity, set[int]] = defaultdict(set)
+        for row in sorted(stores):
+            made_by: set[Identity] = set()
+            roles: set[tuple[_Role, Identity]] = set()
+            for index in stores[row]:
+                made_by |= self._made_by(index, row)
+                roles |= self._roles_from(index + 1, row)
+            rows_of_value[_decided(made_by, roles)].add(row)
+        loop_of = self._loops_of(hot)
+        values = []
+        for identity, rows in rows_of_value.items():
+            parking = {index for row in rows for index in stores[row]}
+            fetching = {index for row in rows for index in reloads[row]}
+            values.append(
+                SpilledValue(
+                    name=identity.name,
+                    kind=identity.kind,
+                    type=identity.type,
+                    source=identity.source,
+                    dwords=len(rows),
+                    stores=len(parking),
+                    reloads=len(fetching),
+                    hot_stores=sum(index in loop_of for index in parking),
+                    hot_reloads=sum(index in loop_of for index in fetching),
+                    loops=tuple(sorted({loop_of[i] for i in parking | fetching if i in loop_of})),
+                )
+            )
+        values.sort(
+            key=lambda value: (
+                -(value.hot_stores + value.hot_reloads),
+                -value.dwords,
+                value.name or "",
+                value.source.line if value.source else 0,
+            )
+        )
+        return tuple(values)
+
+    def _loops_of(self, hot: Set[str]) -> dict[int, str]:
+        """Index of an access of a spill slot -> id of the hot loop that it stands in."""
+        owner = innermost_loops(self._function)
+        return {
+            index: owner[block.index].id
+            for block in self._function.blocks
+            if block.index in owner and owner[block.index].id in hot
+            for index in range(block.start, block.stop)
+            if index in self._slots
+        }
 
     def _value(self, identity: Identity, rows: set[int]) -> LiveValue:
         vgprs = {row for row in rows if row < self._accum_offset}
@@ -392,7 +462,8 @@ def _decided(made_by: Iterable[Identity], roles: Iterable[tuple[_Role, Identity]
     dot = _best(of_role["accumulator"]) if of_role["accumulator"] else best
     # What is multiplied into an accumulator comes there as well: it has another shape.
     is_start = best.kind == "constant" and set(kinds) == {"accumulator"}
-    if best.kind == "accumulator" or is_start or (dot.type and best.type == dot.type):
+    is_scaled = best.kind != "constant" and bool(dot.type) and best.type == dot.type
+    if best.kind == "accumulator" or is_start or is_scaled:
         named = best if best.name and best.kind == "accumulator" else dot
         if named.kind == "accumulator":
             return Identity("accumulator", named.name, named.type or dot.type, named.source)

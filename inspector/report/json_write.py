@@ -116,6 +116,7 @@ def kernel_dict(k: KernelReport) -> dict[str, Any]:
         "accesses": plain(k.accesses),
         "lds_buffers": plain(k.lds_buffers),
         "spills": plain(k.spills),
+        **({"spilled_values": plain(k.spilled_values)} if k.spilled_values else {}),
         **({"live_peak": live_peak_dict(k.live_peak)} if k.live_peak is not None else {}),
         # Only a report that was joined with a profiler's recording has them.
         **({"measured_lines": plain(k.measured_lines)} if k.measured_lines else {}),

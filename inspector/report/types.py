@@ -398,6 +398,23 @@ class LiveValue(TypedDict):
     registers: str
 
 
+class SpilledValue(TypedDict):
+    """A value of the source that spills park in scratch memory."""
+
+    name: str | None
+    kind: Literal[
+        "accumulator", "operand", "loaded", "exchanged", "address", "value", "constant", "argument"
+    ]
+    type: str
+    source: Place | None
+    dwords: Count
+    stores: Count
+    reloads: Count
+    hot_stores: Count
+    hot_reloads: Count
+    loops: list[str]
+
+
 class LivePeak(TypedDict):
     """Where most registers are live, and what they hold."""
 
@@ -435,5 +452,6 @@ class Kernel(_Kernel, total=False):
     demand: Demand | None
     spills: list[Spill]
     live_peak: LivePeak
+    spilled_values: list[SpilledValue]
     measured_lines: list[MeasuredLine]
     emulated: Emulated

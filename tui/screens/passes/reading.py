@@ -1,17 +1,14 @@
-"""Reads a large pass dump in a child process, whose `main` is below.
+"""Reads a pass dump, a large one in a child process, whose `main` is below.
 
 A regular expression over many megabytes holds the interpreter's lock, which would freeze the
 screen. The process's arguments are the file and the two states to compare; without states it reads
-the whole dump. Its standard output carries pairs and then None, each pickled after its length:
-("dump", PassDump), ("text", (span, PassText)) or ("error", (span or None, KinspectError)).
+the whole dump. Its standard output carries results and then None, each pickled after its length.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
-import select
 import struct
 import subprocess
 import sys
@@ -22,6 +19,7 @@ from msgspec import Struct
 
 from ....inspector.compile.passes import PassDump, diff, read_passes
 from ....inspector.errors import KinspectError
+from ... import child_process
 
 CHILD_BYTES = 4 << 20
 """Bytes from which on reading a dump pays for the start of a process."""
@@ -29,12 +27,12 @@ CHILD_BYTES = 4 << 20
 MAX_CHARS = 1 << 20
 """A text is cut after this many characters, which are some 10,000 lines."""
 
-Result = tuple[str, object]
 _LENGTH = struct.Struct("<Q")  # the length of what follows
-_POLL_SECONDS = 0.1  # seconds
+Span = tuple[int, int]
+"""Two states of the module; twice the same for that state itself."""
 
 
-class Change(Struct, frozen=True):
+class LineChange(Struct, frozen=True):
     """The numbers of lines that a pass added to the module and removed from it."""
 
     added: int
@@ -44,10 +42,10 @@ class Change(Struct, frozen=True):
         return f"+{self.added} −{self.removed}"
 
 
-def change_of(diff: str) -> Change:
+def line_change(diff: str) -> LineChange:
     """The numbers of lines that a unified diff adds and removes."""
     lines = diff.splitlines()[2:]  # the first two name what is compared
-    return Change(
+    return LineChange(
         sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
     )
 
@@ -61,10 +59,25 @@ class PassText(Struct, frozen=True):
     """
 
     text: str
-    change: Change | None = None
+    change: LineChange | None = None
 
 
-def results(path: Path, span: tuple[int, int] | None = None) -> Iterator[Result]:
+class SpanResult(Struct, frozen=True):
+    """The text of a span of states.
+
+    Attributes:
+        span: the states; None: the dump cannot be read.
+        result: the text, or why there is none.
+    """
+
+    span: Span | None
+    result: PassText | KinspectError
+
+
+Result = PassDump | SpanResult
+
+
+def results(path: Path, span: Span | None = None) -> Iterator[Result]:
     """Reads a dump and the diffs of its passes, or only one diff.
 
     Args:
@@ -72,35 +85,36 @@ def results(path: Path, span: tuple[int, int] | None = None) -> Iterator[Result]
         span: the states to compare; if they are equal, that state's module is read instead.
 
     Yields:
-        Pairs as in the module's docstring. The dump comes twice, at first without its changes.
+        The dump, twice: at first without its changes. Then the text of each pass that changed
+        something. With `span` its text alone.
     """
     try:
         dump = read_passes(path, changes=False)
         if span is not None:
-            yield "text", (span, pass_text(dump, span))
+            yield SpanResult(span, pass_text(dump, span))
             return
-        yield "dump", dump
+        yield dump
         dump = read_passes(path)
-        yield "dump", dump
+        yield dump
         for compiler_pass in dump.passes:
             if compiler_pass.changed:
                 span = (compiler_pass.index, compiler_pass.index + 1)
-                yield "text", (span, pass_text(dump, span))
+                yield SpanResult(span, pass_text(dump, span))
     except OSError as error:
         message = f"{path}: the pass dump cannot be read: {error.strerror or error}"
         hint = "it may have been cleaned away: compile the kernel again"
-        yield "error", (span, KinspectError(message, hint))
+        yield SpanResult(span, KinspectError(message, hint))
     except KinspectError as error:
-        yield "error", (span, error)
+        yield SpanResult(span, error)
 
 
-def pass_text(dump: PassDump, span: tuple[int, int]) -> PassText:
+def pass_text(dump: PassDump, span: Span) -> PassText:
     """The diff of two states; if they are equal, that state's module."""
     first, last = span
     if first == last:
         return PassText(_cut(dump.state(first)))
     text = diff(dump, first, last)
-    return PassText(_cut(text), change_of(text))
+    return PassText(_cut(text), line_change(text))
 
 
 def _cut(text: str) -> str:
@@ -110,8 +124,8 @@ def _cut(text: str) -> str:
     return f"{text[:end]}… {text.count(chr(10), end):,} more lines are left out\n"
 
 
-def results_of(
-    path: Path, span: tuple[int, int] | None, is_cancelled: Callable[[], bool]
+def results_from_child(
+    path: Path, span: Span | None, is_cancelled: Callable[[], bool]
 ) -> Iterator[Result]:
     """Reads a dump as `results` does, a large one in a child process.
 
@@ -127,9 +141,7 @@ def results_of(
     if not is_large:
         yield from results(path, span)
         return
-    # Not by -m: pickles of classes in __main__ could not be read here.
-    start = f"from {__name__} import main; main()"
-    command = [sys.executable, "-c", start, str(path), *map(str, span or ())]
+    command = [*child_process.command(__name__), str(path), *map(str, span or ())]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -148,19 +160,14 @@ def results_of(
         process.wait()
     if not ended and not is_cancelled():
         message = f"{path}: the process that read the pass dump has ended"
-        yield "error", (span, KinspectError(message, "open the page again"))
+        yield SpanResult(span, KinspectError(message, "open the page again"))
 
 
 def _received(stream: int, is_cancelled: Callable[[], bool]) -> Iterator[bytes]:
     """Yields the messages from a pipe up to its end, or until reading is cancelled."""
     buffer = bytearray()
-    while not is_cancelled():
-        if not select.select([stream], [], [], _POLL_SECONDS)[0]:
-            continue
-        read = os.read(stream, 1 << 20)
-        if not read:
-            return
-        buffer += read
+    for chunk in child_process.chunks(stream, is_cancelled):
+        buffer += chunk
         while len(buffer) >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(buffer)
             if len(buffer) < _LENGTH.size + size:

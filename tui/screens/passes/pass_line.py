@@ -1,4 +1,4 @@
-"""The timeline of the passes: the module's size before each, above a band of the stages."""
+"""A line over the list of passes: the module's size before each, above a band of the stages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ...widgets.styles import part_style
-from .data import LEVELS, Timeline, levels
+from .timeline import LEVELS, Timeline, levels
 
 _STAGES = ("ttir", "ttgir", "llir")
 

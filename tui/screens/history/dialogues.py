@@ -1,10 +1,11 @@
-"""Screens over the history's page: which metric to draw, and one run in full."""
+"""Dialogues of the history page: which metric to draw, and one run in full."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ...widgets.code import Text
-from ...widgets.filtering import RowList
-from .data import Figure, RunTable
+from ...widgets.filtered_list import RowList, word_filter
+from .queries import HistoryMetric, RunTable
 
 _CSS = """
     {name} {{ align: center middle; background: $background 60%; }}
@@ -43,11 +44,11 @@ class MetricScreen(ModalScreen[str | None]):
         Binding("up", "move(-1)", "Up", show=False, priority=True),
     ]
 
-    def __init__(self, figures: Sequence[Figure], chosen: str) -> None:
+    def __init__(self, figures: Sequence[HistoryMetric], chosen: str) -> None:
         super().__init__()
         self._figures = figures
         self._chosen = chosen
-        self._filtered: list[Figure] = []
+        self._filtered: list[HistoryMetric] = []
 
     def compose(self) -> ComposeResult:
         """Stacks the input line and the list."""
@@ -64,14 +65,11 @@ class MetricScreen(ModalScreen[str | None]):
 
     def _show(self, typed: str) -> None:
         """Lists the metrics that contain all words of a filter."""
-        needles = typed.lower().split()
+        has_words = word_filter(typed)
         self._filtered = [
             figure
             for figure in self._figures
-            if all(
-                needle in f"{figure.name} {figure.unit} {figure.about}".lower()
-                for needle in needles
-            )
+            if has_words(f"{figure.name} {figure.unit} {figure.about}")
         ]
         names = max((len(figure.name) for figure in self._filtered), default=0)
         units = max((len(figure.unit) for figure in self._filtered), default=0)
@@ -129,11 +127,11 @@ class RunScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Fills the table."""
-        titles, *lines = table(self._run_table.titles, self._run_table.rows)
-        self.query_one(Static).update(titles)
+        table = text_table(self._run_table.titles, self._run_table.rows)
+        self.query_one(Static).update(table.heads)
         rows = self.query_one(RowList)
         width = max((len(row[0]) for row in self._run_table.rows), default=0)
-        rows.show(Text(lines, lambda line: ((0, width, "name"),)))
+        rows.show(Text(table.lines, lambda line: ((0, width, "name"),)))
         rows.focus()
 
     def on_row_list_opened(self) -> None:
@@ -145,20 +143,40 @@ class RunScreen(ModalScreen[None]):
         self.dismiss(None)
 
 
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+class TextTable(Struct, frozen=True):
+    """A table as lines of text.
+
+    Attributes:
+        heads: the line of titles.
+        lines: a line for each row.
+        columns: number of a column -> its first and last + 1 character; without those left out.
+    """
+
+    heads: str
+    lines: Sequence[str]
+    columns: Mapping[int, tuple[int, int]]
+
+
+def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> TextTable:
     """Titles and rows as aligned lines: figures to the right, texts to the left.
 
     A column in which every cell is empty is left out.
     """
-    columns = [n for n in range(len(titles)) if not rows or any(row[n] for row in rows)]
-    right = {n: bool(rows) and all(_is_figure(row[n]) for row in rows) for n in columns}
-    widths = {n: max(len(line[n]) for line in (titles, *rows)) for n in columns}
-    return [
+    shown = [n for n in range(len(titles)) if not rows or any(row[n] for row in rows)]
+    right = {n: bool(rows) and all(_is_figure(row[n]) for row in rows) for n in shown}
+    widths = {n: max(len(line[n]) for line in (titles, *rows)) for n in shown}
+    heads, *lines = (
         "  ".join(
-            line[n].rjust(widths[n]) if right[n] else line[n].ljust(widths[n]) for n in columns
+            line[n].rjust(widths[n]) if right[n] else line[n].ljust(widths[n]) for n in shown
         ).rstrip()
         for line in (titles, *rows)
-    ]
+    )
+    columns: dict[int, tuple[int, int]] = {}
+    start = 0
+    for n in shown:
+        columns[n] = start, start + widths[n]
+        start += widths[n] + 2
+    return TextTable(heads, lines, columns)
 
 
 def _is_figure(cell: str) -> bool:

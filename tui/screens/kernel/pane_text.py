@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .costs import Costs
 
 SIGNS: Mapping[str, str] = MappingProxyType({"error": "✗", "warning": "▲", "info": "•"})
-"""Severity of a finding -> its sign in the gutter, which can be told without colours."""
+"""Severity of a finding -> its sign in the gutter, which can be read without colours."""
 COUNTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "vmcnt": ("vm", "memory"),

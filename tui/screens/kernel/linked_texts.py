@@ -1,4 +1,4 @@
-"""The linked panes of the kernel page: loads a kernel's texts and keeps the panes in step."""
+"""The linked texts of the kernel page: loads them, fills the panes and keeps these in step."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ....inspector.explain import loop_view, view
 from ....inspector.model import KernelReport, LoopReport
 from ...pages import Page
 from ...widgets.heading import Heading
-from ...widgets.scorecard import Block, Card, Fact
-from .card import card_of, facts_of, lines_said, loop_at
-from .load import Loaded, behind, is_big, load, prepared, whole
+from ...widgets.scorecard import Card, CardBlock, CardFact
+from .card import card_of, facts_of, line_list, loop_at
+from .load import LoadedTexts, in_background, is_large, load, prepared, with_all_folds
 from .pane import Pane
+from .pane_text import marked, plain
 from .panes import Panes
-from .text import marked, plain
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.links import Links
@@ -26,16 +28,29 @@ if TYPE_CHECKING:
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
 
+class KernelToShow(Struct, frozen=True):
+    """The kernel that the page was opened for, and where.
+
+    Attributes:
+        key: the kernel's key in the session.
+        path: a file that may not be analysed yet, in place of a key.
+        text: the text that `line` is in: source, ttgir, llir or amdgcn.
+        line: where to put the cursor first, counted from 1; None: at the main loop.
+    """
+
+    key: str
+    path: Path | None = None
+    text: str = "amdgcn"
+    line: int | None = None
+
+
 class LinkedTexts:
     """The linked texts of one kernel in the panes, and the card on the cursor's line.
 
     Args:
         page: the page that holds the panes.
         panes: the panes that show the texts.
-        key: the kernel's key in the session.
-        path: a file that may not be analysed yet, in place of a key.
-        line: where to put the cursor first, counted from 1; None: at the main loop.
-        text: the text that `line` is in: source, ttgir, llir or amdgcn.
+        kernel: what to show.
         own_lines: returns the lines of a pane to highlight with its cursor's line.
         more_facts: returns facts to add to the card, such as the uses of a register.
     """
@@ -44,24 +59,21 @@ class LinkedTexts:
         self,
         page: Page,
         panes: Panes,
-        key: str,
+        kernel: KernelToShow,
         *,
-        path: Path | None,
-        line: int | None,
-        text: str,
         own_lines: Callable[[Pane], Sequence[int]],
-        more_facts: Callable[[], Sequence[Fact]],
+        more_facts: Callable[[], Sequence[CardFact]],
     ) -> None:
         self._page = page
         self._panes = panes
         self._own_lines = own_lines
         self._more_facts = more_facts
         self.opened = False  # whether the panes are mounted
-        self._key = key
-        self._path = path
-        self._first_position = (text, line)
+        self._key = kernel.key
+        self._path = kernel.path
+        self._first_position = (kernel.text, kernel.line)
         self.report: KernelReport | None = None
-        self.loaded: Loaded | None = None
+        self.loaded: LoadedTexts | None = None
         self.reading: KernelReading | None = None
         self.costs: Costs | None = None  # measured or counted costs of its lines
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
@@ -69,7 +81,7 @@ class LinkedTexts:
         self._isa_line = 0
         self._note = ""
         self._prologue_folded = False
-        self._panes.show_first(_SHOWN_FIRST.get(text, "amdgcn"))
+        self._panes.choose_first(_SHOWN_FIRST.get(kernel.text, "amdgcn"))
 
     def crumb(self) -> str:
         """Kernel, target and configuration."""
@@ -86,8 +98,6 @@ class LinkedTexts:
         self.session_changed()
         if self.loaded is None and self.report is None and self._path is not None:
             self._load()
-
-    # ------------------------------------------------------------------ reading
 
     def session_changed(self) -> None:
         """Takes the kernel's report once the session has it, and whenever it is replaced."""
@@ -126,9 +136,9 @@ class LinkedTexts:
     def _load(self) -> None:
         self._load_number += 1
         load_number, report, path = self._load_number, self.report, self._path
-        if is_big(report, path):
-            self._panes.say("reading …")
-            behind(
+        if is_large(report, path):
+            self._panes.show_message("reading …")
+            in_background(
                 self._page.app,
                 lambda: load(report, path),
                 lambda result: self._take_texts(load_number, result),
@@ -136,13 +146,13 @@ class LinkedTexts:
         else:
             self._take_texts(load_number, load(report, path))
 
-    def _take_texts(self, load_number: int, loaded: Loaded | str) -> None:
+    def _take_texts(self, load_number: int, loaded: LoadedTexts | str) -> None:
         if load_number != self._load_number or not self._page.is_attached:
             return
         if isinstance(loaded, str):
             self._note = loaded
             self.refresh_card()
-            self._panes.say(loaded, bad=True)
+            self._panes.show_message(loaded, bad=True)
             return
         is_reload = self.loaded is not None
         self.loaded = loaded
@@ -156,42 +166,42 @@ class LinkedTexts:
         if self._page.focused is None:  # the pane lost the focus while it was hidden
             self._panes.current.target.focus()
         self._page.query_one(Heading).refresh()
-        self._panes.say("")
+        self._panes.show_message("")
         self.refresh_card()
         # Paint the text first, then find its folds, then read what the analysis knows of it.
         if loaded.whole:
             self._page.call_after_refresh(self._read_on, load_number, loaded)
         else:
             self._page.call_after_refresh(
-                behind,
+                in_background,
                 self._page.app,
-                lambda: whole(loaded),
+                lambda: with_all_folds(loaded),
                 lambda result: self._take_folds(load_number, result),
             )
 
-    def _take_folds(self, load_number: int, loaded: Loaded | str) -> None:
+    def _take_folds(self, load_number: int, loaded: LoadedTexts | str) -> None:
         if load_number != self._load_number or not self._page.is_attached:
             return
         if isinstance(loaded, str):
-            self._panes.say(loaded, bad=True)
+            self._panes.show_message(loaded, bad=True)
             return
         self.loaded = loaded
         for pane in self._panes.slots:
             if pane.kind in loaded.folds and not pane.is_missing:
-                pane.code.know_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
+                pane.code.update_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
         self._read_on(load_number, loaded)
 
-    def _read_on(self, load_number: int, loaded: Loaded) -> None:
+    def _read_on(self, load_number: int, loaded: LoadedTexts) -> None:
         report = self.report
         if report is not None and load_number == self._load_number:
-            behind(
+            in_background(
                 self._page.app,
                 lambda: _read(report, loaded),
                 lambda result: self._take_reading(load_number, result),
             )
 
     def _take_reading(
-        self, load_number: int, result: tuple[KernelReading, Loaded, Costs | None] | str
+        self, load_number: int, result: tuple[KernelReading, LoadedTexts, Costs | None] | str
     ) -> None:
         if load_number != self._load_number or not self._page.is_attached:
             return
@@ -199,7 +209,7 @@ class LinkedTexts:
             self._note = result
             self.refresh_card()
             return
-        appeared = self._reading_taken(*result)
+        appeared = self._store_reading(*result)
         for pane in self._panes.slots:
             self.show_in(pane, pane.kind, keep=pane.kind not in appeared)
             if pane.kind == "amdgcn":
@@ -209,15 +219,15 @@ class LinkedTexts:
             self._panes.lay_out()
         self.follow(self._panes.current)
 
-    def _reading_taken(
-        self, reading: KernelReading, loaded: Loaded, costs: Costs | None
+    def _store_reading(
+        self, reading: KernelReading, loaded: LoadedTexts, costs: Costs | None
     ) -> set[str]:
         """Stores what was read; returns the kinds of texts it added, such as a disassembly."""
         former_lines = self.loaded.lines if self.loaded is not None else {}
         self.reading, self.loaded, self._note = reading, loaded, ""
         self.costs = costs
         if reading.notes:
-            self._panes.say("; ".join(reading.notes), bad=True)
+            self._panes.show_message("; ".join(reading.notes), bad=True)
         return set(loaded.lines) - set(former_lines)
 
     def _fold_prologue(self, pane: Pane) -> None:
@@ -268,9 +278,7 @@ class LinkedTexts:
         pane = self._panes.pane_of(kind)
         if line is not None and pane is not None:
             pane.code.move_to(line - 1, quiet=True, centre=True)
-            pane.tell()
-
-    # ------------------------------------------------------------------ linking
+            pane.show_position()
 
     def follow(self, pane: Pane) -> None:
         """Moves the other panes to the lines linked to the cursor's, and highlights those."""
@@ -290,7 +298,7 @@ class LinkedTexts:
                 nearest = links.nearest(pane.kind, line, slot.kind)
                 if nearest is not None:
                     slot.code.move_to(nearest, quiet=True, centre=True)
-                    slot.tell()
+                    slot.show_position()
         self.refresh_card()
 
     def refresh_card(self) -> None:
@@ -298,19 +306,19 @@ class LinkedTexts:
         card = self._panes.card
         report, reading = self.report, self.reading
         if report is None:
-            card.show(None, Block(""), self._note)
+            card.show(None, CardBlock(""), self._note)
             return
         if reading is None:
-            card.show(self._card(report, None), Block(self._note))
+            card.show(self._card(report, None), CardBlock(self._note))
             return
         loop = loop_at(report, reading, self._isa_line)
         pane = self._panes.current
         line_block = facts_of(report, reading, pane.kind, pane.code.cursor, self.costs)
         isa_lines = reading.links.related(pane.kind, pane.code.cursor, "amdgcn")
         if isa_lines:
-            fact = Fact("became ISA", lines_said(isa_lines))
-            line_block = Block(line_block.title, (*line_block.facts, fact))
-        line_block = Block(line_block.title, (*line_block.facts, *self._more_facts()))
+            fact = CardFact("became ISA", line_list(isa_lines))
+            line_block = CardBlock(line_block.title, (*line_block.facts, fact))
+        line_block = CardBlock(line_block.title, (*line_block.facts, *self._more_facts()))
         card.show(self._card(report, loop), line_block)
 
     def _card(self, report: KernelReport, loop: LoopReport | None) -> Card:
@@ -320,7 +328,9 @@ class LinkedTexts:
         return self._cards[key]
 
 
-def _read(report: KernelReport, loaded: Loaded) -> tuple[KernelReading, Loaded, Costs | None]:
+def _read(
+    report: KernelReport, loaded: LoadedTexts
+) -> tuple[KernelReading, LoadedTexts, Costs | None]:
     """Reads what the analysis knows of the texts.
 
     Returns:

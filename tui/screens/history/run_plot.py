@@ -12,9 +12,9 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from ....inspector.explain.plot import MARKS, Chart, Series
-from .data import number
+from .queries import number
 
-COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
+_COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
 """Colours of the series, in the order of `MARKS`."""
 _DOTS: Mapping[tuple[int, int], int] = MappingProxyType(
     {
@@ -174,7 +174,7 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
     if width < _LEAST_SIZE[0] or height < _LEAST_SIZE[1]:
         return Content("\n".join(course(curve, chart.unit) for curve in series))
     canvas = _Canvas(width, height)
-    _draw(canvas, chart, series, scale, run)
+    _draw_series(canvas, chart, series, scale, run)
     ticks = {
         _row(tick, scale, height): label for tick, label in zip(scale.ticks, labels, strict=True)
     }
@@ -185,7 +185,7 @@ def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
         parts += canvas.row(y)
         parts.append(("\n", ""))
     parts.append((f"{'':{margin}} └{'─' * width}\n", "$foreground 60%"))
-    parts.append((f"{'':{margin}}  {_below(chart, width, run)}", "$foreground 70%"))
+    parts.append((f"{'':{margin}}  {_run_labels(chart, width, run)}", "$foreground 70%"))
     return Content.assemble(*(part for part in parts if part[0]))
 
 
@@ -195,7 +195,7 @@ def legend(chart: Chart, run: int | None = None) -> Content:
     marked = next((n for n, tick in enumerate(chart.runs) if tick.run == run), None)
     name_width = max((len(curve.name) for curve in series), default=0)
     parts: list[tuple[str, str]] = []
-    for mark, colour, curve in zip(MARKS, COLOURS, series, strict=False):
+    for mark, colour, curve in zip(MARKS, _COLOURS, series, strict=False):
         parts += [(f"{mark} ", f"bold {colour}"), (f"{curve.name:<{name_width}}  ", colour)]
         parts.append((course(curve, chart.unit), ""))
         if marked is not None:
@@ -210,7 +210,7 @@ def legend(chart: Chart, run: int | None = None) -> Content:
     return Content.assemble(*parts).rstrip()
 
 
-def _draw(
+def _draw_series(
     canvas: _Canvas, chart: Chart, series: Sequence[Series], scale: Scale, run: int | None
 ) -> None:
     runs = len(chart.runs)
@@ -219,7 +219,7 @@ def _draw(
             x = _column(n, runs, canvas.width)
             for y in range(canvas.height):
                 canvas.cells[x, y] = ("┊", "$accent")
-    coloured = list(zip(MARKS, COLOURS, series, strict=False))
+    coloured = list(zip(MARKS, _COLOURS, series, strict=False))
     for _, colour, curve in coloured:
         for (left, left_value), (right, right_value) in _neighbours(curve.values):
             start = _dot(left, left_value, runs, scale, canvas)
@@ -261,7 +261,7 @@ def _dot(n: int, value: float, runs: int, scale: Scale, canvas: _Canvas) -> tupl
     return x, min(round(4 * y + 1), 4 * canvas.height - 1)
 
 
-def _below(chart: Chart, width: int, run: int | None) -> str:
+def _run_labels(chart: Chart, width: int, run: int | None) -> str:
     """As many run labels as fit, each under its run; the marked run and the ends come first."""
     line = [" "] * width
     runs = len(chart.runs)

@@ -1,4 +1,4 @@
-"""The rows of the kernels' table: a tree of kernels, targets and configurations, and failures."""
+"""The tree of the kernels' table: targets and configurations folded under kernels; its order."""
 
 from __future__ import annotations
 
@@ -8,44 +8,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ....inspector.explain.view import file_name
-from ....inspector.model import ErrorRecord, KernelReport
-from ...session import Session, SessionKernel
-from .columns import COLUMNS, Value
+from ....inspector.model import ErrorRecord
+from ...session import SessionKernel
+from .columns import COLUMNS
+from .leaves import Leaf
 
-_UNITS = {"num_warps": "w", "num_stages": "s"}
-
-
-class Leaf(Struct, frozen=True):
-    """One kernel or one failure, with everything that rows, filters and sorting need.
-
-    Attributes:
-        key: its unique name on the page.
-        entry: the kernel; None for a failure.
-        error: the failure; None for a kernel.
-        values: column -> figure.
-        before: the kernel in the previous run; None if there is none to compare with.
-        former: column -> figure in the previous run.
-        text: the lower-case text that a filter's words are searched in.
-        arch: the target.
-        case: the configuration, abbreviated.
-        stale: whether it stems from the previous run and the present one has not replaced it yet.
-    """
-
-    key: str
-    entry: SessionKernel | None
-    error: ErrorRecord | None
-    values: Mapping[str, Value]
-    before: SessionKernel | None
-    former: Mapping[str, Value]
-    text: str
-    arch: str
-    case: str
-    stale: bool = False
-
-    @property
-    def changed(self) -> bool:
-        """Whether a figure differs from the previous run's."""
-        return self.before is not None and self.former != self.values
+_Rank = tuple[int, float, str]
 
 
 class Node(Struct):
@@ -84,91 +52,6 @@ class Node(Struct):
             yield self.leaf
         for child in self.children:
             yield from child.leaves()
-
-
-class Leaves:
-    """Makes the leaves of a session, and reuses those whose report has not changed."""
-
-    def __init__(self) -> None:
-        self._cache: dict[str, Leaf] = {}
-
-    def of(self, session: Session) -> list[Leaf]:
-        """The leaves of a session: kernels in the order of the targets, then failures."""
-        leaves = [self._leaf(entry, session) for entry in session.ordered()]
-        self._cache = {leaf.key: leaf for leaf in leaves}
-        leaves += [_failure(f"!{n}", error) for n, error in enumerate(session.errors)]
-        return leaves
-
-    def _leaf(self, entry: SessionKernel, session: Session) -> Leaf:
-        """The leaf of a kernel: the cached one, updated where the session has changed around it."""
-        key = entry.key
-        cached = self._cache.get(key)
-        former_entry, stale = session.before(entry), key in session.stale
-        if cached is None or cached.entry is None or cached.entry.report is not entry.report:
-            return Leaf(
-                key=key,
-                entry=entry,
-                error=None,
-                values=figures(entry),
-                before=former_entry,
-                former=figures(former_entry) if former_entry is not None else {},
-                text=_text(entry),
-                arch=entry.report.arch or "unknown target",
-                case=short(entry.case),
-                stale=stale,
-            )
-        if cached.before is former_entry and cached.stale == stale and cached.entry is entry:
-            return cached
-        former = figures(former_entry) if former_entry is not None else {}
-        return replace(cached, entry=entry, before=former_entry, former=former, stale=stale)
-
-
-def _failure(key: str, error: ErrorRecord) -> Leaf:
-    """The leaf of a failure, whose kernel reads `name[case] on arch`."""
-    name, _, arch = (error.kernel or "").partition(" on ")
-    case = name.partition("[")[2].removesuffix("]") or name
-    parts = (error.file, error.kernel, error.stage, error.message, "failed")
-    text = " ".join(part for part in parts if part).lower()
-    return Leaf(
-        key=key,
-        entry=None,
-        error=error,
-        values={},
-        before=None,
-        former={},
-        text=text,
-        arch=arch or "unknown target",
-        case=short(case),
-    )
-
-
-def figures(entry: SessionKernel) -> dict[str, Value]:
-    """Column -> a kernel's figure in it."""
-    return {name: column.read(entry) for name, column in COLUMNS.items()}
-
-
-def _text(entry: SessionKernel) -> str:
-    """The lower-case text that filters search: names, configuration, rules of findings."""
-    report, variant = entry.report, entry.report.variant
-    parts = [report.name, entry.path, report.arch or "", entry.case]
-    if variant is not None:
-        parts.append(variant.qualname or "")
-        parts += [f"{k}={v}" for k, v in variant.constexprs.items()]
-        parts += [f"{k}={v}" for k, v in variant.options.items()]
-    parts += [finding.rule for finding in report.findings]
-    return " ".join(parts).lower()
-
-
-def short(case: str) -> str:
-    """An abbreviated case, `BM=64 BN=128 8w 2s`; the strip below the table shows it in full."""
-    parts = []
-    for part in case.split(", "):
-        name, equals, value = part.partition("=")
-        parts.append(f"{value}{_UNITS[name]}" if equals and name in _UNITS else part)
-    return " ".join(parts)
-
-
-# --------------------------------------------------------------------------- the tree
 
 
 def tree(leaves: Sequence[Leaf]) -> list[Node]:
@@ -258,11 +141,6 @@ def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[
     return filtered
 
 
-# --------------------------------------------------------------------------- order
-
-Rank = tuple[int, float, str]
-
-
 def ordered(nodes: Sequence[Node], column_name: str, reverse: bool) -> list[Node]:
     """Rows sorted by a column, the worst first; unknown figures come last in either direction.
 
@@ -280,7 +158,7 @@ def ordered(nodes: Sequence[Node], column_name: str, reverse: bool) -> list[Node
         return sorted(nodes, key=_run_order, reverse=reverse)
     if column_name == "name":
         return sorted(nodes, key=lambda node: node.label.lower(), reverse=reverse)
-    ranked: list[tuple[Rank, int, Node]] = []
+    ranked: list[tuple[_Rank, int, Node]] = []
     unknown: list[Node] = []
     descending = is_descending(column_name, reverse)
     for number, node in enumerate(nodes):
@@ -309,7 +187,7 @@ def _run_order(node: Node) -> tuple[int, int]:
     return entry.order if entry is not None else (1 << 30, 0)
 
 
-def _rank(node: Node, column_name: str) -> Rank | None:
+def _rank(node: Node, column_name: str) -> _Rank | None:
     """The sort key of a row's figure, that of its first leaf; None where it is unknown."""
     while node.leaf is None:
         node = node.children[0]
@@ -331,39 +209,3 @@ def flat(nodes: Iterable[Node], is_open: Callable[[Node], bool]) -> list[Node]:
         if node.children and is_open(node):
             rows += flat(node.children, is_open)
     return rows
-
-
-# --------------------------------------------------------------------------- the front
-
-
-def fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
-    """Keys of tuned configurations on the Pareto front of their kernel, case and target.
-
-    Args:
-        reports: (key in the session, report) of kernels.
-    """
-    # Imported here because only tuned kernels need them.
-    from ....inspector.compare.sweep.figures import figures_of
-    from ....inspector.compare.sweep.pareto import front
-
-    groups: dict[tuple[object, ...], list[tuple[str, KernelReport]]] = {}
-    for key, report in reports:
-        if report.variant is not None and report.variant.tuning:
-            groups.setdefault(_launch_key(report), []).append((key, report))
-    stars: set[str] = set()
-    for members in groups.values():
-        if len(members) > 1:
-            best = front([figures_of(report) for _, report in members])
-            stars.update(key for (key, _), star in zip(members, best, strict=True) if star)
-    return frozenset(stars)
-
-
-def _launch_key(report: KernelReport) -> tuple[object, ...]:
-    """A key that the configurations tried for one launch share: everything but their tuning."""
-    variant = report.variant
-    assert variant is not None
-    tuning = variant.tuning or {}
-    fixed = {k: repr(v) for k, v in variant.constexprs.items() if k not in tuning}
-    path = report.id.partition("::")[0]
-    types = tuple(sorted(variant.signature.items()))
-    return path, variant.kernel, variant.arch, types, tuple(sorted(fixed.items()))

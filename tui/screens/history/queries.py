@@ -15,8 +15,20 @@ from ....inspector.explain.plot import Chart
 from ....inspector.pipeline.analysis import catalogue
 from ...session import SEVERITIES
 
-MOST_RUNS = 400
+_MOST_RUNS = 400
 """Runs that are looked at, the last ones."""
+_COLUMNS = (
+    ("VGPRs", "vgpr_count"),
+    ("spills", "vgpr_spill_count"),
+    ("scratch B", "scratch_bytes"),
+    ("LDS B", "lds_bytes"),
+    ("waves/EU", "occupancy.waves_per_eu"),
+    ("code B", "code_bytes"),
+    ("errors", "findings.error"),
+    ("warnings", "findings.warning"),
+    ("notes", "findings.info"),
+)
+"""(heading, metric) of the figures of a run's kernels."""
 
 
 class Overview(Struct, frozen=True):
@@ -37,7 +49,7 @@ class Overview(Struct, frozen=True):
     last: str
 
 
-class Figure(Struct, frozen=True):
+class HistoryMetric(Struct, frozen=True):
     """A metric that some run has of a kernel."""
 
     name: str
@@ -57,24 +69,24 @@ class RunRow(Struct, frozen=True):
     kernels: int
 
 
-class Look(Struct, frozen=True):
+class KernelHistory(Struct, frozen=True):
     """A kernel over the runs.
 
     Attributes:
         kernel: its name.
         chart: one metric over the runs; None where there is none to draw.
-        figures: the metrics that it has.
+        metrics: the metrics that it has.
         targets: gfx names and devices it was seen on.
         runs: the runs that have the kernel, the newest first.
-        said: why there is no chart.
+        why_no_chart: the reason where there is none; "" elsewhere.
     """
 
     kernel: str
     chart: Chart | None
-    figures: tuple[Figure, ...]
+    metrics: tuple[HistoryMetric, ...]
     targets: tuple[str, ...]
     runs: tuple[RunRow, ...]
-    said: str = ""
+    why_no_chart: str = ""
 
 
 class RunTable(Struct, frozen=True):
@@ -112,7 +124,9 @@ def overview(history: History) -> Overview:
     )
 
 
-def look(history: History, kernel: str, metric: str | None, target: str | None) -> Look:
+def kernel_history(
+    history: History, kernel: str, metric: str | None, target: str | None
+) -> KernelHistory:
     """A kernel's runs, and one of its metrics over them.
 
     Args:
@@ -125,11 +139,11 @@ def look(history: History, kernel: str, metric: str | None, target: str | None) 
         KinspectError: the file is damaged.
     """
     sightings, measured = history.sightings(kernel), history.measured(kernel)
-    figures = _figures(sightings, measured)
-    names = {figure.name for figure in figures}
+    metrics = _metrics(sightings, measured)
+    names = {known.name for known in metrics}
     runs: list[Run | AnalysisRun] = [
-        *history.runs(kernel, MOST_RUNS),
-        *history.analyses(kernel, MOST_RUNS),
+        *history.runs(kernel, _MOST_RUNS),
+        *history.analyses(kernel, _MOST_RUNS),
     ]
     rows = sorted(map(_row, runs), key=lambda row: row.run, reverse=True)
     targets = {s.kernel.arch for s in sightings if s.kernel.arch} | {
@@ -138,15 +152,17 @@ def look(history: History, kernel: str, metric: str | None, target: str | None) 
     drawn, why = None, ""
     try:
         drawn_metric = metric if metric in names else None
-        drawn = chart(history, ChartRequest(kernel, drawn_metric, target, None, MOST_RUNS))
+        drawn = chart(history, ChartRequest(kernel, drawn_metric, target, None, _MOST_RUNS))
     except KinspectError as error:
         why = str(error)
-    return Look(kernel, drawn, figures, tuple(sorted(targets)), tuple(rows[:MOST_RUNS]), why)
+    return KernelHistory(
+        kernel, drawn, metrics, tuple(sorted(targets)), tuple(rows[:_MOST_RUNS]), why
+    )
 
 
-def _figures(
+def _metrics(
     sightings: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
-) -> tuple[Figure, ...]:
+) -> tuple[HistoryMetric, ...]:
     """The metrics that any run has: of compiles, of findings, of measurements."""
     units: dict[str, str] = {}
     for sighting in sightings:
@@ -161,7 +177,9 @@ def _figures(
     for name in (*metrics, *timed):
         spec = names.spec(name)
         unit = MEASURED.get(name) or ("findings" if name.startswith(FINDINGS) else units[name])
-        figures.append(Figure(name, unit, spec.description if spec is not None else _about(name)))
+        figures.append(
+            HistoryMetric(name, unit, spec.description if spec is not None else _about(name))
+        )
     return tuple(figures)
 
 
@@ -201,20 +219,6 @@ def shown_run(history: History, run: int) -> RunTable:
         for case in history.results(run)
     ]
     return RunTable(titles, tuple(rows))
-
-
-_COLUMNS = (
-    # heading, metric
-    ("VGPRs", "vgpr_count"),
-    ("spills", "vgpr_spill_count"),
-    ("scratch B", "scratch_bytes"),
-    ("LDS B", "lds_bytes"),
-    ("waves/EU", "occupancy.waves_per_eu"),
-    ("code B", "code_bytes"),
-    ("errors", "findings.error"),
-    ("warnings", "findings.warning"),
-    ("notes", "findings.info"),
-)
 
 
 def _kernels(kernels: Iterable[Sighting]) -> RunTable:

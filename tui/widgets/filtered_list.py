@@ -1,7 +1,8 @@
-"""An input line for filters, and a list whose rows can be opened and folded."""
+"""A list whose rows can be opened and folded, the line in which its filter is typed, the filter."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -10,6 +11,21 @@ from textual.message import Message
 from textual.widgets import Input
 
 from .code import CodeView
+
+
+def word_filter(typed: str) -> Callable[[str], bool]:
+    """A test of texts: whether they contain all words of a filter, in any letter case.
+
+    Args:
+        typed: the words, separated by blanks; without any, all texts pass.
+    """
+    words = typed.lower().split()
+
+    def has_words(text: str) -> bool:
+        lowered = text.lower()
+        return all(word in lowered for word in words)
+
+    return has_words
 
 
 class FilterLine(Input):

@@ -5,28 +5,28 @@ It uses no plotting library, whose import takes as long as the whole page takes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import ClassVar
 
 from msgspec import Struct
 from rich.segment import Segment
-from rich.style import Style
 from textual.events import Click
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from .styles import part_style
+from .styles import PartStyles
 
 Point = tuple[float, float]
 
 
-class Steps(Struct, frozen=True):
+class StepFunction(Struct, frozen=True):
     """A falling step function with two marked points.
 
     Attributes:
         title: names both quantities, as in `waves/EU over VGPRs`.
+        short_title: names what it is drawn over, for narrow plots; "" for none.
         points: (x, y): the value is y from just after the previous point's x up to and including x.
         max_y: the largest y of the axis.
         current: the current point; None if it is unknown.
@@ -37,6 +37,7 @@ class Steps(Struct, frozen=True):
     """
 
     title: str
+    short_title: str = ""
     points: Sequence[Point] = ()
     max_y: float = 1
     current: Point | None = None
@@ -51,7 +52,7 @@ class Steps(Struct, frozen=True):
 
 
 class StepPlot(Widget):
-    """Draws `Steps` in any size; a click reports the x under the mouse."""
+    """Draws a `StepFunction` in any size; a click reports the x under the mouse."""
 
     DEFAULT_CSS = """
     StepPlot { height: 1fr; width: 1fr; min-height: 3; }
@@ -80,11 +81,11 @@ class StepPlot(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._steps = Steps("")
+        self._steps = StepFunction("")
         self._rows: list[list[tuple[str, str]]] | None = None
-        self._part_styles: dict[str, Style] = {}
+        self._part_styles = PartStyles(self, "plot")
 
-    def show(self, steps: Steps) -> None:
+    def show(self, steps: StepFunction) -> None:
         """Shows another function."""
         self._steps, self._rows = steps, None
         self.refresh()
@@ -115,19 +116,12 @@ class StepPlot(Widget):
             self._rows = self._layout()
         if y >= len(self._rows):
             return Strip.blank(width, base)
-        segments = [Segment(text, base + self._style(name)) for text, name in self._rows[y]]
+        segments = [Segment(text, base + self._part_styles[name]) for text, name in self._rows[y]]
         return Strip(segments).adjust_cell_length(width, base)
-
-    def _style(self, name: str) -> Style:
-        style = self._part_styles.get(name)
-        if style is None:
-            style = part_style(self, f"plot--{name}") if name else Style()
-            self._part_styles[name] = style
-        return style
 
     def notify_style_update(self) -> None:
         """Drops cached styles after the theme has changed."""
-        self._part_styles.clear()
+        self._part_styles.drop()
         super().notify_style_update()
 
     def _layout(self) -> list[list[tuple[str, str]]]:
@@ -153,7 +147,7 @@ class StepPlot(Widget):
             needs = f" with {steps.needs}" if steps.needs else ""
             mark = "◇" if needs else "◆"
             step = f"  {mark} ≤ {steps.step[0]:,g} → {steps.step[1]:g}"
-        short_title = steps.title.partition(" ")[2] or steps.title  # what it is drawn over
+        short_title = steps.short_title or steps.title
         room = self.size.width - 1
         variants = (
             (steps.title, needs),
@@ -203,12 +197,11 @@ class StepPlot(Widget):
             rows.append([(axis, "axis"), *pieces])
         return rows
 
-    def _labels(self, height: int, row: object) -> dict[int, str]:
+    def _labels(self, height: int, row_of: Callable[[float], int]) -> dict[int, str]:
         """Row -> the whole number beside it, for as many numbers as there is room for."""
-        assert callable(row)
         max_y = int(self._steps.max_y)
         interval = next((n for n in (1, 2, 4, 5, 8) if max_y / n <= height - 1), max(max_y, 1))
-        return {row(y): str(y) for y in range(0, max_y + 1, interval)}
+        return {row_of(y): str(y) for y in range(0, max_y + 1, interval)}
 
     def _ticks(self) -> str:
         """The line of numbers below the axis: at quarters or halves, with the unit at the end."""

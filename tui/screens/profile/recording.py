@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....inspector.explain import profile_view as words
-from ....inspector.explain import quantities, recording_view, view
+from ....inspector.explain import profile_view, quantities, recording_view, view
 from ....inspector.model import ErrorRecord
 from ....inspector.recording import Part, Profile
 from ...widgets.bars import Piece
 from .styled_lines import BLANK, StyledLine, gridded, wrapped
 
-MAX_SAMPLES = 40
-INTRODUCTION = (
+_MAX_SAMPLES = 40
+_INTRODUCTION = (
     "Every figure on the other pages is read off the compiler's output or computed from it. This "
     "page sets beside them what a device says: durations and counters of each kernel, on which "
     "lines it stalls, and where it stands under the roofline."
 )
-COMMANDS = (
+_COMMANDS = (
     (
         "kinspect profile -- python script.py",
         "runs a program under rocprofv3; --counters and --att say what to measure",
@@ -44,11 +43,11 @@ def how_to_record(width: int) -> Iterator[StyledLine]:
     """The page without measurements: what it would show, and commands that record something."""
     yield (("Nothing was measured of what is open.", "name"),)
     yield BLANK
-    yield from wrapped(INTRODUCTION, width)
+    yield from wrapped(_INTRODUCTION, width)
     yield BLANK
     yield (("How to get a recording", "name"),)
     yield BLANK
-    rows = [((command, "info"), (purpose, "")) for command, purpose in COMMANDS]
+    rows = [((command, "info"), (purpose, "")) for command, purpose in _COMMANDS]
     yield from gridded(("", ""), rows, width)
 
 
@@ -105,7 +104,7 @@ def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
         yield from wrapped(recording_view.part_text(part), width, style, "  ", "    ")
     for trace in run.traces:
         yield from wrapped(recording_view.trace_text(trace), width, "dim", "  ", "    ")
-    autotuned = words.autotune_text(profile)
+    autotuned = profile_view.autotune_text(profile)
     if autotuned:
         yield from wrapped(autotuned, width, "dim", "  ", "    ")
     if errors_of(profile):
@@ -127,7 +126,7 @@ def all_lines(profile: Profile, width: int) -> Iterator[StyledLine]:
 
 def _samples(profile: Profile, width: int) -> Iterator[StyledLine]:
     """A table of samples in kernels that were not analysed, as the profiler describes them."""
-    samples = recording_view.unplaced_samples(profile, MAX_SAMPLES)
+    samples = recording_view.unplaced_samples(profile, _MAX_SAMPLES)
     if not samples:
         return
     rows = [

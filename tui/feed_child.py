@@ -1,9 +1,15 @@
-"""Runs a request in the child process and writes the pipeline's events to a stream."""
+"""The process that runs the pipeline for the UI, started by `feed.Feed`.
+
+It reads the request from its standard input and writes events to its standard output, pickled;
+`None` is the last. It has a single thread, because the pipeline forks it to read many files.
+"""
 
 from __future__ import annotations
 
+import os
 import pickle
-from contextlib import closing
+import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -15,9 +21,27 @@ from ..inspector.pipeline import collecting as pipeline
 from ..inspector.pipeline import profiling
 from ..inspector.pipeline.events import Failed, Happening, Profiled, Reported
 from ..inspector.pipeline.jobs import Request
+from . import child_process
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+
+def main() -> None:
+    """Runs the request on standard input; the body of the process."""
+    channel = child_process.result_channel()
+    child_process.interrupt_on_signals()
+    status = 0
+    try:
+        request = pickle.load(sys.stdin.buffer)
+        child_process.interrupt_on_closed_input()
+        feed(request, channel)
+    except (KeyboardInterrupt, EOFError, BrokenPipeError):
+        status = 1
+    finally:
+        with suppress(OSError):
+            channel.flush()
+    os._exit(status)  # at once: nothing is left to clean up
 
 
 def feed(request: Request, stream: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The texts of the comparison page: the verdict, the changes in groups, and the scorecards."""
+"""The figures of the comparison page as text: verdict, changes in groups, hot loops' scorecards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ....inspector.compare.diff import diff_view
 from ....inspector.compare.diff.results import FigureChange, KernelDiff, Verdict, label_of
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
+from ...widgets.bars import Piece
 
-Part = tuple[str, str]
-DIM = "$foreground 60%"
-COLOURS: Mapping[Verdict, str] = {
+_DIM = "$foreground 60%"
+_COLOURS: Mapping[Verdict, str] = {
     "regression": "$error",
     "mixed": "$warning",
     "unknown": "$warning",
@@ -24,13 +24,13 @@ COLOURS: Mapping[Verdict, str] = {
     "same": "$foreground",
 }
 _GROUPS = (
-    # judgement, heading, colour
     ("regression", "Worse", "$error"),
     ("unknown", "Not known", "$warning"),
     ("improvement", "Better", "$success"),
     ("neutral", "Of no consequence", "$foreground 60%"),
     ("shown", "Two targets: shown, not judged", "$foreground 60%"),
 )
+"""(judgement, heading, colour) of the groups of changes, the worst first."""
 _GAP = 2  # cells between two columns
 _LEAST_REASON = 24  # cells that a reason needs to stand beside its figures, not below them
 
@@ -80,8 +80,8 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
         short: whether to leave out the lines that name the two kernels.
     """
     summary = diff_view.in_short(pair)
-    parts: list[Part] = [
-        (f" {diff_view.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {COLOURS[pair.verdict]}"),
+    parts: list[Piece] = [
+        (f" {diff_view.VERDICT_WORDS[pair.verdict]} ", f"bold reverse {_COLOURS[pair.verdict]}"),
         (f"  {summary or 'nothing differs that is looked at'}\n", ""),
     ]
     if not short:
@@ -94,11 +94,11 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
         parts.append((f"{stages}\n", ""))
     if code:
         parts.append((f"hot code by source line: {code}\n", ""))
-    parts += [(f"{note}\n", DIM) for note in pair.remarks]
+    parts += [(f"{note}\n", _DIM) for note in pair.remarks]
     return Content.assemble(*parts).rstrip()
 
 
-def _sides(pair: KernelDiff) -> Iterator[Part]:
+def _sides(pair: KernelDiff) -> Iterator[Piece]:
     """A line for each of the two kernels: its name, target and place."""
     labels = short_labels(pair.left, pair.right)
     colours = ("$error", "$success")
@@ -108,10 +108,7 @@ def _sides(pair: KernelDiff) -> Iterator[Part]:
         yield f"{label}  ", "bold"
         where = view.place(report.source) or view.file_name(view.path_of(report))
         parts = (label_of(report), report.arch or "-", where)
-        yield f"{'  '.join(part for part in parts if part not in label)}\n", DIM
-
-
-# --------------------------------------------------------------------------- changes
+        yield f"{'  '.join(part for part in parts if part not in label)}\n", _DIM
 
 
 def changes(pair: KernelDiff, width: int) -> Content:
@@ -121,7 +118,7 @@ def changes(pair: KernelDiff, width: int) -> Content:
         pair: the compared kernels.
         width: of the pane, in cells.
     """
-    parts: list[Part] = []
+    parts: list[Piece] = []
     for judgement, heading, colour in _GROUPS:
         group = [change for change in pair.changes if change.judgement == judgement]
         if not group:
@@ -129,11 +126,11 @@ def changes(pair: KernelDiff, width: int) -> Content:
         parts.append((f"{heading} {len(group)}\n", f"bold {colour}"))
         parts += _lines(group, width, colour)
     if not parts:
-        parts.append(("no figure differs\n", DIM))
+        parts.append(("no figure differs\n", _DIM))
     return Content.assemble(*parts).rstrip()
 
 
-def _lines(group: Sequence[FigureChange], width: int, colour: str) -> Iterator[Part]:
+def _lines(group: Sequence[FigureChange], width: int, colour: str) -> Iterator[Piece]:
     """Figures and reasons of changes, side by side or, where too narrow, one below the other."""
     heads = [_head(change) for change in group]
     widest = min(max(map(len, (head for head, _ in heads))), max(20, width // 2))
@@ -144,16 +141,16 @@ def _lines(group: Sequence[FigureChange], width: int, colour: str) -> Iterator[P
         if len(head) <= widest and width - 2 - widest - _GAP >= _LEAST_REASON:
             wrapped = textwrap.wrap(reason, width - 2 - widest - _GAP) or [""]
             yield head.ljust(widest + _GAP), ""
-            yield f"{wrapped[0]}\n", DIM
+            yield f"{wrapped[0]}\n", _DIM
             for line in wrapped[1:]:
-                yield f"{' ' * (2 + widest + _GAP)}{line}\n", DIM
+                yield f"{' ' * (2 + widest + _GAP)}{line}\n", _DIM
             continue
         lines = textwrap.wrap(head, room) or [""]
         yield f"{lines[0]}\n", ""
         for line in lines[1:]:
             yield f"  {line}\n", ""
         for line in textwrap.wrap(reason, room - 2):
-            yield f"    {line}\n", DIM
+            yield f"    {line}\n", _DIM
 
 
 def _head(change: FigureChange) -> tuple[str, str]:
@@ -169,15 +166,12 @@ def _change_text(change: FigureChange) -> str:
     return f"({view.show(change.left)} → {view.show(change.right)})"
 
 
-# --------------------------------------------------------------------------- scorecards
-
-
 def scorecards(pair: KernelDiff, width: int) -> Content:
     """The hot loops' instruction mix side by side, with the differences highlighted."""
     if not pair.loops:
-        return Content.styled("neither side has a hot loop", DIM)
+        return Content.styled("neither side has a hot loop", _DIM)
     labels = short_labels(pair.left, pair.right)
-    parts: list[Part] = []
+    parts: list[Piece] = []
     for loops in pair.loops:
         rows = [
             (name, _dash(left), _dash(right)) for name, left, right in diff_view.scorecards(loops)
@@ -195,24 +189,24 @@ def scorecards(pair: KernelDiff, width: int) -> Content:
             parts.append((f"{'':{_GAP}}{head:>{size}}", f"bold {colour}"))
         parts.append(("\n", ""))
         for name, left, right in rows:
-            parts += _card_row(_fitting(name, name_width), (left, right), columns)
+            parts += _card_row(_fitted_name(name, name_width), (left, right), columns)
         parts.append(("\n", ""))
     return Content.assemble(*parts).rstrip()
 
 
-def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iterator[Part]:
+def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iterator[Piece]:
     """A row of a scorecard; a cell that is too long wraps within its column."""
     equal = cells[0] == cells[1]
-    yield name, DIM if equal else "bold"
+    yield name, _DIM if equal else "bold"
     wrapped = [textwrap.wrap(cell, size) or [""] for cell, size in zip(cells, columns, strict=True)]
     for number, (left, right) in enumerate(zip_longest(*wrapped, fillvalue="")):
         if number:
             yield " " * len(name), ""
-        yield f"{'':{_GAP}}{left:>{columns[0]}}", DIM if equal else "$error"
-        yield f"{'':{_GAP}}{right:>{columns[1]}}\n", DIM if equal else "$success"
+        yield f"{'':{_GAP}}{left:>{columns[0]}}", _DIM if equal else "$error"
+        yield f"{'':{_GAP}}{right:>{columns[1]}}\n", _DIM if equal else "$success"
 
 
-def _fitting(name: str, width: int) -> str:
+def _fitted_name(name: str, width: int) -> str:
     """A name cut or padded to `width`; an instruction's is cut at its start, since ends differ."""
     if len(name) <= width:
         return name.ljust(width)
@@ -222,4 +216,5 @@ def _fitting(name: str, width: int) -> str:
 
 
 def _dash(text: str) -> str:
+    """A figure with the pages' sign for unknown ones in place of the written formats'."""
     return text.replace(view.UNKNOWN, "-")

@@ -8,14 +8,14 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from ....inspector.explain.view import configuration, worst_first
-from ....inspector.model import KernelReport
-from ...session import Session
-from ...widgets.code import CodeView, Span, Text
+from ...inspector.explain.view import configuration, worst_first
+from ...inspector.model import KernelReport
+from ..session import Session
+from ..widgets.code import Span, Text
+from ..widgets.filtered_list import RowList, word_filter
 
 
 def worst_kernel(
@@ -29,29 +29,6 @@ def worst_kernel(
     """
     kernels = worst_first([entry.report for entry in session.ordered()])
     return next((k.id for k in kernels if is_preferred(k)), kernels[0].id if kernels else None)
-
-
-class Rows(CodeView):
-    """A list of lines, of which one is chosen by Enter."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Open", show=False),
-    ]
-
-    class Chosen(Message):
-        """Enter was pressed."""
-
-        def __init__(self, rows: Rows) -> None:
-            super().__init__()
-            self.rows = rows
-
-        @property
-        def control(self) -> Rows:
-            return self.rows
-
-    def action_choose(self) -> None:
-        """Reports that the line was chosen."""
-        self.post_message(self.Chosen(self))
 
 
 class KernelChooser(ModalScreen[str | None]):
@@ -71,7 +48,7 @@ class KernelChooser(ModalScreen[str | None]):
     }
     KernelChooser Input { border: none; height: 1; padding: 0; background: $panel; }
     KernelChooser Static { height: 1; color: $foreground 60%; }
-    KernelChooser Rows { background: $surface; }
+    KernelChooser RowList { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close"),
@@ -91,16 +68,14 @@ class KernelChooser(ModalScreen[str | None]):
         self._lines = [
             f"{mark(k):<1} {k.name}  {k.arch or '-'}  {configuration(k)}" for k in kernels
         ]
-        self._searched = [
-            f"{line} {k.id}".lower() for line, k in zip(self._lines, kernels, strict=True)
-        ]
+        self._searched = [f"{line} {k.id}" for line, k in zip(self._lines, kernels, strict=True)]
         self._shown: list[int] = []
 
     def compose(self) -> ComposeResult:
         """Stacks the filter's input line and the list."""
         with Vertical():
             yield Input(placeholder="type to narrow the list", compact=True)
-            yield Rows()
+            yield RowList()
             yield Static("Enter takes it · Esc goes back")
 
     def on_mount(self) -> None:
@@ -108,7 +83,7 @@ class KernelChooser(ModalScreen[str | None]):
         self._filter("")
         keys = [kernel.id for kernel in self._kernels]
         if self._current in keys:
-            self.query_one(Rows).move_to(keys.index(self._current), centre=True)
+            self.query_one(RowList).move_to(keys.index(self._current), centre=True)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filters the list while the user types."""
@@ -118,13 +93,13 @@ class KernelChooser(ModalScreen[str | None]):
         """Chooses the kernel under the cursor."""
         self._choose()
 
-    def on_rows_chosen(self) -> None:
+    def on_row_list_opened(self) -> None:
         """Chooses the kernel under the cursor."""
         self._choose()
 
     def action_move(self, lines: int) -> None:
         """Moves the cursor of the list while the input line has the focus."""
-        self.query_one(Rows).action_move(lines)
+        self.query_one(RowList).action_move(lines)
 
     def action_close(self) -> None:
         """Closes the dialogue without a choice."""
@@ -132,10 +107,8 @@ class KernelChooser(ModalScreen[str | None]):
 
     def _filter(self, filter_text: str) -> None:
         """Lists the kernels that contain all words of a filter."""
-        needles = filter_text.lower().split()
-        self._shown = [
-            n for n, text in enumerate(self._searched) if all(needle in text for needle in needles)
-        ]
+        has_words = word_filter(filter_text)
+        self._shown = [n for n, text in enumerate(self._searched) if has_words(text)]
         lines = [self._lines[n] for n in self._shown] or ["no kernel has these words"]
         names = [len(self._kernels[n].name) for n in self._shown]
 
@@ -148,8 +121,8 @@ class KernelChooser(ModalScreen[str | None]):
                 (2 + names[line], len(lines[line]), "comment"),
             ]
 
-        self.query_one(Rows).show(Text(lines, spans), 0)
+        self.query_one(RowList).show(Text(lines, spans), 0)
 
     def _choose(self) -> None:
-        cursor = self.query_one(Rows).cursor
+        cursor = self.query_one(RowList).cursor
         self.dismiss(self._kernels[self._shown[cursor]].id if cursor < len(self._shown) else None)
