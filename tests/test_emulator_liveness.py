@@ -15,7 +15,7 @@ from kinspect.inspector.emulator.definitions import START, Definitions
 from kinspect.inspector.emulator.liveness import Liveness, liveness
 from kinspect.inspector.emulator.outstanding import SCALAR_BIT
 from kinspect.inspector.emulator.undefined import rows_of, set_up
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.model import Function
 

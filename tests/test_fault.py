@@ -28,7 +28,7 @@ from kinspect.inspector.host.fault.parse import parse_report, read_reports, repo
 from kinspect.inspector.host.fault.saved_code import find_saved, parse_uri, saved_name
 from kinspect.inspector.host.fault.suspects import outstanding_at, trap_at
 from kinspect.inspector.host.fault.values import FaultReport
-from kinspect.inspector.isa.text import parse_text
+from kinspect.inspector.isa.assembly import parse_text
 
 ADD = Path(__file__).parent / "data" / "elf" / "triton.gfx90a.hsaco"
 OBJDUMP = shutil.which("llvm-objdump-22")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
+from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.crosscheck import compare
-from kinspect.inspector.isa.text import parse_text
 from kinspect.inspector.metrics.subject import MATRIX_CLASSES
 from kinspect.inspector.model import KernelReport, LoopReport, Report, number_of
 from kinspect.inspector.pipeline.jobs import Request

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from ..inspector.capture.axes import Value
+from ..inspector.capture.sweep_axes import Value
 from ..inspector.errors import KinspectError
 from ..inspector.model import KernelReport
 from ..inspector.pipeline.jobs import Request

@@ -12,7 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..inspector.capture.axes import (
+from ..inspector.capture.resolving import resolve
+from ..inspector.capture.sweep_axes import (
     BACKEND_ONLY,
     Axis,
     Value,
@@ -20,7 +21,6 @@ from ..inspector.capture.axes import (
     unresolved_names,
     values_of,
 )
-from ..inspector.capture.resolving import resolve
 from ..inspector.compile.pool import Compiler
 from ..inspector.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport, Variant

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ..capture.journals import merge
-from ..capture.trace import SUFFIX, Trace, write_trace
+from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from ..errors import KinspectError
 from . import foreground
 from .progress import print_message
@@ -84,7 +84,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
         return foreground.shell_status(process.wait())
 
 
-def _summarize(trace: Trace, output: Path) -> None:
+def _summarize(trace: LaunchTrace, output: Path) -> None:
     """Writes the counts, problems and notes of a trace to stderr."""
     specializations = trace.specializations
     kernels = len({(s.kernel.module, s.kernel.qualname) for s in specializations})

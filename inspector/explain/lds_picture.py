@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..model import Layout
 from ..ttgir.matrix import order_of
-from ..ttgir.shared import shared_offset
+from ..ttgir.shared_layouts import shared_offset
 from .register_picture import MOST_ELEMENTS
 
 CELL_BYTES = 16

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ..bench.history.analyses import AnalysisRun, Sighting, value_of
-from ..bench.history.store import Kept, Run
+from ..bench.history.store import Run, StoredCase
 from ..explain.table import Column, rows_of
 from .bench import micro
 
@@ -39,7 +39,7 @@ def write_runs_json(runs: Sequence[Run | AnalysisRun], stream: TextIO) -> None:
     _dump({"runs": [_run(run) for run in runs]}, stream)
 
 
-def write_cases(cases: Sequence[Kept], stream: TextIO) -> None:
+def write_cases(cases: Sequence[StoredCase], stream: TextIO) -> None:
     """Writes the measured cases of one run, a line each."""
     _table(_CASE_COLUMNS, cases, stream)
 
@@ -50,7 +50,7 @@ def write_kernels(kernels: Sequence[Sighting], stream: TextIO) -> None:
 
 
 def write_run_json(
-    run: int, cases: Sequence[Kept], kernels: Sequence[Sighting], stream: TextIO
+    run: int, cases: Sequence[StoredCase], kernels: Sequence[Sighting], stream: TextIO
 ) -> None:
     """Writes one run as JSON: its number, and its cases or, of an analysis, its kernels."""
     listed = (
@@ -123,7 +123,7 @@ def _run(run: Run | AnalysisRun) -> dict[str, Any]:
     }
 
 
-def _case(case: Kept) -> dict[str, Any]:
+def _case(case: StoredCase) -> dict[str, Any]:
     """Returns a measured case as JSON values; times in µs."""
     return {
         "name": case.name,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from ..isa.mnemonics import access_bits
-from ..isa.waitflow.counters import decode_wait
+from ..isa.waitflow.waits import decode_wait
 from ..model import (
     Demand,
     Function,
@@ -32,7 +32,7 @@ from ..model import (
 if TYPE_CHECKING:
     from ..emulator.addresses import Places
     from ..emulator.liveness import Liveness
-    from ..ttgir.copies import Copies, DotWork
+    from ..ttgir.redundant_work import Copies, DotWork
 
 Place = tuple[tuple[str, int, int | None], ...]
 """A source position with the calls that lead there, innermost first: file, line, column."""

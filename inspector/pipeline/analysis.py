@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from .. import machines
 from ..errors import KinspectError
 from ..isa.asm.includes import includes_beside
+from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
-from ..isa.text import parse_text
-from ..isa.waitflow.counters import COUNTERS
+from ..isa.waitflow.waits import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import evaluate
 from ..lint.schema import DEFAULT_PACK, Pack, load_named

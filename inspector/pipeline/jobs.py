@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..capture.options import CaptureOptions
 from ..capture.targets import Target
 from ..errors import KinspectError, unforeseen
-from ..isa.asm.kinds import is_binary
+from ..isa.asm.recognition import is_binary
 from ..limits import COMPILE_SECONDS
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis

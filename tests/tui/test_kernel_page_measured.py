@@ -20,7 +20,8 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.profile.placing.loop_costs import source_costs, with_lines
+from kinspect.inspector.profile.placing.loop_costs import with_lines
+from kinspect.inspector.profile.placing.static_costs import source_costs
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.screens.kernel.page import NOT_MEASURED, KernelPage
 from kinspect.tui.screens.kernel.pane_text import WIDTH, cell

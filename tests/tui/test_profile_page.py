@@ -13,7 +13,7 @@ import pytest
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Metric, Report
 from kinspect.inspector.pipeline.events import Profiled, Reported
 from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.inspector.recording import Dispatches, KernelProfile, Match, Profile, TopKernel
+from kinspect.inspector.recording import Dispatches, KernelMatch, KernelProfile, Profile, TopKernel
 from kinspect.tui.app import KinspectApp, Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.screens.profile.columns import columns, ordered
@@ -64,7 +64,7 @@ def analysed(report: Report) -> KernelReport:
 
 def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
     """A recording of four kernels, one of them tried by a tuner."""
-    likely = Match("likely", (analysed.id,), ("name attend", "LDS 32 KiB agrees"))
+    likely = KernelMatch("likely", (analysed.id,), ("name attend", "LDS 32 KiB agrees"))
     other = replace(profiles.ATTEND, name="softmax_kernel")
     kernels = (
         replace(profiles.kernel(metrics=FIGURES, match=likely), shapes=(0,)),
@@ -72,13 +72,13 @@ def recorded(analysed: KernelReport, *more: KernelProfile) -> Profile:
         replace(
             profiles.kernel(
                 profiles.COPY, (39_000.0,), share=10.0,
-                match=Match("none", (), ("no analysed kernel has this name",)),
+                match=KernelMatch("none", (), ("no analysed kernel has this name",)),
             ),
             shapes=(1,),
         ),
         profiles.kernel(
             other, (700.0, 900.0), share=1.0,
-            match=Match("ambiguous", (analysed.id, "x::y"), ("both agree in VGPR 128",)),
+            match=KernelMatch("ambiguous", (analysed.id, "x::y"), ("both agree in VGPR 128",)),
         ),
         *more,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
-from ...inspector.capture.axes import Value
+from ...inspector.capture.sweep_axes import Value
 from ...inspector.errors import KinspectError
 from ...inspector.model import KernelReport
 from ...inspector.pipeline.jobs import Request

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import Axis, Value, axes_of, refused_name, unresolved_names
 from ...capture.resolving import resolve_all
+from ...capture.sweep_axes import Axis, Value, axes_of, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...compile.pool import Compiler
 from ...errors import KinspectError

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...capture.axes import Axis
+from ...capture.sweep_axes import Axis
 from ...model import ErrorRecord, Variant
 from .figures import Figures
 from .pareto import Objective

@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ... import machines
-from ...capture.axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
+from ...capture.records import CapturedVariant
 from ...capture.resolving import resolve_all
-from ...capture.script import Found
+from ...capture.sweep_axes import BACKEND_ONLY, Axis, count, refused_name, unresolved_names
 from ...capture.targets import Target, only_of
 from ...errors import KinspectError
 from ...model import ErrorRecord, Variant
@@ -226,7 +226,7 @@ class _SweepRun:
         for index, target in enumerate(self._targets):
             kernel_index = 0
             for item in captured(target, request, compiler):
-                if not isinstance(item, Found):
+                if not isinstance(item, CapturedVariant):
                     yield from map(NotCaptured, item.errors)
                     yield from map(RunNote, item.notes)
                     continue

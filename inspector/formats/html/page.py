@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from ...explain import loop_view, profile_view, quantities, recording_view, view
 from ...model import ErrorRecord, Report, int_of, value_of
-from ...profile.figures import executed
+from ...profile.figures import counter_comparison
 from ...recording import KernelProfile, Profile
 from ...version import VERSION
 from . import svg
@@ -145,7 +145,7 @@ def _measured(
             profile_view.measured_rows(kernel.metrics, report.metrics if report else None)
         ),
         "counters": list(profile_view.counter_rows(kernel)),
-        "emulated": list(executed.rows(kernel, report)),
+        "emulated": list(counter_comparison.rows(kernel, report)),
         "notes": kernel.notes,
     }
 

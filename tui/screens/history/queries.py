@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ....inspector.bench.history.analyses import FIGURES, FINDINGS, AnalysisRun, Sighting, value_of
-from ....inspector.bench.history.store import History, Kept, Run
+from ....inspector.bench.history.store import History, Run, StoredCase
 from ....inspector.bench.history.trends import MEASURED, ChartRequest, chart
 from ....inspector.errors import KinspectError
 from ....inspector.explain.plot import Chart
@@ -161,7 +161,7 @@ def kernel_history(
 
 
 def _metrics(
-    sightings: Sequence[Sighting], measured: Sequence[tuple[Run, Kept]]
+    sightings: Sequence[Sighting], measured: Sequence[tuple[Run, StoredCase]]
 ) -> tuple[HistoryMetric, ...]:
     """The metrics that any run has: of compiles, of findings, of measurements."""
     units: dict[str, str] = {}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from ....inspector.compile.passes import Pass, PassDump
+from ....inspector.compile.passes import CompilerPass, PassDump
 from ....inspector.model import KernelReport
 from ...widgets.filtered_list import word_filter
 from .reading import LineChange, Span
@@ -36,7 +36,7 @@ class Timeline(Struct):
     changes: dict[int, LineChange] = field(default_factory=dict)
 
     @property
-    def passes(self) -> Sequence[Pass]:
+    def passes(self) -> Sequence[CompilerPass]:
         """The passes, in order."""
         return self.dump.passes
 
@@ -105,7 +105,7 @@ class Timeline(Struct):
         )
 
 
-def _searched(compiler_pass: Pass) -> str:
+def _searched(compiler_pass: CompilerPass) -> str:
     where = compiler_pass.function or compiler_pass.op
     parts = (
         compiler_pass.cli,
@@ -140,7 +140,7 @@ def levels(sizes: Sequence[int], height: int) -> list[int]:
     ]
 
 
-def name_of(compiler_pass: Pass) -> str:
+def name_of(compiler_pass: CompilerPass) -> str:
     """The pass's name on the compiler's command line or, without one, its class's."""
     return compiler_pass.cli or compiler_pass.name
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ....inspector.explain import loop_view, occupancy_view, profile_view, quantities, view
 from ....inspector.model import KernelReport, LoopReport, Metric
-from ....inspector.profile.figures import executed
+from ....inspector.profile.figures import counter_comparison
 from ....inspector.profile.placing.stalls import Stall, stalls
 from ....inspector.recording import KernelProfile, Profile
 from ...widgets.bars import Piece, bar
@@ -157,7 +157,7 @@ def _emulated(kernel: KernelProfile, report: KernelReport, width: int) -> Iterat
     """The recorded counters beside the values that emulation predicts for them."""
     rows = [
         ((name, ""), (recorded, "name"), (emulated, "info"), (ratio, ""), (why, "dim"))
-        for name, recorded, emulated, ratio, why in executed.rows(kernel, report)
+        for name, recorded, emulated, ratio, why in counter_comparison.rows(kernel, report)
     ]
     if rows:
         yield BLANK
